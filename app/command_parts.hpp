@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
-#include "run/run_config.hpp"
+#include "run/deck/run_config.hpp"
 
 // What several commands are made of.
 namespace lockstep {

@@ -19,8 +19,8 @@
 #include "io/replace_file.hpp"
 #include "monitor/build_info.hpp"
 #include "ops/device_description.hpp"
-#include "run/run_config.hpp"
-#include "run/scaling_report.hpp"
+#include "run/deck/run_config.hpp"
+#include "run/reports/scaling_report.hpp"
 #include "study/study_report.hpp"
 
 // Commands of one process, which work on files and text: no ranks, and no steps of a network.

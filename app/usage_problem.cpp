@@ -9,7 +9,7 @@
 
 #include "commands.hpp"
 #include "config/fields.hpp"
-#include "run/other_names.hpp"
+#include "run/deck/other_names.hpp"
 
 namespace lockstep {
 namespace {

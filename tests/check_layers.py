@@ -29,6 +29,17 @@ MAY_USE["scaling"] = MAY_USE["run"] | {"run"}
 MAY_USE["api"] = MAY_USE["run"] | {"run"}
 MAY_USE["study"] = MAY_USE["run"] | {"run"}
 MAY_USE["app"] = MAY_USE["run"] | {"run", "study", "bench", "scaling"}
+# Folders inside one of these: which folders beside them they may use. The others use none.
+MAY_USE_BESIDE = {
+    "ops/kokkos_kernels": {"portable"},
+    "ops/onednn": {"portable"},
+    "parallel/asynchronous": {"local"},
+    "run/experiment": {"deck"},
+    "run/folder": {"deck"},
+    "run/inference": {"deck", "experiment"},
+    "run/training": {"deck", "experiment", "folder"},
+    "run/reports": {"deck", "experiment", "folder", "training"},
+}
 # Libraries from outside: header → the only folders that may include it.
 ONLY_IN = {
     r"Kokkos_.*": set(MAY_USE) - {"base", "config"},
@@ -125,11 +136,13 @@ def check(source):
                 for pattern, folders in ONLY_IN.items():
                     if re.fullmatch(pattern, header) and not {folder, provider} & folders:
                         problems.append(f"{where}: <{header}> belongs in {', '.join(sorted(folders))} only")
-                used = header.split("/")[0]
+                used, *below = header.split("/")[:-1] or [header]
                 if used in MAY_USE and kind == "<":
                     problems.append(f'{where}: write "{header}": it is ours')
                 elif used in MAY_USE and used != folder and used not in MAY_USE[folder]:
                     problems.append(f"{where}: {folder} may not use {used} ({header})")
+                elif used == folder != provider and below and below[0] not in {provider.split("/")[1]} | MAY_USE_BESIDE.get(provider, set()):
+                    problems.append(f"{where}: {provider} may not use {used}/{below[0]} ({header})")
             if re.match(r"\s*#\s*(if|ifdef|ifndef|elif)\b", line) and not {folder, provider} & CONDITIONALS:
                 problems.append(f"{where}: '{line.strip()}' outside core, comm and the providers; make it another source file")
             for call, place in ((r"\bMPI_[A-Z]\w+\s*\(", "comm"), (r"\bH5[A-Z]\w*\s*\(", "io")):

@@ -7,9 +7,9 @@
 #include "comm/mpi_communicator.hpp"
 #include "ops/convert.hpp"
 #include "ops/library_threads.hpp"
-#include "run/experiment.hpp"
-#include "run/inference.hpp"
-#include "run/trained_model.hpp"
+#include "run/experiment/experiment.hpp"
+#include "run/inference/inference.hpp"
+#include "run/inference/trained_model.hpp"
 
 namespace lockstep {
 namespace {

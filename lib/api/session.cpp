@@ -14,14 +14,14 @@
 #include "checkpoint/state_text.hpp"
 #include "comm/mpi_communicator.hpp"
 #include "ops/library_threads.hpp"
-#include "run/deck_changes.hpp"
-#include "run/deck_values.hpp"
-#include "run/experiment.hpp"
-#include "run/provenance.hpp"
-#include "run/rank_agreement.hpp"
-#include "run/resume.hpp"
-#include "run/run_state.hpp"
-#include "run/trainer_setup.hpp"
+#include "run/deck/deck_changes.hpp"
+#include "run/deck/deck_values.hpp"
+#include "run/experiment/experiment.hpp"
+#include "run/experiment/provenance.hpp"
+#include "run/experiment/rank_agreement.hpp"
+#include "run/training/resume.hpp"
+#include "run/training/run_state.hpp"
+#include "run/training/trainer_setup.hpp"
 
 namespace lockstep {
 namespace {

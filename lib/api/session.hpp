@@ -26,7 +26,7 @@ class Session {
  public:
   /// MPI and Kokkos have been started, and end after the session. `deck`: YAML text.
   Session(const std::string& deck, MPI_Comm comm);
-  /// From run/run_config.hpp.
+  /// From run/deck/run_config.hpp.
   Session(const RunConfig& config, MPI_Comm comm);
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;

@@ -11,6 +11,7 @@
 #include "monitor/rank_spread.hpp"
 #include "monitor/selection.hpp"
 #include "monitor/step_times.hpp"
+#include "parallel/gradient_counts.hpp"
 #include "train/evaluator.hpp"
 #include "train/phase_clock.hpp"
 

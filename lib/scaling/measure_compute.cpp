@@ -9,7 +9,7 @@
 #include "core/tensor.hpp"
 #include "ops/elementwise.hpp"
 #include "ops/provider.hpp"
-#include "run/time_report.hpp"
+#include "run/reports/time_report.hpp"
 #include "scaling/measure_machine.hpp"
 #include "scaling/noise.hpp"
 #include "scaling/workload.hpp"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
-#include "run/run_config.hpp"
+#include "run/deck/run_config.hpp"
 #include "scaling/machine.hpp"
 
 namespace lockstep {

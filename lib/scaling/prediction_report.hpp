@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "run/run_config.hpp"
+#include "run/deck/run_config.hpp"
 #include "train/step_memory.hpp"
 
 namespace lockstep {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include "run/run_config.hpp"
+#include "run/deck/run_config.hpp"
 #include "scaling/prediction.hpp"
 
 namespace lockstep {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "run/experiment.hpp"
+#include "run/experiment/experiment.hpp"
 #include "train/step_memory.hpp"
 
 namespace lockstep {

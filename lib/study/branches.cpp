@@ -6,7 +6,7 @@
 
 #include "checkpoint/checkpoint.hpp"
 #include "optim/schedule.hpp"
-#include "run/run_state.hpp"
+#include "run/training/run_state.hpp"
 
 namespace lockstep {
 namespace {

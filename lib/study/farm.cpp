@@ -8,7 +8,7 @@
 
 #include "base/timer.hpp"
 #include "comm/spin_backoff.hpp"
-#include "run/training_run.hpp"
+#include "run/training/training_run.hpp"
 #include "study/curve_file.hpp"
 #include "study/trial_log.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "comm/mailbox.hpp"
 #include "resilience/stop_request.hpp"
-#include "run/run_owner.hpp"
+#include "run/training/run_owner.hpp"
 #include "study/dealer.hpp"
 #include "study/trial_plan.hpp"
 

@@ -5,7 +5,7 @@
 
 #include "base/duration.hpp"
 #include "io/replace_file.hpp"
-#include "run/deck_values.hpp"
+#include "run/deck/deck_values.hpp"
 #include "study/curve_file.hpp"
 
 namespace lockstep {

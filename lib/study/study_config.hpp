@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "monitor/selection.hpp"
-#include "run/run_config.hpp"
+#include "run/deck/run_config.hpp"
 #include "study/pruner.hpp"
 #include "study/search_space.hpp"
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "run/run_config.hpp"
+#include "run/deck/run_config.hpp"
 #include "study/halton.hpp"
 #include "study/study_config.hpp"
 

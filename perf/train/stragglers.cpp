@@ -15,8 +15,8 @@
 #include "base/timer.hpp"
 #include "config/deck.hpp"
 #include "core/device.hpp"
-#include "run/experiment.hpp"
-#include "run/trainer_setup.hpp"
+#include "run/experiment/experiment.hpp"
+#include "run/training/trainer_setup.hpp"
 #include "train/share_balance.hpp"
 
 namespace lockstep {

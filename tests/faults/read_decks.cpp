@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "run/plan_report.hpp"
+#include "run/reports/plan_report.hpp"
 
 namespace {
 

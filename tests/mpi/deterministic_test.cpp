@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "mpi/serial_training.hpp"
-#include "run/training_run.hpp"
+#include "run/training/training_run.hpp"
 #include "support/fixtures.hpp"
 
 namespace lockstep {

@@ -13,7 +13,7 @@
 #include "comm/emulated_network.hpp"
 #include "comm/shard_groups.hpp"
 #include "counting_network.hpp"
-#include "run/experiment.hpp"
+#include "run/experiment/experiment.hpp"
 #include "serial_training.hpp"
 #include "support/fixtures.hpp"
 #include "support/scratch.hpp"

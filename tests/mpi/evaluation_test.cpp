@@ -6,7 +6,7 @@
 #include "mpi/serial_training.hpp"
 #include "ops/loss.hpp"
 #include "reference/metrics.hpp"
-#include "run/experiment.hpp"
+#include "run/experiment/experiment.hpp"
 #include "support/fixtures.hpp"
 #include "train/evaluator.hpp"
 #include "train/step_memory.hpp"

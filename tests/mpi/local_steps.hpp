@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "run/experiment.hpp"
+#include "run/experiment/experiment.hpp"
 #include "serial_training.hpp"
 #include "softmax_regression.hpp"
 #include "support/fixtures.hpp"

@@ -10,8 +10,8 @@
 #include "io/hdf5.hpp"
 #include "mpi/largest_allocation.hpp"
 #include "mpi/serial_training.hpp"
-#include "run/predictor.hpp"
-#include "run/training_run.hpp"
+#include "run/inference/predictor.hpp"
+#include "run/training/training_run.hpp"
 #include "support/fixtures.hpp"
 
 namespace lockstep {

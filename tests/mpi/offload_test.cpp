@@ -12,7 +12,7 @@
 #include "comm/emulated_network.hpp"
 #include "io/scratch_file.hpp"
 #include "mpi/serial_training.hpp"
-#include "run/training_run.hpp"
+#include "run/training/training_run.hpp"
 #include "support/fixtures.hpp"
 #include "support/whole_checkpoint.hpp"
 

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "mpi/serial_training.hpp"
-#include "run/experiment.hpp"
+#include "run/experiment/experiment.hpp"
 
 namespace lockstep {
 namespace {

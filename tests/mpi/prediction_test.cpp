@@ -10,8 +10,8 @@
 
 #include "checkpoint/checkpoint_numbers.hpp"
 #include "io/hdf5.hpp"
-#include "run/experiment.hpp"
-#include "run/predictor.hpp"
+#include "run/experiment/experiment.hpp"
+#include "run/inference/predictor.hpp"
 #include "support/fixtures.hpp"
 #include "support/layer_harness.hpp"
 

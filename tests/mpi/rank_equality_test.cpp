@@ -6,7 +6,7 @@
 #include "comm/collective/algorithm.hpp"
 #include "comm/emulated_network.hpp"
 #include "mpi/serial_training.hpp"
-#include "run/training_run.hpp"
+#include "run/training/training_run.hpp"
 #include "support/fixtures.hpp"
 
 namespace lockstep {

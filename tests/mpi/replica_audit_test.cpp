@@ -8,7 +8,7 @@
 #include "core/random.hpp"
 #include "mpi/serial_training.hpp"
 #include "ops/elementwise.hpp"
-#include "run/training_run.hpp"
+#include "run/training/training_run.hpp"
 #include "support/fixtures.hpp"
 
 namespace lockstep {

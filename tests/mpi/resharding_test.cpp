@@ -8,7 +8,7 @@
 
 #include "base/log.hpp"
 #include "mpi/serial_training.hpp"
-#include "run/training_run.hpp"
+#include "run/training/training_run.hpp"
 #include "support/fixtures.hpp"
 #include "support/whole_checkpoint.hpp"
 

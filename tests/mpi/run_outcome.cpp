@@ -10,7 +10,7 @@
 
 #include "base/log.hpp"
 #include "mpi/serial_training.hpp"
-#include "run/training_run.hpp"
+#include "run/training/training_run.hpp"
 #include "support/fixtures.hpp"
 
 namespace lockstep::test {

@@ -5,7 +5,7 @@
 #include "data/upload.hpp"
 #include "ops/loss.hpp"
 #include "optim/gradient_scale.hpp"
-#include "run/experiment.hpp"
+#include "run/experiment/experiment.hpp"
 #include "support/fixtures.hpp"
 
 namespace lockstep::test {

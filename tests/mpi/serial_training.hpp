@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/execution.hpp"
-#include "run/run_config.hpp"
+#include "run/deck/run_config.hpp"
 
 namespace lockstep::test {
 

@@ -16,7 +16,7 @@
 #include "io/checksum.hpp"
 #include "io/manifest.hpp"
 #include "mpi/serial_training.hpp"
-#include "run/training_run.hpp"
+#include "run/training/training_run.hpp"
 #include "support/fixtures.hpp"
 #include "support/whole_checkpoint.hpp"
 

@@ -9,7 +9,7 @@
 #include "checkpoint/checkpoint_numbers.hpp"
 #include "comm/emulated_network.hpp"
 #include "counting_network.hpp"
-#include "run/experiment.hpp"
+#include "run/experiment/experiment.hpp"
 #include "serial_training.hpp"
 #include "support/fixtures.hpp"
 #include "support/scratch.hpp"

@@ -16,7 +16,7 @@
 #include "mpi/free_runs.hpp"
 #include "mpi/run_outcome.hpp"
 #include "mpi/softmax_regression.hpp"
-#include "run/training_run.hpp"
+#include "run/training/training_run.hpp"
 #include "support/scratch.hpp"
 
 namespace lockstep::test::stepping_workers {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "run/run_folder.hpp"
+#include "run/folder/run_folder.hpp"
 
 #include <gtest/gtest.h>
 

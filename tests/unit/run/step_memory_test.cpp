@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "run/experiment.hpp"
+#include "run/experiment/experiment.hpp"
 
 namespace lockstep {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "run/steps_done.hpp"
+#include "run/training/steps_done.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <gtest/gtest.h>
 
-#include "run/deck_changes.hpp"
-#include "run/run_config.hpp"
+#include "run/deck/deck_changes.hpp"
+#include "run/deck/run_config.hpp"
 
 namespace lockstep {
 namespace {

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/deck/other_names.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "run/deck/run_config.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Whether a section of the schema has a key, always or in one of its alternatives.
+bool has_key(const nlohmann::json& section, const std::string& name) {
+  if (const auto keys = section.find("properties"); keys != section.end() && keys->contains(name)) return true;
+  for (const char* several : {"anyOf", "allOf"})
+    if (const auto parts = section.find(several); parts != section.end())
+      if (std::ranges::any_of(*parts,
+                              [&](const nlohmann::json& part) { return has_key(part.value("then", part), name); }))
+        return true;
+  return false;
+}
+
+}  // namespace
+
+std::span<const OtherName> other_names_of_keys() {
+  static constexpr std::string_view
+      all_ranks = "examples a step, of all ranks together",
+      at_once = "the most examples that a rank computes at once; how many micro-batches there are follows",
+      follows = "it follows from batch.global, of all ranks, and batch.micro, the most that a rank computes at once",
+      reads_ahead = "a thread of each rank reads ahead of the steps", from_input = "it is that of the layer's input";
+  // clang-format off
+  static constexpr OtherName names[] = {
+      {"batch_size", "*", "batch.global", all_ranks},
+      {"train_batch_size", "*", "batch.global", all_ranks},
+      {"global_batch_size", "*", "batch.global", all_ranks},
+      {"train_micro_batch_size_per_gpu", "*", "batch.micro", at_once},
+      {"micro_batch_size", "*", "batch.micro", at_once},
+      {"gradient_accumulation_steps", "*", "", follows},
+      {"accumulate_grad_batches", "*", "", follows},
+      {"fp16", "*", "precision.compute: fp16", ""},
+      {"bf16", "*", "precision.compute: bf16", ""},
+      {"amp", "*", "precision.compute: bf16, or fp16", ""},
+      {"dtype", "*", "precision.compute", ""},
+      {"tf32", "precision", "providers: {tf32: true}", ""},
+      {"zero_optimization", "*", "parallel.shard: optimizer, gradients or parameters", "ZeRO's stages 1, 2 and 3"},
+      {"zero", "*", "parallel.shard: optimizer, gradients or parameters", "ZeRO's stages 1, 2 and 3"},
+      {"zero_stage", "*", "parallel.shard: optimizer, gradients or parameters", "ZeRO's stages 1, 2 and 3"},
+      {"fsdp", "*", "parallel.shard: parameters", ""},
+      {"sync_bn", "*", "parallel.sync_batch_norm", "true, when not given"},
+      {"sync_batchnorm", "*", "parallel.sync_batch_norm", "true, when not given"},
+      {"replicas", "parallel", "virtual_replicas", ""},
+      {"emulate", "parallel", "--emulate-network latency_us=50,bandwidth_gbps=1,ranks_per_node=1 on the command line", ""},
+      {"lr", "*", "optimizer.learning_rate", ""},
+      {"wd", "optimizer.groups.*", "weight_decay", ""},
+      {"wd", "*", "optimizer.weight_decay", ""},
+      {"eps", "*", "epsilon", ""},
+      {"betas", "", "optimizer.betas", ""},
+      {"ema", "*", "optimizer.ema_decay", ""},
+      {"gradient_clipping", "*", "optimizer.clip_norm", ""},
+      {"gradient_clip_val", "*", "optimizer.clip_norm", ""},
+      {"max_norm", "*", "optimizer.clip_norm", ""},
+      {"max_grad_norm", "*", "optimizer.clip_norm", ""},
+      {"step_size", "*", "schedule.every with its unit, as every: 30 epochs", ""},
+      {"gamma", "schedule", "factor", ""},
+      {"T_max", "*", "schedule.period with its unit, as period: 30 epochs", "to the run's end, when not given"},
+      {"eta_min", "*", "schedule.final_fraction", "a fraction of the learning rate"},
+      {"warmup_steps", "*", "schedule.warmup with its unit, as warmup: 500 steps", ""},
+      {"warmup_epochs", "*", "schedule.warmup with its unit, as warmup: 5 epochs", ""},
+      {"warmup_ratio", "*", "schedule.warmup with its unit, as warmup: 5 epochs", ""},
+      {"in_channels", "*", "", from_input},
+      {"in_features", "*", "", from_input},
+      {"out_channels", "*", "filters", ""},
+      {"out_features", "*", "features", ""},
+      {"num_embeddings", "*", "vocabulary", ""},
+      {"embedding_dim", "*", "features", ""},
+      {"p", "*.dropout", "rate", ""},
+      {"path", "data", "file", ""},
+      {"num_workers", "*", "", reads_ahead},
+      {"pin_memory", "*", "", reads_ahead},
+      {"prefetch_factor", "*", "", reads_ahead},
+      {"max_epochs", "*", "run.epochs", ""},
+      {"num_epochs", "*", "run.epochs", ""},
+      {"max_steps", "*", "run.steps", ""},
+      {"epochs", "", "run.epochs", ""},
+      {"steps", "", "run.steps", ""},
+      {"seed", "", "run.seed", ""},
+      {"manual_seed", "*", "run.seed", "of all ranks"},
+      {"output_dir", "", "run.output_dir", ""},
+      {"early_stopping", "*", "run.patience, as patience: {metric: validation_loss, evaluations: 5}", ""},
+      {"save_top_k", "*", "checkpoint.keep_best, as keep_best: {metric: validation_accuracy, count: 3}", ""},
+      // Words, which are known by what stands in their place.
+      {"bfloat16", "*", "bf16", ""},
+      {"float16", "*", "fp16", ""},
+      {"half", "*", "fp16", ""},
+      {"float32", "*", "fp32", ""},
+      {"float32", "*", "f32", ""},
+      {"float64", "*", "fp64", ""},
+      {"double", "*", "fp64", ""},
+      {"uint8", "*", "u8", ""},
+      {"dense", "*", "linear", ""},
+      {"multi_head_attention", "*", "attention", ""},
+      {"tf32", "precision.compute", "providers: {tf32: true}", ""},
+  };
+  // clang-format on
+  return names;
+}
+
+bool MeantKey::is_path() const {
+  return std::ranges::all_of(instead, [](char c) { return (c >= 'a' && c <= 'z') || c == '_' || c == '.'; });
+}
+
+std::optional<MeantKey> meant_key(std::string_view name) {
+  for (const OtherName& other : other_names_of_keys())
+    if (other.name == name && (other.section.empty() || other.section == "*") &&
+        (other.instead.empty() || other.instead.find('.') != std::string_view::npos))
+      return MeantKey{std::string(other.instead), std::string(other.why)};
+  RunConfig config;
+  std::vector<std::string> sections;
+  const nlohmann::json schema = nlohmann::json::parse(json_schema(config, ""));
+  for (const auto& [section, keys] : schema.at("properties").items())
+    if (has_key(keys, std::string(name))) sections.push_back(section);
+  if (sections.size() != 1) return std::nullopt;
+  return MeantKey{fmt::format("{}.{}", sections.front(), name), ""};
+}
+
+}  // namespace lockstep

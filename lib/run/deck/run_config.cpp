@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/deck/run_config.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <utility>
+
+#include "base/duration.hpp"
+#include "data/sampler.hpp"
+#include "run/deck/other_names.hpp"
+
+namespace lockstep {
+
+void RunOptions::describe(Fields& fields) {
+  fields.path("name", name, "what the run is called");
+  fields.path("output_dir", output_dir, "folder for everything that the run leaves (runs/<name>, when not given)");
+  fields.integer("seed", seed, {0, 9007199254740992.0},
+                 "of everything random: the same seed, the same run, bit for bit");
+  fields.integer("epochs", epochs, {1, 1e9}, "stop after this many passes over the training data");
+  fields.integer("steps", steps, {1, 1e12}, "stop after this many steps (with epochs: at whichever comes first)");
+  fields.optional_section(
+      "target", target.present, [this](Fields& section) { target.describe(section); },
+      "ends the run early, as soon as it is reached");
+  fields.optional_section(
+      "patience", patience.present, [this](Fields& section) { patience.describe(section); },
+      "ends the run early, when validation does not improve any more");
+  fields.path("resume", resume,
+              "auto: from the newest checkpoint in output_dir, when there is one; never; or a checkpoint FILE");
+  fields.path("branch_from", branch_from,
+              "a checkpoint FILE of another run, whose parameters and optimizer's state this one begins with; steps, "
+              "batches and learning rates are counted from 0, and are this deck's");
+  fields.boolean("overwrite", overwrite, "whether what an earlier run left in output_dir may be removed");
+  fields.integer("log_every", log_every, at_least_one, "steps between two log lines, and rows of metrics.csv");
+  fields.text("evaluate_every", evaluate_every,
+              "epochs between two evaluations, or steps: 2, or \"500 steps\" (0: at the end only)", Presence::optional,
+              {.pattern = "[0-9]{1,9}( (epochs?|steps?))?", .words = "a number of epochs, as 2, or \"500 steps\""});
+  fields.text(
+      "wall_time", wall_time,
+      "time that the run may take, as \"2:00:00\", \"1-12:00:00\" (days) or \"90 min\"; it stops at a checkpoint "
+      "before that, with status 75 (no limit but the batch job's, when not given)",
+      Presence::optional,
+      {.pattern = "([0-9.]+-)?[0-9.]+:[0-9.]+:[0-9.]+|[0-9.]+ *(s|min|h|d)",
+       .words =
+           "a duration, as \"2:00:00\" (hours, minutes, seconds), \"1-12:00:00\" (with days) or \"90 min\" (s, min, "
+           "h, d)"});
+  fields.integer(
+      "hang_timeout", hang_timeout, not_negative,
+      "seconds without any sign of life of a rank after which the run is ended, with a report and status 76; ten "
+      "times that in set-up and checkpoints; twice for a node that stands still as a whole in a step; 0: never, but "
+      "ranks that die are reported (when not given: the larger of 30 and 10 median steps; at least 300 where data are read, "
+      "and for another node, which may be reading)");
+  fields.check(wall_time.empty() || wall_limit(), "wall_time",
+               fmt::format("'{}' is no time to run for; give more than 0 s, and at most 10^9 s", wall_time));
+  const bool evaluates = evaluation_interval().count > 0;
+  for (const auto& [present, key] : {std::pair(target.present, "target"), {patience.present, "patience"}})
+    fields.check(
+        !present || evaluates, "evaluate_every",
+        fmt::format("0 beside run.{} (which is looked at in evaluations, and there is none before the end); give "
+                    "the epochs or steps between two",
+                    key));
+  static constexpr std::string_view ends[] = {"epochs", "steps"};
+  fields.need(Needs::at_least_one, ends, "the run would not end");
+}
+
+RunOptions::Interval RunOptions::evaluation_interval() const {
+  Interval interval{.in_steps = evaluate_every.find("step") != std::string::npos};
+  std::from_chars(evaluate_every.data(), evaluate_every.data() + evaluate_every.size(), interval.count);
+  return interval;
+}
+
+std::optional<double> RunOptions::wall_limit() const { return duration_of(wall_time); }
+
+void CheckpointOptions::describe(Fields& fields) {
+  fields.integer("every_steps", every_steps, not_negative, "steps between two checkpoints (0: not by steps)");
+  fields.integer("every_epochs", every_epochs, not_negative, "epochs between two checkpoints (0: not by epochs)");
+  fields.number("every_minutes", every_minutes, not_negative, "minutes between two checkpoints (0: not by time)");
+  fields.integer("keep", keep, not_negative, "newest checkpoints that are kept (0: all)");
+  fields.integer("neighbours_every", neighbours_every, not_negative,
+                 "steps between copies of what ranks hold in the memory of their node and of the next one, which a run "
+                 "that was killed goes on from where they are newer than its checkpoints (0: none)");
+  fields.optional_section(
+      "keep_best", keep_best.present, [this](Fields& section) { keep_best.describe(section); },
+      "writes a checkpoint after each evaluation that is among the best, and keeps these; checkpoints/best names the best");
+}
+
+namespace {
+
+std::string metric_meanings() {
+  std::string text;
+  for (const MetricKind& kind : metric_kinds())
+    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", kind.name, kind.help);
+  return text;
+}
+
+}  // namespace
+
+void RunConfig::describe(Fields& fields) {
+  fields.other_names(other_names_of_keys());
+  // clang-format off
+  fields.section("run", [&](Fields& f) { run.describe(f); }, "What to do, for how long, and where to put the results");
+  fields.section("data", [&](Fields& f) { data.describe(f); }, "Examples to learn from and to validate on", Presence::required);
+  fields.section("model", [&](Fields& f) { model.describe(f); }, "The network", Presence::required);
+  fields.check(run.branch_from.empty() || !model.weights.present, "run.branch_from",
+               "stands beside model.weights (a branch has its parameters from the checkpoint); remove one of them");
+  fields.section("loss", [&](Fields& f) { loss.describe(f); }, "What is minimised");
+  fields.words("metrics", metrics, metric_names(), "what evaluations measure beside the loss, and the accuracy of classes: " + metric_meanings());
+  fields.section("optimizer", [&](Fields& f) { optimizer.describe(f); }, "How gradients become steps");
+  fields.section("schedule", [&](Fields& f) { schedule.describe(f); }, "The learning rate's course");
+  fields.section("batch", [&](Fields& f) { batch.describe(f); }, "Examples a step");
+  fields.section("precision", [&](Fields& f) { precision.describe(f); }, "Numbers");
+  fields.section("parallel", [&](Fields& f) {
+    parallel.describe(f);
+    f.check(parallel.wire != ParallelConfig::Wire::fp16 || precision.scales_loss(), "wire",
+            "sums of gradients overflow in fp16 where no loss_scale keeps them small; take bf16, or set precision.loss_scale");
+    f.check(parallel.shard == ParallelConfig::Shard::none || optimizer.divides(), "shard",
+            optimizer.type + " keeps averages of whole rows and columns, which ranks cannot divide; take another optimizer, or shard: none");
+    if (const AsynchronousConfig& asynchronous = parallel.asynchronous; asynchronous.present) {
+      f.check(!precision.scales_loss(), "asynchronous",
+              "gradients of workers differ in their loss scale (precision.loss_scale, which fp16 has); compute in bf16, or leave one out");
+      f.check(!asynchronous.compensates() || optimizer.type == "sgd", "asynchronous",
+              "staleness: compensate is an estimate for steps along the gradient, and " + optimizer.type + " takes others; take sgd, or another staleness");
+    }
+    if (parallel.runs_freely()) {
+      const bool backs_up = parallel.backup.present;
+      const auto refuse = [&](bool is_set, const std::string& why) {
+        f.check(!is_set, backs_up ? "backup" : "asynchronous", (backs_up ? "" : "schedule: {free: true} ") + why);
+      };
+      refuse(memory_is_separate, "keeps the parameters in the memory of hosts, and this build computes on devices; use a build for CPUs, or leave it out");
+      refuse(backs_up && precision.scales_loss(), "lets each rank judge its gradient by itself, and gradients of a scaled loss (precision.loss_scale, which fp16 has) are judged by all; compute in bf16, or leave one out");
+      const bool updates_parts = !parallel.has_stepping_workers();
+      refuse(updates_parts && (!optimizer.divides() || optimizer.type == "lars" || optimizer.type == "lamb"),
+             "divides each update among ranks that do not wait for each other, and " + optimizer.type + " looks at whole parameters; take another optimizer");
+      refuse(updates_parts && optimizer.clip_norm() > 0, "leaves each rank a part of an update, and optimizer.clip_norm wants the norm of all; take clip_value, or leave one out");
+      refuse(optimizer.averages(), "updates parameters between steps, and optimizer.ema_decay averages them behind each; leave one out");
+      refuse(parallel.offload.present, "takes the optimizer's state from memory alone; leave parallel.offload out");
+    }
+    f.check(!parallel.has_stepping_workers() || !memory_is_separate, "local",
+            "of asynchronous workers keeps parameters in the memory of hosts, and this build computes on devices; use a build for CPUs, or leave one out");
+    if (parallel.local.present) {
+      f.check(!optimizer.averages(), "local",
+              "leaves each group of ranks its own moving average (optimizer.ema_decay), of which evaluations would look at "
+              "several; leave one out");
+    }
+    f.check(!parallel.offload.present || optimizer.offloads(), "offload",
+            optimizer.type + (optimizer.divides() ? " has no state here, of which something could be elsewhere; remove it"
+                                                  : " keeps averages of whole rows and columns, which are little and cross all blocks; remove it, or take another optimizer"));
+    f.check(!parallel.offload.present || !memory_is_separate || parallel.offload.is_to_memory(), "offload",
+            "this build computes on devices, to which nothing comes from files; write optimizer: memory (the host's), or use a build for CPUs");
+    f.check(!parallel.offload.is_to_memory() || memory_is_separate, "offload",
+            "optimizer: memory is the host's, in which this build computes, so that nothing would be saved; name a folder on a disk (one of that name is ./memory), or remove it");
+    f.check(!parallel.offload.present || !parallel.local.present, "offload",
+            "local averages or forgets states where groups meet, which it takes from memory alone; leave one out");
+    f.check(!parallel.compress.present || !precision.scales_loss(), "compress",
+            "what compression leaves over of a step whose scaled gradients overflow is lost; take precision.compute bf16 or fp32, without loss_scale, or leave compress out");
+    f.check(!parallel.compress.corrects_momentum() || optimizer.gradient_momentum().factor > 0, "compress",
+            "method: dgc applies the momentum of sgd before it compresses, and there is none (optimizer.type, momentum, dampening); take sgd with momentum and without dampening, or method: topk");
+    f.check(!parallel.compress.corrects_momentum() || !optimizer.clips(), "compress",
+            "method: dgc sends sums of several steps' gradients, which are no longer what optimizer.clip_norm and clip_value are for; leave them out, or take method: topk");
+  }, "How ranks work together");
+  fields.section("providers", [&](Fields& f) { providers.describe(f); }, "Libraries that compute the large products");
+  fields.section("device", [&](Fields& f) { device.describe(f); }, "How a GPU is given its work");
+  fields.section("checkpoint", [&](Fields& f) {
+    checkpoint.describe(f);
+    f.check(checkpoint.neighbours_every == 0 || !parallel.offload.present, "neighbours_every",
+            "copies the optimizer's state to memory, which parallel.offload is to save; leave one out");
+  }, "When checkpoints are written, and how many are kept");
+  fields.optional_section("loss_watch", loss_watch.present, [&](Fields& f) {
+    loss_watch.describe(f);
+    const bool rolls_back = loss_watch.on_anomaly == LossWatchConfig::Action::rollback;
+    f.check(!rolls_back || checkpoint.regular(), "on_anomaly",
+            "rollback needs checkpoints to go back to; set checkpoint.every_steps, every_epochs or every_minutes");
+    f.check(!rolls_back || data.shuffle, "on_anomaly",
+            "rollback goes on with the examples in another order, and data.shuffle is false; take skip or stop");
+    f.check(!parallel.compress.keeps_errors() || loss_watch.on_anomaly != LossWatchConfig::Action::skip, "on_anomaly",
+            "what is skipped would come back by parallel.compress.error_feedback; take rollback or stop");
+  },
+                          "What to do about a loss that is not finite, or far above those before it (when not given: a warning where it is not finite)");
+  fields.check(!loss_watch.present || !parallel.local.present, "loss_watch",
+               "watches the losses of all ranks, and parallel.local lets groups of them go on by themselves; leave one out");
+  fields.check(!loss_watch.present || !parallel.runs_freely(), "loss_watch",
+               fmt::format("watches the losses of all ranks, and parallel.{} lets each go on by itself; leave one out",
+                           parallel.backup.present ? "backup" : "asynchronous.schedule.free"));
+  // clang-format on
+}
+
+RunLength run_length(const RunConfig& config, std::int64_t examples) {
+  const std::vector<RunLength::Stage> stages = config.batch.stages();
+  for (const RunLength::Stage& stage : stages)
+    validate_key(!config.data.drop_last || stage.batch <= examples,
+                 stage.begin.count > 0 ? "batch.ramp" : "batch.global",
+                 "{} examples are more than the {} there are (data.drop_last then leaves nothing); use fewer",
+                 stage.batch, examples);
+  const RunLength length(examples, config.data.drop_last, stages, config.run.epochs, config.run.steps);
+  for (std::size_t i = 1; i < stages.size(); ++i) {
+    validate_key(length.step_of(stages[i].begin) > length.step_of(stages[i - 1].begin), "batch.ramp",
+                 "{} is not behind the point before it; put them in their order", config.batch.ramp[i - 1].first);
+  }
+  return length;
+}
+
+std::string end_of_run_text(const RunConfig& config, std::int64_t examples) {
+  if (!config.run.epochs || !config.run.steps) return "";
+  RunConfig by_epochs = config;
+  by_epochs.run.steps.reset();
+  const std::int64_t steps = run_length(by_epochs, examples).steps();
+  if (steps == *config.run.steps) return "";
+  return steps < *config.run.steps ? fmt::format(" (run.epochs; run.steps would be {})", *config.run.steps)
+                                   : fmt::format(" (run.steps; run.epochs would be {})", steps);
+}
+
+RunConfig read_run_config(DeckNode deck) {
+  RunConfig config;
+  read_config(deck, config);
+  config.source = std::move(deck);
+  return config;
+}
+
+namespace {
+
+void mark_as_stored(DeckNode& node) {
+  node.is_stored = true;
+  for (DeckNode& item : node.items) mark_as_stored(item);
+  for (DeckNode::Entry& entry : node.entries) mark_as_stored(entry.value);
+}
+
+}  // namespace
+
+RunConfig read_stored_config(const std::string& text, const std::string& file) {
+  DeckNode deck = parse_deck(text, file);
+  mark_as_stored(deck);
+  for (DeckNode::Entry& section : deck.entries) {
+    std::vector<DeckNode::Entry>& keys = section.value.entries;
+    if (section.key == "parallel") {
+      std::erase_if(keys, [](const DeckNode::Entry& entry) { return entry.key == "emulate"; });  // no key any more
+      for (DeckNode::Entry& entry : keys)
+        if (entry.key == "replicas") entry.key = "virtual_replicas";
+    }
+    if (section.key != "schedule") continue;
+    const bool falls = std::ranges::any_of(
+        keys, [](const DeckNode::Entry& entry) { return entry.key == "type" && entry.value.text != "constant"; });
+    if (!falls) std::erase_if(keys, [](const DeckNode::Entry& entry) { return entry.key == "final_fraction"; });
+    for (DeckNode::Entry& entry : keys) {
+      if (entry.key != "warmup_steps") continue;
+      entry.key = "warmup";
+      if (entry.value.text != "0") entry.value.text += " steps";
+    }
+  }
+  return read_run_config(std::move(deck));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/experiment/experiment.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/log.hpp"
+#include "data/augment.hpp"
+#include "data/stored_examples.hpp"
+#include "data/upload.hpp"
+
+namespace lockstep {
+namespace {
+
+void check_shape(const Dataset& data, const AugmentConfig& augment, const Shape& wanted) {
+  const Shape given = augment.input_shape(data.format());
+  const bool no_channels = given.rank() == 2 && wanted.rank() == 3;
+  const bool of_tokens = data.format().has_tokens() && given.rank() == 1 && wanted.rank() == 1;
+  validate(given == wanted, ExitStatus::bad_data, "{}: its examples are {}, but the model reads {} (model.input); {}",
+           data.description(), to_string(given), to_string(wanted),
+           no_channels ? "store images as N×H×W×C, C = 1 for grey ones"
+           : of_tokens ? fmt::format("set model.sequence: {} (of a preset), or the data's sequence_length: {}",
+                                     given[0], wanted[0])
+                       : "use other data, or set model.input");
+}
+
+/// Tokens must be read as such, and nothing else.
+void check_tokens(const Dataset& data, const Graph& graph) {
+  const bool tokens = data.format().has_tokens();
+  for (const GraphNode& node : graph.nodes()) {
+    if (std::find(node.inputs.begin(), node.inputs.end(), GraphNode::data) == node.inputs.end()) continue;
+    const std::int64_t words = node.layer->traits().vocabulary;
+    validate_key(!tokens || words > 0, "model", "layer '{}' reads numbers ({} holds tokens); begin with an embedding",
+                 node.name, data.description());
+    validate(tokens || words == 0, ExitStatus::bad_data,
+             "{}: holds no tokens, but layer '{}' reads them; use data with tokens (`lockstep import text`), or begin "
+             "with another layer",
+             data.description(), node.name);
+    if (tokens) data.check_tokens(words);
+  }
+}
+
+/// Row numbers are values, and 16 bits round those that are large.
+void check_row_numbers(const Graph& graph, DType dtype) {
+  if (!is_16_bit_type(dtype)) return;
+  const std::int64_t exact = dtype == DType::bf16 ? 256 : 2048;  // whole numbers up to this
+  for (const GraphNode& node : graph.nodes())
+    for (const std::int64_t rows : node.layer->traits().tables)
+      validate_key(rows - 1 <= exact, "precision.compute",
+                   "{} rounds the numbers of the {} rows of a table of layer '{}' (it is exact up to {}); use fp32",
+                   name_of(dtype), rows, node.name, exact);
+}
+
+/// Of sequences each token has a target, of pictures each place, of others the example.
+void check_targets(const Dataset& data, const Loss& loss, const Shape& output) {
+  const ExampleFormat& format = data.format();
+  const Shape& target = format.target_shape;
+  if (format.has_tokens()) {
+    validate_key(loss.wants_classes(), "loss.type", "it reads values ({} holds tokens); use cross_entropy",
+                 data.description());
+    validate_key(output.rank() == 2 && output[0] == target[0], "model",
+                 "its output is {} (each of the {} tokens needs a vector); end with a linear layer", to_string(output),
+                 target[0]);
+    data.check_classes(output[1], loss.ignored_class());
+    return;
+  }
+  const bool of_vectors = target.rank() == (format.has_classes() ? 0 : 1);
+  validate_key(!of_vectors || output.rank() == 1, "model",
+               "its output is {} (targets of {} ask for a vector); end with a flatten or linear layer",
+               to_string(output), data.description());
+  if (loss.wants_classes()) {
+    const bool one_hot = target.rank() == 1 && output.rank() == 1 && target == output;
+    const std::string_view one_hot_advice = one_hot ? "; if they are one-hot, store labels.argmax(axis=1)" : "";
+    validate(format.has_classes(), ExitStatus::bad_data,
+             "{}: its targets are values, but loss cross_entropy reads classes; use a loss of values, as loss: {{type: "
+             "mse}}, or store classes as N integers: labels.astype(\"i4\"){}",
+             data.description(), one_hot_advice);
+    const Shape places(output.extents().first(static_cast<std::size_t>(std::max(output.rank() - 1, 0))));
+    validate(
+        places == target, ExitStatus::bad_data,
+        "{}: its targets are {} classes each, but the model's output is {} (it is to be {}×classes); change the model{}",
+        data.description(), to_string(target), to_string(output), to_string(target), one_hot_advice);
+    data.check_classes(output[-1], loss.ignored_class());
+  } else {
+    validate(!format.has_classes(), ExitStatus::bad_data,
+             "{}: its targets are classes, but this loss reads values; use loss: {{type: cross_entropy}}, or store f32 "
+             "targets",
+             data.description());
+    validate(target == output, ExitStatus::bad_data,
+             "{}: its targets are {} values each, but the model's output is {}; change the last layer",
+             data.description(), to_string(target), to_string(output));
+  }
+}
+
+/// The data and the network that a deck asks for must suit each other.
+void check(const RunConfig& config, const Datasets& data, const Graph& graph, const Loss& loss) {
+  for (const Dataset* split : {data.train.get(), data.validation.get(), data.test.get()})
+    if (split) check_examples(*split, config.data.augment, graph, loss);
+  const ExampleFormat& format = data.train->format();
+  check_normalize(format, config.data.normalize);
+  check_augment(format, config.data.augment);
+  if (config.data.augment.mixes()) loss.check_mixed();
+  const auto& [target, patience, keep_best] = config.selection();
+  const auto check_selection = [&](const auto& options, const std::string& key) {
+    validate_key(!options.present || data.validation, key,
+                 "there are no validation examples to decide on it; remove it, or give some");
+    if (!options.present) return;
+    const std::string_view name = options.metric.name();
+    validate_key(name != "accuracy" || loss.wants_classes(), key + ".metric",
+                 "this loss has no accuracy; use validation_loss");
+    validate_key(find_metric(name) == nullptr || std::ranges::find(config.metrics, name) != config.metrics.end(),
+                 key + ".metric", "evaluations of this deck do not measure {}; add it to metrics", name);
+  };
+  check_metrics(config.metrics, loss, graph.output_shape());
+  check_selection(target, "run.target");
+  check_selection(patience, "run.patience");
+  check_selection(keep_best, "checkpoint.keep_best");
+  // These throw where they do not suit each other.
+  if (config.data.sampler != DataConfig::SamplerKind::permutation)
+    sampling_of(config.data, *data.train, 1, 0, loss.ignored_class());
+  ParameterLayout layout(graph, config.dtype());
+  layout.own({});  // groups have no blocks then, of which a large model has many
+  config.optimizer.groups(layout);
+  LearningRateSchedule(config.schedule, run_length(config, data.train->size()));
+}
+
+}  // namespace
+
+std::int64_t vocabulary_of(const Graph& graph) {
+  std::int64_t words = 0;
+  for (const GraphNode& node : graph.nodes()) {
+    const std::int64_t known = node.layer->traits().vocabulary;
+    if (known > 0) words = words > 0 ? std::min(words, known) : known;
+  }
+  return words;
+}
+
+void check_inputs(const Dataset& data, const AugmentConfig& augment, const Graph& graph) {
+  check_shape(data, augment, graph.input_shape());
+  check_tokens(data, graph);
+}
+
+void check_examples(const Dataset& data, const AugmentConfig& augment, const Graph& graph, const Loss& loss) {
+  check_inputs(data, augment, graph);
+  loss.check_output(graph.output_shape());
+  check_targets(data, loss, graph.output_shape());
+}
+
+void check_metrics(std::span<const std::string> names, const Loss& loss, const Shape& output) {
+  const bool classes = loss.wants_classes();
+  for (const std::string& name : names) {
+    const MetricKind& kind = *find_metric(name);
+    validate_key(kind.of_classes == classes, "metrics", "{} is of {}, and this loss of {}; remove it", name,
+                 classes ? "values" : "classes", classes ? "classes" : "values");
+    validate_key(output[-1] >= kind.least_outputs, "metrics", "{} is the same for any {} outputs; remove it", name,
+                 output[-1]);
+  }
+}
+
+Experiment open_experiment(const RunConfig& config, const SharedReading& reading) {
+  return with_positions(config.source, [&] {
+    Datasets data = open_datasets(config.data, static_cast<std::uint64_t>(config.run.seed), reading);
+    warn_of_channels_first(data.train->format().input_shape, data.train->description());
+    std::optional<Graph> graph;
+    std::unique_ptr<Loss> loss;
+    reading.run_collectively([&] {
+      graph.emplace(make_graph(config, data.train->format()));
+      loss = config.loss.make();
+      check(config, data, *graph, *loss);
+    });
+    return Experiment{std::move(data), std::move(*graph), std::move(loss)};
+  });
+}
+
+Graph make_graph(const RunConfig& config, const ExampleFormat& format) {
+  Graph graph(config.model.resolved_layers(), config.model.input.empty() ? config.data.augment.input_shape(format)
+                                                                         : Shape(std::span(config.model.input)));
+  graph.freeze(config.model.weights.freeze, "model.weights.freeze");
+  check_row_numbers(graph, config.dtype());
+  return graph;
+}
+
+std::string batch_text(const RunConfig& config, const BatchPartition& partition, std::int64_t examples) {
+  const std::int64_t batch = std::min(config.batch.largest(), examples);
+  const std::int64_t most = partition.largest_share(batch), least = partition.smallest_share(batch);
+  const ParallelConfig& parallel = config.parallel;
+  const auto counted = [](std::int64_t count, const char* what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  };
+  std::string parts = counted(partition.ranks, "rank");
+  if (parallel.runs_freely() || parallel.has_stepping_workers()) {
+    const std::int64_t gradients = parallel.asynchronous.present ? parallel.asynchronous.collect : partition.ranks;
+    parts = counted(gradients, "gradient");
+    if (partition.ranks > gradients) parts += " × " + counted(partition.ranks / gradients, "rank");
+    if (parallel.backup.present && parallel.backup.mode == BackupConfig::Mode::drop)
+      parts += fmt::format(" (of which {} count)", gradients - parallel.backup.ranks);
+  }
+  return fmt::format("batch {} = {} × {}{}{}", batch, parts,
+                     least == most       ? ""
+                     : least + 1 == most ? fmt::format("{} or ", least)
+                                         : fmt::format("{} to ", least),
+                     most, partition.share_limit > 1 ? fmt::format(" (by speed up to {})", partition.room(batch)) : "");
+}
+
+std::vector<std::string> run_remarks(const RunConfig& config, const Graph& graph, const BatchPartition& partition,
+                                     std::int64_t examples) {
+  std::vector<std::string> remarks = config.parallel.remarks();
+  const std::int64_t largest = config.batch.largest();
+  if (examples < largest)
+    remarks.push_back(
+        fmt::format("batch.{}: {} examples are more than the {} there are to train on; each step takes all of these",
+                    config.batch.ramp.empty() ? "global" : "ramp", largest, examples));
+  std::int64_t batch = std::min(config.batch.global, examples);
+  for (const RunLength::Stage& stage : config.batch.stages()) batch = std::min(batch, stage.batch);
+  std::int64_t idle = 0;
+  while (idle < partition.ranks && share_of(partition, batch, static_cast<int>(partition.ranks - idle - 1)).count == 0)
+    ++idle;
+  if (idle > 0)
+    remarks.push_back(
+        fmt::format("{} of {} ranks have no examples in a step of {}; use fewer ranks, or a larger batch.global", idle,
+                    partition.ranks, batch));
+  const RunLength length = run_length(config, examples);
+  if (const std::int64_t warmup = length.step_of(training_span_of(config.schedule.warmup)); warmup > length.steps())
+    remarks.push_back(
+        fmt::format("schedule.warmup: {} steps are more than the {} of the run, which ends before its learning rate "
+                    "has risen; make it shorter",
+                    warmup, length.steps()));
+  const GraphNode& last = graph.nodes().back();
+  if (last.layer->type() == "softmax" && config.loss.type == "cross_entropy")
+    remarks.push_back(
+        fmt::format("model: its last layer '{}' is a softmax, and loss cross_entropy has its own: such networks learn "
+                    "badly; remove that layer (predict --probabilities applies one)",
+                    last.name));
+  return remarks;
+}
+
+}  // namespace lockstep

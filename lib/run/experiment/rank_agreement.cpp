@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/experiment/rank_agreement.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/heartbeat.hpp"
+#include "comm/agreement.hpp"
+#include "io/checksum.hpp"
+#include "monitor/build_info.hpp"
+
+namespace lockstep {
+namespace {
+
+/// What a dataset holds, as text.
+std::string fingerprint(const Dataset& dataset) {
+  constexpr std::size_t most_bytes = std::size_t{64} << 20;
+  constexpr std::int64_t most_computed = 1000;  // the deck and the program say all of them
+  const ExampleFormat& format = dataset.format();
+  const std::size_t inputs = format.input_bytes(), targets = format.target_bytes();
+  const std::int64_t size = dataset.size();
+  const std::int64_t most = dataset.is_computed() ? most_computed
+                                                  : static_cast<std::int64_t>(most_bytes / (inputs + targets));
+  const std::int64_t samples = std::clamp<std::int64_t>(most, 2, std::max<std::int64_t>(2, size));
+  std::vector<std::byte> example(inputs + targets);
+  std::vector<std::uint64_t> hashes;
+  for (std::int64_t i = 0; i < samples && size > 0; ++i) {
+    const std::int64_t number = i * (size - 1) / (samples - 1);
+    dataset.read({&number, 1}, example.data(), example.data() + inputs);
+    hashes.push_back(hash_of(example.data(), example.size()));
+    heartbeat().beat();
+  }
+  return fmt::format("{} examples of {} bytes, {:016x}", size, example.size(),
+                     hash_of(hashes.data(), hashes.size() * sizeof(hashes[0])));
+}
+
+}  // namespace
+
+std::string agreed_deck(const Communicator& comm, const std::string& deck) {
+  if (comm.size() == 1) return deck;
+  expect_agreement(comm,
+                   {"the program", build_info_text(), "start the same lockstep on all ranks", ExitStatus::bad_usage});
+  expect_agreement(comm, {"the number of threads", std::to_string(ExecSpace().concurrency()),
+                          "give all ranks as many (OMP_NUM_THREADS)", ExitStatus::bad_usage});
+  expect_agreement(comm,
+                   {"the deck", deck, "give all ranks the same deck and the same changes to it", ExitStatus::bad_deck});
+  return deck;
+}
+
+std::string agreed_data(const Communicator& comm, const Dataset* dataset, const SharedReading& reading) {
+  std::string print = "no examples";
+  reading.run_collectively([&] {
+    if (dataset && reading.reads()) print = fingerprint(*dataset);
+  });
+  print = reading.from_reader(print);
+  if (comm.size() == 1) return print;
+  const std::string value = dataset ? fmt::format("{}: {}", dataset->description(), print) : print;
+  expect_agreement(comm, {"the data", value, "give all ranks the same files", ExitStatus::bad_data});
+  return print;
+}
+
+}  // namespace lockstep

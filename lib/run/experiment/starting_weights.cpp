@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/experiment/starting_weights.hpp"
+
+#include <fmt/ranges.h>
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "checkpoint/training_arrays.hpp"
+
+namespace lockstep {
+namespace {
+
+const std::string prefix = "/model/";
+
+/// Values of a vector that come of a flatten whose order matters: of [H, W, C], [T, C] or [D, H, W, C] with several
+/// places and channels.
+struct Flattened {
+  std::optional<Shape> image;  ///< they are that, element by element
+  bool mixed = false;          ///< they are beside others, or added to them
+
+  explicit operator bool() const { return image || mixed; }
+};
+
+/// What of a flatten each node reads.
+std::vector<Flattened> flattened_inputs(const Graph& graph) {
+  const auto& nodes = graph.nodes();
+  std::vector<Flattened> read(nodes.size()), written(nodes.size());
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const GraphNode& node = nodes[i];
+    std::size_t images = 0;
+    for (const int input : node.inputs) {
+      if (input == GraphNode::data) continue;
+      const Flattened& one = written[static_cast<std::size_t>(input)];
+      if (one.image) ++images, read[i].image = one.image;
+      read[i].mixed = read[i].mixed || one.mixed;
+    }
+    const Shape& input = node.input_shapes[0];
+    if (images > 0 && (images < node.inputs.size() || (images > 1 && node.shape != input))) read[i] = {.mixed = true};
+    const bool mixes = !node.parameters.empty() && node.parameters[0].shape.rank() == 2;  // a linear layer
+    if (node.layer->type() == "flatten") {
+      if (input[-1] > 1 && input[-1] < input.count()) written[i].image = input;
+    } else if (!mixes) {
+      written[i] = read[i];
+    }
+  }
+  return read;
+}
+
+/// Whether the parameter has a value, or a column, for each value that its layer reads.
+bool has_one_for_each_input(const GraphNode& node, const Parameter& parameter) {
+  const bool mixes = node.parameters[0].shape.rank() == 2;
+  return !mixes || parameter.shape.rank() == 2;
+}
+
+/// Columns in the order channel, row, column of an image become row, column, channel; likewise of sequences and
+/// volumes.
+NamedArray channels_last(const NamedArray& array, const Shape& image) {
+  const std::int64_t channels = image[-1], inputs = image.count(), pixels = inputs / channels;
+  const std::size_t element = size_of(array.dtype);
+  const std::shared_ptr<std::byte[]> data(new std::byte[array.bytes()]);
+  const auto at = [&](auto* values, std::int64_t i) { return values + static_cast<std::size_t>(i) * element; };
+  for (std::int64_t row = 0; row < array.shape.count() / inputs; ++row)
+    for (std::int64_t c = 0; c < channels; ++c)
+      for (std::int64_t p = 0; p < pixels; ++p)
+        std::memcpy(at(data.get(), row * inputs + p * channels + c),
+                    at(array.data.get(), row * inputs + c * pixels + p), element);
+  NamedArray permuted = array;
+  permuted.data = data;
+  return permuted;
+}
+
+std::string listed(const std::string& title, const std::vector<std::string>& names) {
+  return names.empty() ? "" : fmt::format("\n  {}: {}", title, fmt::join(names, ", "));
+}
+
+}  // namespace
+
+ParameterFile read_weights(const WeightsConfig& config) {
+  require_file_of("model.weights.file", config.file);
+  return read_parameters(config.file);
+}
+
+ChosenWeights choose_weights(const WeightsConfig& config, const ParameterFile& file, const Graph& graph,
+                             const std::vector<Parameter>& parameters) {
+  using Layout = WeightsConfig::Layout;
+  std::vector<NamedArray> arrays = file.arrays;
+  for (NamedArray& array : arrays) array.name = prefix + config.renamed(array.name.substr(prefix.size()));
+  if (config.match == WeightsConfig::Match::strict) check_arrays(arrays, "/model", config.file, parameters);
+
+  const std::vector<Flattened> flattened = flattened_inputs(graph);
+  ChosenWeights chosen;
+  for (const Parameter& parameter : parameters) {
+    const auto found = std::ranges::find(arrays, prefix + parameter.name, &NamedArray::name);
+    if (found == arrays.end()) {
+      chosen.left.push_back(parameter.name);
+      continue;
+    }
+    if (found->shape != parameter.shape) {
+      chosen.left.push_back(
+          fmt::format("{} ({}; {} in the file)", parameter.name, to_string(parameter.shape), to_string(found->shape)));
+      arrays.erase(found);
+      continue;
+    }
+    check_arrays({*found}, "/model", config.file, {parameter});
+    const GraphNode& node = graph.nodes()[parameter.node];
+    const Flattened& values = flattened[parameter.node];
+    if (values && !file.is_checkpoint() && has_one_for_each_input(node, parameter)) {
+      validate_key(
+          config.layout != Layout::automatic, "model.weights.layout",
+          "is to be given ({} is no checkpoint of Lockstep, and layer '{}' reads a flatten{}: in which order the "
+          "file's network had these values is not known); write NCHW for one with channels first, as PyTorch's, or "
+          "NHWC",
+          config.file, node.name, values.image ? " of " + to_string(*values.image) : "");
+      validate_key(
+          config.layout == Layout::nhwc || !values.mixed, "model.weights.layout",
+          "NCHW cannot be followed to layer '{}' (it reads a flatten beside other values, or added to them); permute "
+          "its parameters in {}, and write NHWC",
+          node.name, config.file);
+      if (config.layout == Layout::nchw) *found = channels_last(*found, *values.image);
+    }
+    chosen.taken.push_back(std::move(*found));
+    arrays.erase(found);
+  }
+  for (const NamedArray& array : arrays) chosen.unused.push_back(array.name.substr(prefix.size()));
+  validate(!chosen.taken.empty(), ExitStatus::bad_data,
+           "{}: no parameter in it has the name and shape of one of the network (those of the file: {}); see "
+           "model.weights.rename, and `lockstep check` for the network's names",
+           config.file, fmt::join(chosen.unused, ", "));
+  const auto frozen = std::ranges::count_if(graph.nodes(), [](const GraphNode& node) { return node.frozen; });
+  chosen.text = fmt::format("{}: {} of {} parameters taken", config.file, chosen.taken.size(), parameters.size()) +
+                (frozen > 0 ? fmt::format("; {} layer{} frozen", frozen, frozen == 1 ? "" : "s") : "") +
+                listed("left as they are initialised", chosen.left) + listed("of the file, unused", chosen.unused);
+  return chosen;
+}
+
+void load_parameters(const ExecSpace& space, const WeightsConfig& config, const std::string& file, const Graph& graph,
+                     ParameterBuffer& parameters) {
+  const ParameterFile stored = read_parameters(file);
+  WeightsConfig all = config;
+  all.file = file;
+  all.match = WeightsConfig::Match::strict;
+  if (stored.is_checkpoint()) all.rename.clear();
+  set_parameters(space, choose_weights(all, stored, graph, parameters.parameters()).taken, parameters);
+}
+
+}  // namespace lockstep

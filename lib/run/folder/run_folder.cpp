@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/folder/run_folder.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+
+#include "base/duration.hpp"
+#include "base/heartbeat.hpp"
+#include "base/log.hpp"
+#include "io/replace_file.hpp"
+#include "monitor/summary.hpp"
+
+namespace lockstep {
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* deck_mark = "# Resolved by Lockstep: every key that has a value. It is itself a deck.\n";
+
+constexpr const char* copies_name = "copies";
+constexpr std::string_view copies_begin = "Lockstep's copies in memory are marked ";
+
+/// What a run keeps beside its checkpoints, and how each begins: so it is known for Lockstep's.
+struct OwnFile {
+  const char* name;
+  std::string_view begins;
+};
+constexpr OwnFile files[] = {{"metrics.csv", "step,epoch,split,loss,accuracy,"},
+                             {"summary.json", "{\n  \"status\": "},
+                             {"deck.yaml", "# Resolved by Lockstep"},
+                             {copies_name, copies_begin}};
+
+bool begins_with(const fs::path& path, std::string_view begin) {
+  std::ifstream file(path, std::ios::binary);
+  std::string found(begin.size(), '\0');
+  file.read(found.data(), static_cast<std::streamsize>(found.size()));
+  return file && found == begin;
+}
+
+std::string text_of(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+/// Where a file itself is, even if it is a link to another.
+fs::path place_of(const fs::path& file) {
+  return fs::weakly_canonical(fs::absolute(file).parent_path()) / file.filename();
+}
+
+/// The status in a summary; empty: it is none.
+std::string status_of(const nlohmann::json& summary) {
+  const auto status = summary.is_object() ? summary.find("status") : summary.end();
+  return status != summary.end() && status->is_string() ? status->get<std::string>() : "";
+}
+
+/// Large checkpoints take their time.
+void sign_of_life() { heartbeat().beat(); }
+
+}  // namespace
+
+std::optional<RunFolder::Found> RunFolder::newest_checkpoint(const std::string& but) const {
+  auto candidates = list_checkpoints(checkpoints());
+  if (const auto last = std::ranges::find(candidates, checkpoints() / but); last != candidates.end())
+    std::rotate(candidates.begin(), last, last + 1);  // to where it is tried last
+  bool all_damaged = true;
+  for (auto candidate = candidates.rbegin(); candidate != candidates.rend(); ++candidate) {
+    try {
+      return Found{candidate->string(), open_checkpoint(*candidate, sign_of_life)};
+    } catch (const Error& error) {
+      warn("{}{}", error.what(), candidate + 1 == candidates.rend() ? "" : "; the one before it is tried");
+      all_damaged = all_damaged && error.status() == ExitStatus::bad_data;
+    }
+  }
+  validate(
+      candidates.empty() || !all_damaged, ExitStatus::bad_data,
+      "{}: none of its {} checkpoints can be read; remove them, or start anew with run.resume=never run.overwrite=true",
+      checkpoints().string(), candidates.size());
+  validate(candidates.empty(), ExitStatus::io_error,
+           "{}: none of its {} checkpoints can be read now; look at the file system, and start again",
+           checkpoints().string(), candidates.size());
+  return std::nullopt;
+}
+
+std::optional<Checkpoint> RunFolder::find_checkpoint() {
+  resumed_from_.clear();
+  std::optional<Found> found;
+  if (options_.resume == "auto") found = newest_checkpoint();
+  else if (options_.resume != "never") found = Found{options_.resume, open_checkpoint(options_.resume, sign_of_life)};
+  if (!found) return std::nullopt;
+  resumed_from_ = found->file;
+  return std::move(found->checkpoint);
+}
+
+bool RunFolder::goes_on() const {
+  if (resumed_from_.empty()) return false;
+  // Either may be a link: `latest`, or a checkpoint that lies elsewhere.
+  const fs::path file = fs::absolute(resumed_from_), folder = fs::weakly_canonical(checkpoints());
+  return fs::weakly_canonical(file.parent_path()) == folder || fs::weakly_canonical(file).parent_path() == folder;
+}
+
+bool RunFolder::has_ended() const {
+  std::ifstream file(summary());
+  if (!goes_on() || !file) return false;
+  const auto json = nlohmann::json::parse(file, nullptr, false);
+  const std::string status = status_of(json);
+  return !status.empty() && status != stopped_status;
+}
+
+bool RunFolder::holds_a_run() const {
+  return fs::exists(metrics()) || fs::exists(summary()) || !list_checkpoints(checkpoints()).empty();
+}
+
+Error RunFolder::cannot_be_changed(const std::string& why) const {
+  return {ExitStatus::cannot_create,
+          fmt::format("{}: the output folder cannot be created or changed ({}); choose another run.output_dir",
+                      path_.string(), why)};
+}
+
+void RunFolder::claim() {
+  std::error_code code;
+  made_ = fs::create_directories(path_, code);
+  if (code) throw cannot_be_changed(code.message());
+  why_read_only_ = ::access(path_.c_str(), W_OK | X_OK) == 0 ? 0 : errno;
+  if (why_read_only_ == 0) lock_ = std::make_unique<RunLock>(path_);
+}
+
+void RunFolder::take_up() {
+  options_.overwrite = true;
+  if (options_.resume == "never" || !list_checkpoints(checkpoints()).empty()) options_.resume = "auto";
+}
+
+RunFolder::~RunFolder() {
+  lock_.reset();
+  std::error_code ignored;
+  if (made_) fs::remove(path_, ignored);  // if it is empty
+}
+
+/// Also of a run that goes on: somebody may have put something else in the place of what it wrote.
+void RunFolder::refuse_foreign_files(const std::string& deck) const {
+  for (const OwnFile& file : files) {
+    const fs::path path = path_ / file.name;
+    if (!fs::exists(fs::symlink_status(path))) continue;
+    validate(
+        begins_with(path, file.begins), ExitStatus::cannot_create,
+        "{}: was not written by Lockstep, and is not replaced; choose another run.output_dir, or move that file away",
+        path.string());
+  }
+  const fs::path own_deck = path_ / "deck.yaml";
+  std::error_code ignored;
+  validate(
+      !fs::equivalent(own_deck, input_deck_.position.file, ignored) || text_of(own_deck) == deck,
+      ExitStatus::cannot_create,
+      "{}: is the deck that this run is started with, and would be replaced by another one (as resolved, with the changes of "
+      "the command line); start from a copy of it, or choose another run.output_dir",
+      own_deck.string());
+  validate(
+      !fs::exists(stop_file()) || (fs::is_regular_file(stop_file()) && fs::file_size(stop_file()) <= 1),
+      ExitStatus::cannot_create,
+      "{}: an empty file of this name asks a run to stop, but this one is not empty; choose another run.output_dir, or move "
+      "it away",
+      stop_file().string());
+}
+
+void RunFolder::refuse_earlier_run() const {
+  if (options_.overwrite || !holds_a_run()) return;
+  validate(options_.resume == "auto", ExitStatus::cannot_create,
+           "{}: holds an earlier run, which is not overwritten; choose another run.output_dir, go on with "
+           "run.resume=auto, or give run.overwrite=true",
+           path_.string());
+  const auto json = nlohmann::json::parse(text_of(summary()), nullptr, false);
+  const std::string status = status_of(json);
+  validate(
+      status.empty() || status == failed_status, ExitStatus::cannot_create,
+      "{}: holds a run that has ended ({}), whose checkpoints are gone; it is not begun anew over its results: choose another "
+      "run.output_dir, or give run.overwrite=true",
+      path_.string(), status);
+}
+
+void RunFolder::say_what_is_lost() const {
+  if (options_.resume != "auto" || fs::exists(summary()) || !list_checkpoints(checkpoints()).empty()) return;
+  std::istringstream curves(text_of(metrics()));
+  std::string row, last;
+  while (std::getline(curves, row))
+    if (!row.empty()) last = row;
+  const std::string step = last.substr(0, last.find(','));
+  if (number_of(step))
+    log("{}: an earlier run came to step {} without a checkpoint; begins anew", path_.string(), step);
+}
+
+std::vector<fs::path> RunFolder::files_of_run() const {
+  std::vector<fs::path> found = list_checkpoints(checkpoints());
+  for (const char* link : {latest_name, best_name})
+    if (fs::is_symlink(checkpoints() / link)) found.push_back(checkpoints() / link);
+  for (const OwnFile& file : files) found.push_back(path_ / file.name);
+  return found;
+}
+
+void RunFolder::refuse_own_start() const {
+  // The checkpoint of run.resume, were it here, would make it the same run.
+  for (const auto& [key, start] :
+       {std::pair("model.weights.file", weights_), std::pair("run.branch_from", options_.branch_from)}) {
+    if (!fs::exists(start)) continue;
+    const fs::path place = place_of(start), target = fs::canonical(start);
+    for (const fs::path& file : files_of_run()) {
+      if (const fs::path removed = place_of(file); removed != place && removed != target) continue;
+      const KeyError error(key, fmt::format("{} belongs to the earlier run in {}, which run.overwrite would remove "
+                                            "before this one has begun with it; choose another run.output_dir, or copy "
+                                            "the file to another folder",
+                                            start, path_.string()));
+      throw Error(ExitStatus::cannot_create, located(input_deck_, error).what());
+    }
+  }
+}
+
+void RunFolder::remove_leftovers() const {
+  std::vector<fs::path> left;
+  for (const auto& entry : fs::directory_iterator(path_)) {
+    const auto of = ReplaceFile::left_of(entry.path().filename().string());
+    const auto is_ours = [&](const OwnFile& file) { return of == file.name; };
+    if (std::ranges::any_of(files, is_ours) || RunLock::is_leftover(entry.path())) left.push_back(entry.path());
+  }
+  std::error_code ignored;
+  for (fs::directory_iterator mark(waiting(), ignored), end; !ignored && mark != end; mark.increment(ignored)) {
+    const std::string name = mark->path().filename().string();
+    if (name.find_first_not_of("0123456789") == std::string::npos && fs::is_empty(mark->path(), ignored))
+      left.push_back(mark->path());
+  }
+  for (const fs::path& path : left) fs::remove(path);
+  fs::remove(waiting(), ignored);  // if nothing else is in it
+  prune_checkpoints(checkpoints(), 0);
+}
+
+void RunFolder::prepare(std::int64_t step, const std::string& resolved) {
+  if (why_read_only_ != 0) throw cannot_be_changed(std::strerror(why_read_only_));
+  const std::string deck = deck_mark + resolved;
+  try {
+    refuse_foreign_files(deck);
+    if (!goes_on()) {
+      refuse_earlier_run();
+      say_what_is_lost();
+      refuse_own_start();
+      for (const fs::path& file : files_of_run()) fs::remove(file);
+    }
+    fs::create_directories(checkpoints());
+    remove_leftovers();
+    if (goes_on()) {
+      quarantine_checkpoints_after(checkpoints(), step);
+      if (fs::exists(checkpoints() / checkpoint_name(step)))
+        point_link(checkpoints(), latest_name, checkpoint_name(step));
+    }
+    fs::remove(summary());  // no longer true
+    if (text_of(path_ / "deck.yaml") != deck) write_text("deck.yaml", deck);
+  } catch (const fs::filesystem_error& error) {
+    throw cannot_be_changed(error.code().message());
+  }
+}
+
+std::string RunFolder::copies_of() const {
+  const std::string text = text_of(path_ / copies_name);
+  return text.starts_with(copies_begin) ? text.substr(copies_begin.size()) : "";
+}
+
+std::string RunFolder::identify_copies() const {
+  if (std::string mark = copies_of(); !mark.empty()) return mark;
+  std::random_device random;
+  const std::string mark = fmt::format("{:08x}{:08x}", random(), random());
+  write_text(copies_name, std::string(copies_begin) + mark);
+  return mark;
+}
+
+void RunFolder::write_text(const std::string& name, const std::string& text) const {
+  replace_text_file(path_ / name, text);
+}
+
+}  // namespace lockstep

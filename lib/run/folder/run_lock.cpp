@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/folder/run_lock.hpp"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "base/duration.hpp"
+#include "base/error.hpp"
+#include "base/heartbeat.hpp"
+#include "base/log.hpp"
+#include "base/process.hpp"
+#include "base/timer.hpp"
+#include "io/replace_file.hpp"
+#include "resilience/stop_request.hpp"
+
+namespace lockstep {
+namespace fs = std::filesystem;
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr auto refreshed_every = std::chrono::seconds(10);
+constexpr double stale_after = 60;  // seconds
+
+std::string first_line_of(const fs::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+/// Differs between the machine's starts, and between machines.
+std::string boot() { return first_line_of("/proc/sys/kernel/random/boot_id"); }
+
+std::string job() {
+  for (const auto& [variable, scheduler] : {std::pair("SLURM_JOB_ID", "Slurm job"),
+                                            {"PBS_JOBID", "PBS job"},
+                                            {"FLUX_JOB_ID", "Flux job"},
+                                            {"LSB_JOBID", "LSF job"}})
+    if (const char* number = std::getenv(variable)) return fmt::format("{} {}", scheduler, number);
+  return "";
+}
+
+std::string host() {
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+std::string claim_of_this_process() {
+  const Json claim = {{"lockstep", "lock"},
+                      {"host", host()},
+                      {"process", ::getpid()},
+                      {"job", job()},
+                      {"since", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+                      {"boot", boot()},
+                      {"namespace", process_namespace()},
+                      {"birth", process_field(::getpid(), 22)}};
+  return claim.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+/// What stands in a lock that was found.
+struct Holder {
+  std::string text;
+  Json claim = Json::object();
+
+  bool is_ours() const { return claim.contains("lockstep") && claim["lockstep"] == "lock"; }
+  std::string name() const {
+    const std::string of_job = claim.value("job", "");
+    return fmt::format("process {} on {}{}, since {}", claim.value("process", std::int64_t{0}),
+                       claim.value("host", "?"), of_job.empty() ? "" : fmt::format(" ({})", of_job),
+                       claim.value("since", "?"));
+  }
+  enum class Life { alive, ended, unknown };
+  Life life() const {
+    const auto process = claim.value("process", std::int64_t{0});
+    if (claim.value("boot", "") != boot() || process_namespace() == 0 || process <= 0 ||
+        claim.value("namespace", std::uint64_t{0}) != process_namespace())
+      return Life::unknown;
+    // The number may be another process's by now.
+    const bool same = !process_has_ended(process) && process_field(process, 22) == claim.value("birth", "");
+    return same ? Life::alive : Life::ended;
+  }
+};
+
+/// What a look at a lock shows: who holds it, or why that cannot be read (ENOENT: nobody does).
+struct Look {
+  std::optional<Holder> holder;
+  int error = 0;
+
+  bool is_missing() const { return error == ENOENT || error == ESTALE; }
+};
+
+Look look_at(const fs::path& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (file < 0) return {std::nullopt, errno};
+  Holder holder;
+  char part[1024];
+  ssize_t size = 0;
+  while ((size = ::read(file, part, sizeof part)) > 0 || (size < 0 && errno == EINTR))
+    holder.text.append(part, static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  const int error = size < 0 ? errno : 0;
+  ::close(file);
+  if (error != 0) return {std::nullopt, error};
+  if (const Json claim = Json::parse(holder.text, nullptr, false); claim.is_object()) holder.claim = claim;
+  return {std::move(holder), 0};
+}
+
+std::optional<Holder> holder_of(const fs::path& path) { return look_at(path).holder; }
+
+/// By the file system's own clock, in seconds; none: the file is not there.
+std::optional<double> changed_at(const fs::path& path) {
+  // Opened, so that network file systems do not answer from memory.
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return std::nullopt;
+  struct stat status{};
+  const bool known = ::fstat(file, &status) == 0;
+  ::close(file);
+  if (!known) return std::nullopt;
+  return static_cast<double>(status.st_mtim.tv_sec) + 1e-9 * static_cast<double>(status.st_mtim.tv_nsec);
+}
+
+/// A file with this process's claim, under a name of its own.
+class Claim {
+ public:
+  Claim(const fs::path& lock, const std::string& text) : file_(lock) {
+    std::ofstream out(file_.temporary(), std::ios::binary);
+    out << text;
+    out.close();
+    const int error = errno;
+    validate(out.good(), ExitStatus::io_error, "{}: cannot be written ({}); check the disk", lock.string(),
+             std::strerror(error));
+  }
+  /// Whether it is the lock now: at once, and whole, or not at all.
+  bool becomes(const fs::path& lock) const {
+    if (::link(file_.temporary().c_str(), lock.c_str()) == 0) return true;
+    if (errno == EEXIST) {
+      // A network file system asks again when it has lost the answer, and then finds what it has made itself.
+      struct stat status{};
+      return ::stat(file_.temporary().c_str(), &status) == 0 && status.st_nlink == 2;
+    }
+    const int no_link = errno;
+    const bool never_links = no_link == EPERM || no_link == EOPNOTSUPP || no_link == ENOSYS || no_link == EMLINK;
+    validate(never_links, ExitStatus::cannot_create, cannot_create, lock.string(), std::strerror(no_link));
+    const int made = ::open(lock.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (made < 0) {
+      const int error = errno;
+      validate(error == EEXIST, ExitStatus::cannot_create, cannot_create, lock.string(), std::strerror(error));
+      return false;
+    }
+    ::close(made);
+    std::error_code code;
+    fs::copy_file(file_.temporary(), lock, fs::copy_options::overwrite_existing, code);
+    if (code) ::unlink(lock.c_str());
+    validate(!code, ExitStatus::cannot_create, cannot_create, lock.string(), code.message());
+    return true;
+  }
+  /// What the file system's clock says.
+  double now() const {
+    ::utimensat(AT_FDCWD, file_.temporary().c_str(), nullptr, 0);
+    return changed_at(file_.temporary()).value_or(0);
+  }
+
+ private:
+  static constexpr char cannot_create[] = "{}: cannot be created ({}); choose another run.output_dir";
+  ReplaceFile file_;
+};
+
+[[noreturn]] void refuse(const fs::path& lock, const Holder& holder) {
+  throw Error(
+      ExitStatus::cannot_create,
+      fmt::format(
+          "{}: another run writes here: {} ({}); choose another run.output_dir or run.name, or wait for its end",
+          lock.parent_path().string(), holder.name(), RunLock::file_name));
+}
+
+/// Returns when nobody can be behind that lock any more; throws when somebody is. Dates of a file server that has been
+/// set to another time say nothing: then what counts is how long the lock has been seen not to change.
+void wait_until_stale(const fs::path& lock, const Holder& holder, const Claim& own) {
+  const std::optional<double> first = changed_at(lock);
+  const Timer waiting;
+  bool said = false;
+  while (first) {
+    const std::optional<double> last = changed_at(lock);
+    const double age = std::max(own.now() - *first, waiting.seconds());
+    if (!last || (age >= stale_after && *last == *first)) return;
+    const std::string signal = StopRequest::signal();
+    validate(signal.empty(), ExitStatus::stopped_early, "{}: {} has come while this run waited for {}; start it again",
+             lock.string(), signal, holder.name());
+    if (*last != *first || holder.life() == Holder::Life::alive) refuse(lock, holder_of(lock).value_or(holder));
+    if (!std::exchange(said, true))
+      log("{}: {} may write here; this run begins unless that one shows a sign of life within {}", lock.string(),
+          holder.name(), duration_text(stale_after - age));
+    heartbeat().beat();
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  }
+}
+
+/// Takes a lock away that is stale. Another process may have done so meanwhile, and hold it.
+void take_away(const fs::path& lock, const Holder& stale) {
+  const std::optional<Holder> now = holder_of(lock);
+  if (!now || now->text != stale.text) return;
+  const fs::path aside = lock.string() + fmt::format(".stale-{}-{}", host(), ::getpid());
+  if (::rename(lock.c_str(), aside.c_str()) != 0) return;
+  const std::optional<Holder> taken = holder_of(aside);
+  // A new one in the moment between: it goes back. (Should somebody have come between once more, its owner notices.)
+  if (taken && taken->text != stale.text) {
+    if (::link(aside.c_str(), lock.c_str()) != 0 && errno != EEXIST) {
+      ::rename(aside.c_str(), lock.c_str());
+      return;
+    }
+  }
+  ::unlink(aside.c_str());
+}
+
+/// A lock that is gone. A file system that does not allow it now may do so the next time.
+bool makes_again(const fs::path& lock, const std::string& claim) {
+  try {
+    return Claim(lock, claim).becomes(lock);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+RunLock::RunLock(const fs::path& folder) : path_(folder / file_name), claim_(claim_of_this_process()) {
+  acquire();
+  seen_ = Clock::now();
+  thread_ = std::thread([this] { refresh(); });
+}
+
+RunLock::~RunLock() {
+  {
+    const std::lock_guard lock(mutex_);
+    done_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+  if (const auto holder = holder_of(path_); holder && holder->text == claim_) ::unlink(path_.c_str());
+}
+
+bool RunLock::is_leftover(const fs::path& file) {
+  if (ReplaceFile::left_of(file.filename().string()) != file_name) return false;
+  // Whoever waits for the lock touches his own every half second.
+  const std::optional<double> last = changed_at(file), now = changed_at(file.parent_path() / file_name);
+  return last && now && *now - *last >= stale_after;
+}
+
+void RunLock::acquire() {
+  const Claim own(path_, claim_);
+  constexpr auto moment = std::chrono::milliseconds(50);
+  for (bool taken_over = false; !own.becomes(path_); taken_over = true) {
+    const Look found = look_at(path_);
+    validate(found.holder || found.is_missing(), ExitStatus::cannot_create,
+             "{}: cannot be read ({}), so that nobody knows who writes here; choose another run.output_dir, or remove "
+             "it if no run does",
+             path_.string(), std::strerror(found.error));
+    if (!found.holder) {  // given up meanwhile
+      std::this_thread::sleep_for(moment);
+      continue;
+    }
+    const Holder& holder = *found.holder;
+    validate(holder.is_ours() || holder.text.empty(), ExitStatus::cannot_create,
+             "{}: is no lock of Lockstep's, and is not replaced; choose another run.output_dir", path_.string());
+    if (holder.life() != Holder::Life::ended) wait_until_stale(path_, holder, own);
+    if (taken_over) std::this_thread::sleep_for(moment);  // others try as well
+    take_away(path_, holder);
+  }
+}
+
+void RunLock::look() {
+  const std::lock_guard alone(looking_);
+  const Look found = look_at(path_);
+  const auto now = Clock::now();
+  if (found.holder && found.holder->text == claim_) {
+    ::utimensat(AT_FDCWD, path_.c_str(), nullptr, 0);
+    seen_ = now;
+  } else if (found.holder && !found.holder->text.empty()) {
+    lost_ = true;
+  } else if (found.is_missing()) {
+    // Another run may have come, and ended; in less time, nobody was free to take it.
+    if (now - seen_.load() >= std::chrono::duration<double>(stale_after)) lost_ = true;
+    else if (makes_again(path_, claim_)) seen_ = now;
+  }  // what cannot be read now may be so again
+}
+
+void RunLock::refresh() {
+  std::unique_lock lock(mutex_);
+  while (!changed_.wait_for(lock, refreshed_every, [this] { return done_; })) {
+    lock.unlock();
+    look();
+    lock.lock();
+  }
+}
+
+void RunLock::require() {
+  look();
+  require_lately();
+}
+
+void RunLock::require_lately() const {
+  if (!lost_) return;
+  const std::optional<Holder> holder = holder_of(path_);
+  throw Error(
+      ExitStatus::cannot_create,
+      fmt::format("{}: {} has taken this run's folder over, as this run had shown no sign of life for {}; it ends here",
+                  path_.string(), holder && holder->is_ours() ? holder->name() : "another run",
+                  duration_text(stale_after)));
+}
+
+}  // namespace lockstep

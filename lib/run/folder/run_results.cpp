@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/folder/run_results.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "config/deck.hpp"
+#include "monitor/metrics_file.hpp"
+#include "nn/metric_table.hpp"
+
+namespace lockstep {
+namespace fs = std::filesystem;
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+RunResults::Split split_of(const Json& json) {
+  RunResults::Split split;
+  for (const auto& [name, value] : json.items())
+    if (!value.is_null()) split.emplace(name, value.get<double>());
+  return split;
+}
+
+void read_summary(const fs::path& file, RunResults& run) {
+  try {
+    const Json json = Json::parse(read_text_file(file.string()));
+    run.status = json.at("status");
+    run.ranks = json.at("ranks").get<std::int64_t>();
+    if (json.contains("lost_ranks")) run.lost_ranks = static_cast<double>(json["lost_ranks"].size());
+    run.threads = json.at("threads").get<std::int64_t>();
+    run.examples_per_step = json.at("examples_per_step").get<std::int64_t>();
+    run.steps = json.at("steps").get<std::int64_t>();
+    if (json.contains("steps_to_target") && !json["steps_to_target"].is_null())
+      run.steps_to_target = json["steps_to_target"].get<std::int64_t>();
+    run.train = split_of(json.at("train"));
+    run.validation = split_of(json.at("validation"));
+    if (json.contains("test")) run.test = split_of(json["test"]);
+    if (json.contains("staleness")) run.staleness = json["staleness"].at("mean").get<double>();
+    if (json.contains("discarded_examples")) run.discarded_examples = json["discarded_examples"].get<std::int64_t>();
+    if (const double rate = json.at("examples_per_s"); rate > 0) {  // else its last process has done no step
+      run.examples_per_s = rate;
+      run.step_ms = json.at("step_ms").at("median").get<double>();
+    }
+    for (const auto& [phase, spread] : json.at("ranks_ms").items())
+      run.spreads.push_back({phase, spread.at("min"), spread.at("mean"), spread.at("max"), spread.at("slowest_rank")});
+    const Json& deck = json.at("deck");  // text in summaries of earlier versions
+    run.deck = deck_values(deck.is_string() ? deck.get<std::string>() : deck.dump(), file.string());
+  } catch (const Json::exception& error) {
+    throw Error(ExitStatus::bad_data, fmt::format("{}: is no summary of a run ({}); name the output folder of a run",
+                                                  file.string(), error.what()));
+  }
+}
+
+/// The value of a cell; none where it is empty, or not finite.
+template <class T>
+std::optional<T> number_in(std::string_view cell) {
+  T value{};
+  const auto [end, code] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  if (code != std::errc{} || end != cell.data() + cell.size() || !std::isfinite(static_cast<double>(value)))
+    return std::nullopt;
+  return value;
+}
+
+void read_last_rows(const fs::path& file, RunResults& run) {
+  std::ifstream in(file);
+  std::string header, line;
+  std::getline(in, header);
+  const std::vector<std::string> columns = cells_of(header);
+  while (std::getline(in, line) && !in.eof()) {  // a line without an end is still being written
+    RunResults::Split row;
+    std::string split;
+    const std::vector<std::string> cells = cells_of(line);
+    for (std::size_t i = 0; i < std::min(columns.size(), cells.size()); ++i) {
+      if (columns[i] == "step") run.steps = number_in<std::int64_t>(cells[i]);
+      if (columns[i] == "split") split = cells[i];
+      const bool is_result = std::ranges::find(evaluation_names(), columns[i]) != evaluation_names().end();
+      if (const auto value = number_in<double>(cells[i]); is_result && value) row.emplace(columns[i], *value);
+    }
+    if (split == "train") run.train = row;
+    if (split == "validation") run.validation = row;
+  }
+}
+
+/// Whether folders in this one are those of runs.
+bool holds_runs(const fs::path& folder) {
+  std::error_code code;
+  for (fs::directory_iterator entry(folder, code), end; !code && entry != end; entry.increment(code))
+    if (std::error_code ignored; fs::exists(entry->path() / "deck.yaml", ignored)) return true;
+  return false;
+}
+
+}  // namespace
+
+RunResults read_run_results(const fs::path& folder) {
+  const fs::path summary = folder / "summary.json", deck = folder / "deck.yaml";
+  RunResults run{.name = folder.string()};
+  if (fs::exists(summary)) {
+    read_summary(summary, run);
+    return run;
+  }
+  validate(
+      fs::exists(deck), ExitStatus::missing_file,
+      "{}: is not there, nor is a deck.yaml beside it (so no run has begun there); name the output folder of a run{}",
+      summary.string(), holds_runs(folder) ? fmt::format(", or all that are in this one, as {}/*", run.name) : "");
+  run.status = "unfinished";
+  run.deck = deck_values(read_text_file(deck.string()), deck.string());
+  read_last_rows(folder / "metrics.csv", run);
+  return run;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "monitor/rank_spread.hpp"
+#include "run/deck/deck_values.hpp"
+
+namespace lockstep {
+
+/// What a run has left in its output folder. Without a summary.json (it is running, or was killed) that is its deck,
+/// and how far metrics.csv has come.
+struct RunResults {
+  /// Metrics of one split by their names; what is not finite is left out.
+  using Split = std::map<std::string, double, std::less<>>;
+
+  std::string name;    ///< of the folder, as it was given
+  std::string status;  ///< of summary.json, or "unfinished"
+  std::optional<std::int64_t> ranks, threads, examples_per_step, steps, steps_to_target;
+  Split train, validation, test;
+  std::optional<double> lost_ranks, staleness, discarded_examples, examples_per_s, step_ms;
+  std::vector<RankSpread> spreads;
+  DeckValues deck;
+};
+
+/// Throws Error(missing_file) for a folder without a run, and Error(bad_data).
+RunResults read_run_results(const std::filesystem::path& folder);
+
+}  // namespace lockstep

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/inference/evaluate_file.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "data/held_out.hpp"
+#include "data/import_files.hpp"
+#include "io/array_file.hpp"
+#include "run/experiment/experiment.hpp"
+#include "run/experiment/starting_weights.hpp"
+#include "train/evaluator.hpp"
+
+namespace lockstep {
+namespace {
+
+/// A split of the deck's data, or of another file.
+std::unique_ptr<Dataset> open_split(const RunConfig& config, const EvaluationData& what, const SharedReading& reading) {
+  if (!what.place.empty()) return open_examples(what.place, "/" + what.split, config.data.sequence_length, reading);
+  Datasets data = open_datasets(config.data, static_cast<std::uint64_t>(config.run.seed), reading);
+  auto& split = what.split == "train" ? data.train : what.split == "test" ? data.test : data.validation;
+  reading.run_collectively([&] {
+    validate(
+        what.split == "train" || what.split == "validation" || what.split == "test", ExitStatus::bad_usage,
+        "--split {}: the deck's data are split into train, validation and test; choose one of these, or name a file with --data",
+        what.split);
+    validate(split != nullptr, ExitStatus::bad_data,
+             "{}: there are no {} examples; give some (data.{}_file), or name others with --data FILE",
+             data.train->description(), what.split, what.split);
+  });
+  return std::move(split);
+}
+
+/// What an evaluation may read: a file with its parameters, the other one that is named, and those of the deck.
+std::vector<std::string> files_read(const RunConfig& config, const std::string& parameters,
+                                    const EvaluationData& what) {
+  std::vector<std::string> files{parameters};
+  for (const std::string* place :
+       {&what.place, &config.data.file, &config.data.validation_file, &config.data.test_file})
+    files.push_back(DataPlace::of(*place).file);
+  return files;
+}
+
+}  // namespace
+
+Metrics evaluate_file(const RunConfig& config, const std::string& file, const EvaluationData& what,
+                      const Communicator& comm) {
+  const SharedReading reading(comm, config.source);
+  std::unique_ptr<Dataset> data = with_positions(config.source, [&] { return open_split(config, what, reading); });
+  const ExecSpace space;
+  std::unique_ptr<Loss> loss;
+  std::optional<Model> model;
+  std::optional<BatchUploader> uploader;
+  std::optional<MetricSums> sums;
+  std::int64_t batch = 0;
+  reading.run_collectively([&] {
+    Graph graph = make_graph(config, data->format());
+    loss = config.loss.make();
+    with_positions(config.source, [&] { check_metrics(config.metrics, *loss, graph.output_shape()); });
+    check_examples(*data, config.data.augment, graph, *loss);
+    check_normalize(data->format(), config.data.normalize);
+    batch = std::min(share_of(config.batch.largest(), 0, comm.size()).count, data->size());
+    batch = std::min(config.batch.micro.value_or(batch), batch);
+    model.emplace(make_model(config, std::move(graph), batch, Purpose::inference));
+    if (comm.is_root()) load_parameters(space, config.model.weights, file, model->graph(), model->parameters());
+    uploader.emplace(data->format(), config.data.normalize, config.dtype(), batch,
+                     config.data.augment.for_evaluation());
+    sums.emplace(batch, model->graph().output_shape(), config.metrics, loss->ignored_class());
+    if (!what.confusion_matrix.empty()) {
+      constexpr std::int64_t most = 10000;
+      const std::int64_t classes = loss->wants_classes() ? model->graph().output_shape()[-1] : 0;
+      validate(classes > 0 && classes <= most, ExitStatus::bad_usage,
+               "--confusion-matrix: is of 1 to {} classes (this network has {}); leave it out", most, classes);
+      if (comm.is_root()) check_output(what.confusion_matrix, what.overwrite, files_read(config, file, what));
+      sums->count_confusions();
+    }
+  });
+  comm.broadcast(space, model->parameters().values());
+  model->parameters().round(space);
+  Metrics metrics = evaluate(space, comm, *model, *loss, *data, *uploader, *sums, batch).value();
+  comm.run_collectively([&] {
+    if (what.confusion_matrix.empty() || !comm.is_root()) return;
+    const std::int64_t classes = model->graph().output_shape()[-1];
+    ArrayFile file(what.confusion_matrix, "class", DType::f64, {classes, classes});
+    file.append(metrics.confusions.data(), classes);
+    file.commit();
+  });
+  return metrics;
+}
+
+}  // namespace lockstep

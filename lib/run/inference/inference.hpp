@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+
+#include "data/upload.hpp"
+#include "nn/model.hpp"
+#include "run/deck/run_config.hpp"
+
+namespace lockstep {
+
+/// A network that is not trained any more, on examples in host memory (or on the device). Its parameters are to be
+/// loaded (TrainedModel).
+class Inference {
+ public:
+  /// On at most `max_batch` examples at once, of this format (of whose targets nothing is read).
+  Inference(const RunConfig& config, Graph graph, const ExampleFormat& format, std::int64_t max_batch);
+
+  Model& model() { return model_; }
+  const Model& model() const { return model_; }
+  /// [count, output…] of the examples from `first` on, at most max_batch; valid until the next call.
+  Tensor outputs(const ExecSpace& space, const HostBatch& batch, std::int64_t first, std::int64_t count);
+
+ private:
+  Model model_;
+  BatchUploader uploader_;
+  bool has_computed_ = false;
+};
+
+/// Numbers of outputs' type, as users get them: f32, or f64.
+inline DType output_type(DType compute) { return compute == DType::f64 ? DType::f64 : DType::f32; }
+
+/// How many examples are computed at once, unless there are fewer: whatever the number of ranks, since results may
+/// depend on how many are computed together.
+std::int64_t inference_batch(const RunConfig& config, const Graph& graph);
+
+}  // namespace lockstep

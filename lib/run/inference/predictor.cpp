@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/inference/predictor.hpp"
+
+#include <fmt/ranges.h>
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <numeric>
+#include <optional>
+
+#include "checkpoint/training_arrays.hpp"
+#include "data/held_out.hpp"
+#include "data/import_files.hpp"
+#include "io/array_file.hpp"
+#include "ops/convert.hpp"
+#include "run/experiment/experiment.hpp"
+#include "run/inference/inference.hpp"
+#include "run/inference/trained_model.hpp"
+#include "train/nonfinite_report.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr const char* names[] = {"outputs", "class", "probabilities"};
+
+/// What stands in the file in the place of one vector of outputs.
+template <class T>
+class Conversion {
+ public:
+  Conversion(PredictOptions::Form form, std::int64_t count) : form_(form), count_(static_cast<std::size_t>(count)) {}
+
+  void append(const T* outputs, std::string& to) const {
+    const std::span<const T> values(outputs, count_);
+    const auto largest = std::ranges::max_element(values);
+    if (form_ == PredictOptions::Form::classes) {
+      const bool is_none = std::ranges::any_of(values, [](T value) { return std::isnan(value); });
+      put(is_none ? -1 : static_cast<std::int32_t>(largest - values.begin()), to);
+      return;
+    }
+    double sum = 0;
+    for (const T value : values) sum += std::exp(static_cast<double>(value) - static_cast<double>(*largest));
+    for (const T value : values)
+      put(form_ == PredictOptions::Form::outputs
+              ? value
+              : static_cast<T>(std::exp(static_cast<double>(value) - static_cast<double>(*largest)) / sum),
+          to);
+  }
+
+ private:
+  template <class Number>
+  static void put(Number number, std::string& to) {
+    char bytes[sizeof number];
+    std::memcpy(bytes, &number, sizeof number);
+    to.append(bytes, sizeof number);
+  }
+
+  PredictOptions::Form form_;
+  std::size_t count_;
+};
+
+/// The network on one block of examples after the other.
+class Blocks {
+ public:
+  Blocks(const RunConfig& config, Graph graph, const Dataset& data, PredictOptions::Form form)
+      : data_(data),
+        form_(form),
+        size_(std::min(inference_batch(config, graph), data.size())),
+        inference_(config, std::move(graph), data.format(), size_) {
+    const auto most = static_cast<std::size_t>(size_);
+    batch_.inputs = staging_memory("lockstep::inputs", most * data.format().input_bytes());
+    batch_.targets = staging_memory("lockstep::targets", most * data.format().target_bytes());
+  }
+
+  Model& model() { return inference_.model(); }
+  std::int64_t count() const { return (data_.size() + size_ - 1) / size_; }
+  std::int64_t examples_of(std::int64_t block) const { return std::min(size_, data_.size() - block * size_); }
+
+  /// What stands in the file for the examples of a block.
+  std::string compute(std::int64_t block) {
+    const std::int64_t n = examples_of(block);
+    batch_.plan.examples.resize(static_cast<std::size_t>(n));
+    std::iota(batch_.plan.examples.begin(), batch_.plan.examples.end(), block * size_);
+    data_.read(batch_.plan.examples, batch_.inputs.data(), batch_.targets.data());
+    const Tensor outputs = inference_.outputs(space_, batch_, 0, n);
+    const OwnedTensor stored("lockstep::outputs", output_type(outputs.dtype), outputs.shape);
+    convert(space_, outputs, stored.get());
+    return stored.get().dtype == DType::f64 ? converted<double>(stored.get(), n) : converted<float>(stored.get(), n);
+  }
+
+ private:
+  template <class T>
+  std::string converted(const Tensor& outputs, std::int64_t examples) const {
+    std::vector<T> values(static_cast<std::size_t>(outputs.count()));
+    copy_to_host(space_, outputs, values.data());
+    // Vendors' libraries make 0 of what is not a number on its way through relu.
+    const std::int64_t of_example = outputs.count() / examples;
+    for (std::int64_t i = 0; i < examples; ++i)
+      if (!has_finite_inputs(i))
+        std::fill_n(values.begin() + i * of_example, of_example, std::numeric_limits<T>::quiet_NaN());
+    const std::int64_t each = outputs.shape[-1];
+    const Conversion<T> conversion(form_, each);
+    std::string bytes;
+    for (std::int64_t i = 0; i < outputs.count(); i += each) conversion.append(values.data() + i, bytes);
+    return bytes;
+  }
+
+  bool has_finite_inputs(std::int64_t example) const {
+    const ExampleFormat& format = data_.format();
+    return format.input_dtype != DType::f32 ||
+           count_nonfinite(batch_.inputs.data() + static_cast<std::size_t>(example) * format.input_bytes(),
+                           format.input_dtype, format.input_shape.count()) == 0;
+  }
+
+  const Dataset& data_;
+  PredictOptions::Form form_;
+  std::int64_t size_;
+  ExecSpace space_;
+  Inference inference_;
+  HostBatch batch_;
+};
+
+/// A deck that does not say what the network reads takes the data's shape, and its parameters show whether that is
+/// right.
+void require_shape(const Dataset& data, const TrainedModel& trained, const ParameterBuffer& parameters) {
+  try {
+    check_arrays(trained.file.arrays, "/model", trained.name, parameters.parameters());
+  } catch (const Error& error) {
+    throw Error(error.status(), fmt::format("{}: its examples are {}, and the network was trained on others ({})",
+                                            data.description(), to_string(data.format().input_shape), error.what()));
+  }
+}
+
+}  // namespace
+
+std::string predict(const PredictOptions& options, const Communicator& comm) {
+  const bool classes = options.form == PredictOptions::Form::classes;
+  TrainedModel trained;
+  comm.run_collectively([&] {
+    if (!comm.is_root()) return;
+    check_output(options.output, options.overwrite, {options.checkpoint, DataPlace::of(options.data).file});
+    trained = TrainedModel::read(options.checkpoint);
+  });
+  trained.share(comm);
+  const RunConfig& config = trained.config;
+  const SharedReading reading(comm, config.source);
+  const std::unique_ptr<Dataset> data = open_inputs(options.data, "/" + options.split, trained.inputs(), reading);
+  std::optional<Blocks> blocks;
+  reading.run_collectively([&] {
+    Graph graph = make_graph(config, data->format());
+    check_inputs(*data, config.data.augment, graph);
+    check_normalize(data->format(), config.data.normalize);
+    validate(options.form == PredictOptions::Form::outputs || config.loss.make()->wants_classes(),
+             ExitStatus::bad_usage,
+             "{}: its network gives values (loss mse) and not classes; leave out --classes and --probabilities",
+             options.checkpoint);
+    blocks.emplace(config, std::move(graph), *data, options.form);
+  });
+  comm.run_collectively([&] {
+    if (comm.is_root()) require_shape(*data, trained, blocks->model().parameters());
+  });
+  trained.load(comm, blocks->model());
+
+  const Shape& output = blocks->model().graph().output_shape();
+  std::vector<std::int64_t> extents{data->size()};
+  extents.insert(extents.end(), output.extents().begin(), output.extents().end() - (classes ? 1 : 0));
+  std::optional<ArrayFile> file;
+  comm.run_collectively([&] {
+    if (comm.is_root())
+      file.emplace(options.output, names[static_cast<std::size_t>(options.form)],
+                   classes ? DType::i32 : output_type(config.dtype()), extents);
+  });
+  for (std::int64_t first = 0; first < blocks->count(); first += comm.size()) {
+    const std::int64_t mine = first + comm.rank();
+    std::string bytes;
+    comm.run_collectively([&] {
+      if (mine < blocks->count()) bytes = blocks->compute(mine);
+    });
+    // One block after the other, so that rank 0 never holds more; what it cannot write is said when all have sent
+    // theirs.
+    std::exception_ptr failure;
+    for (std::int64_t block = first; block < std::min(first + comm.size(), blocks->count()); ++block) {
+      const std::string received = comm.to_root(bytes, static_cast<int>(block - first));
+      if (!comm.is_root() || failure) continue;
+      try {
+        file->append(received.data(), blocks->examples_of(block));
+      } catch (const std::exception&) {
+        failure = std::current_exception();
+      }
+    }
+    comm.run_collectively([&] {
+      if (failure) std::rethrow_exception(failure);
+    });
+  }
+  comm.run_collectively([&] {
+    if (comm.is_root()) file->commit();
+  });
+  return fmt::format(
+      "{}: {} of {} examples of {} ({} each)", options.output,
+      classes ? "classes" : names[static_cast<std::size_t>(options.form)], data->size(), data->description(),
+      extents.size() == 1 ? "one" : fmt::format("{}", fmt::join(extents.begin() + 1, extents.end(), "×")));
+}
+
+}  // namespace lockstep

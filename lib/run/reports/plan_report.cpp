@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/reports/plan_report.hpp"
+
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+#include "base/duration.hpp"
+#include "base/process.hpp"
+#include "base/text.hpp"
+#include "comm/communicator.hpp"
+#include "core/device.hpp"
+#include "core/execution.hpp"
+#include "ops/device_description.hpp"
+#include "run/experiment/experiment.hpp"
+#include "run/experiment/starting_weights.hpp"
+#include "run/folder/run_folder.hpp"
+#include "run/training/resume.hpp"
+#include "run/training/run_state.hpp"
+#include "train/choose_shard.hpp"
+
+namespace lockstep {
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string layer_table(const Graph& graph) {
+  std::string text = fmt::format("{:<20} {:<18} {:<14} {:>12}  {}\n", "layer", "type", "output", "parameters",
+                                 "names in files");
+  for (const auto& node : graph.nodes()) {
+    std::int64_t count = 0;
+    std::string names;
+    for (const auto& parameter : node.parameters) {
+      if (!names.empty()) names += ", ";
+      if (!parameter.tied_to.empty()) {
+        names += fmt::format("{} of {}", parameter.name, parameter.tied_to);
+        continue;
+      }
+      count += parameter.shape.count();
+      names += fmt::format("{} [{}]", parameter.name, fmt::join(parameter.shape.extents(), ", "));
+    }
+    // Columns are counted in characters; × is one, of two bytes.
+    const std::string shape = to_string(node.shape);
+    const int extra = std::max(0, node.shape.rank() - 1);
+    text += fmt::format("{:<20} {:<18} {:<{}} {:>12}  {}\n", node.name, node.layer->type(), shape, 14 + extra,
+                        count > 0 ? std::to_string(count) : "", names);
+  }
+  return text;
+}
+
+/// What the first step begins with, read and found to fit, as the trainer does it.
+std::string starting_point(const RunConfig& config, const Experiment& experiment, PlannedRun run) {
+  const auto parameters = ParameterLayout(experiment.graph, config.dtype()).parameters();
+  RunFolder folder(config);
+  require_resumed_file(config);
+  if (run == PlannedRun::elsewhere && folder.goes_on_by_itself()) {
+    if (!list_checkpoints(folder.checkpoints()).empty())
+      return "the newest checkpoint of its folder, which is not looked at (the plan is for elsewhere)";
+  } else if (const auto checkpoint = folder.find_checkpoint()) {
+    const std::string& file = folder.resumed_from();
+    check_resume(*checkpoint, file, config, experiment.data.train->size(), parameters);
+    return fmt::format("{}, after step {}", file, step_of(*checkpoint, file));
+  }
+  if (const std::string& file = config.run.branch_from; !file.empty()) {
+    const Checkpoint checkpoint = open_branching_point(config);
+    check_branch(checkpoint, file, config.optimizer, parameters);
+    return fmt::format("{}: its parameters and its optimizer's state, which {} steps have made", file,
+                       optimizer_steps_of(checkpoint, file));
+  }
+  const WeightsConfig& weights = config.model.weights;
+  if (!weights.present) return fmt::format("initial values of seed {}", config.run.seed);
+  return choose_weights(weights, read_weights(weights), experiment.graph, parameters).text;
+}
+
+/// Throws cannot_create where a run could not make its folder, or write there, as far as can be seen without doing so.
+void check_output_folder(const fs::path& folder) {
+  std::error_code code;
+  fs::path nearest = fs::absolute(folder);  // that there is
+  while (!fs::exists(nearest, code) && nearest.has_relative_path()) nearest = nearest.parent_path();
+  int problem = 0;
+  if (!fs::is_directory(nearest, code)) problem = ENOTDIR;
+  else if (::access(nearest.c_str(), W_OK | X_OK) != 0) problem = errno;
+  validate(problem == 0, ExitStatus::cannot_create,
+           "{}: the output folder cannot be created or changed ({}); choose another run.output_dir", folder.string(),
+           std::strerror(problem));
+}
+
+std::string interval_text(std::int64_t count, const char* what) {
+  return count == 1 ? what : fmt::format("{} {}s", count, what);
+}
+
+/// "12000 in 10 epochs of 1200".
+std::string steps_text(const RunConfig& config, std::int64_t examples) {
+  const RunLength length = run_length(config, examples);
+  constexpr auto epochs_unit = TrainingSpan::Unit::epochs;
+  const std::int64_t steps = length.steps();
+  const double epochs = length.count_at(steps, epochs_unit);
+  const std::string end = config.run.target.present || config.run.patience.present
+                              ? ", or fewer by run.target or run.patience"
+                              : "";
+  const std::string limits = end_of_run_text(config, examples);
+  const std::string first = fmt::format("{}{}", length.step_of({1, epochs_unit}),
+                                        config.batch.ramp.empty() ? "" : " (the first)");
+  if (epochs == std::floor(epochs))
+    return fmt::format("{} in {} epoch{} of {}{}{}", steps, epochs, epochs == 1 ? "" : "s", first, limits, end);
+  return fmt::format("{} in {:.3g} epochs of {}{}{}", steps, epochs, first, limits, end);
+}
+
+/// "every 2 epochs, 5 in all": the last one comes at the end, whatever the interval.
+std::string evaluations_text(const RunConfig& config, const Datasets& data) {
+  if (!data.validation) return "none: there are no examples to validate on";
+  const RunOptions::Interval every = config.run.evaluation_interval();
+  if (every.count == 0) return "at the end";
+  const RunLength length = run_length(config, data.train->size());
+  const auto unit = every.in_steps ? TrainingSpan::Unit::steps : TrainingSpan::Unit::epochs;
+  const double all = std::ceil(length.count_at(length.steps(), unit) / static_cast<double>(every.count));
+  return fmt::format("every {}, {:.0f} in all", interval_text(every.count, every.in_steps ? "step" : "epoch"), all);
+}
+
+/// "every 500 steps, every 10 minutes, at the end; the newest 2 are kept".
+std::string checkpoints_text(const CheckpointOptions& options) {
+  std::string text;
+  if (options.neighbours_every > 0)
+    text = fmt::format("copies in memory every {}, ", interval_text(options.neighbours_every, "step"));
+  else if (!options.regular()) return "at the end only (checkpoint.every_minutes: 15 saves on the way)";
+  if (options.every_steps > 0) text += fmt::format("every {}, ", interval_text(options.every_steps, "step"));
+  if (options.every_epochs > 0) text += fmt::format("every {}, ", interval_text(options.every_epochs, "epoch"));
+  if (options.every_minutes > 0) text += fmt::format("every {}, ", duration_text(60 * options.every_minutes));
+  if (options.keep_best.present) text += "behind the best evaluations, ";
+  return text + "at the end" + (options.keep > 0 ? fmt::format("; the newest {} are kept", options.keep) : "");
+}
+
+/// Which device the plans are for, and how much of its memory `step` bytes take. Empty where kernels run on the host.
+std::string planned_for(double step) {
+  if (!runs_on_device) return "";
+  const DeviceDescription* device = described_device();
+  if (device == nullptr)
+    return device_count() > 0 ? ""
+                              : "planned for          no device: none is here, and libraries for devices plan for one; "
+                                "`check --device FILE` names one\n";
+  const double share = step / static_cast<double>(device->memory_bytes);
+  return fmt::format("planned for          {}, whose memory of {} a step {}\n", device->name,
+                     bytes_text(static_cast<double>(device->memory_bytes)),
+                     share < 1 ? fmt::format("fills to {:.3g} %", 100 * share)
+                               : "exceeds; use smaller micro-batches, model.activation_checkpointing, or more ranks");
+}
+
+PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
+  RunConfig config = given;
+  const int ranks = count.all;
+  Experiment experiment = open_experiment(config);
+  std::string start;
+  std::optional<Error> refusal;
+  try {
+    start = starting_point(config, experiment, run);
+  } catch (const KeyError& error) {
+    if (config.run.resume != "auto" || error.status() == ExitStatus::missing_file) throw;
+    refusal = located(config.source, error);
+    start = fmt::format("nothing: {} holds a run that this deck cannot go on with", config.output_dir());
+  }
+  check_output_folder(config.output_dir());
+
+  const std::int64_t train = experiment.data.train->size(), global = std::min(config.batch.largest(), train);
+  const BatchPartition partition = batch_partition(config, experiment.graph, ranks);
+  const bool whole_sums = has_whole_sums(config.parallel, expected_devices(ranks));  // throws for what is not there
+  StepMemory memory = step_memory(config, experiment.graph, *experiment.data.train, count);
+  const Graph& graph = experiment.graph;
+  std::string choice;
+  if (const std::optional<ShardChoice> chosen = resolve_shard(config, graph, memory, count, whole_sums)) {
+    choice = fmt::format("parallel.shard       {}\n", chosen->why);
+    static_cast<ModelMemory&>(memory) = model_memory(config, graph, memory.plan, count);
+  }
+  check_memory(config, graph, memory, count);
+  const double flops = training_flops(graph, memory.plan, 1) * static_cast<double>(global);
+
+  std::string text = layer_table(graph);
+  text += fmt::format("\ninput                {} ({})\n", to_string(graph.input_shape()),
+                      experiment.data.train->description());
+  text += fmt::format("examples             {} to train on, {} to validate on, {} to test on\n", train,
+                      experiment.data.validation ? experiment.data.validation->size() : 0,
+                      experiment.data.test ? experiment.data.test->size() : 0);
+  text += fmt::format("parameters           {}\n", graph.parameter_count());
+  text += fmt::format("steps                {}\n", steps_text(config, train));
+  text += fmt::format("evaluations          {}\n", evaluations_text(config, experiment.data));
+  text += fmt::format("checkpoints          {}\n", checkpoints_text(config.checkpoint));
+  text += fmt::format("step                 {}, at most {} at once\n", batch_text(config, partition, train),
+                      partition.largest_micro_batch(global));
+  text += fmt::format("operations a step    {:.4g} GFLOP (large products, forward and backward, all ranks)\n",
+                      1e-9 * flops);
+  text += fmt::format(
+      "memory of a step     {} a rank (parameters {}, gradients {}, optimizer {}, activations {}, workspace {}, "
+      "batches {})\n",
+      bytes_text(memory.total()), bytes_text(memory.parameters + memory.rounded), bytes_text(memory.gradients),
+      bytes_text(memory.states), bytes_text(memory.activations), bytes_text(memory.workspace),
+      bytes_text(memory.batches));
+  if (memory.offloaded > 0)
+    text += fmt::format(
+        "{:<21}{} a rank in {}\n", memory.elsewhere > 0 ? "state and parameters" : "optimizer's state",
+        bytes_text(memory.offloaded * (config.checkpoint.regular() ? 2 : 1)),
+        config.parallel.offload.is_to_memory() ? "the host's memory" : config.parallel.offload.optimizer);
+  if (ranks > 1 && config.optimizer.divides())
+    text += fmt::format("by parallel.shard    {} a rank\n", memory_by_shard(config, graph, memory, count));
+  text += choice;
+  if (config.parallel.compress.present && count.nodes == 1)
+    text += "parallel.compress    nothing is compressed: all ranks are on one node\n";
+  // What is already there: the program, the data, and what the libraries have planned, as `train` will have them;
+  // and code of the libraries that only a running step brings into memory, about this much on x86; and MPI, of which
+  // one process has about this much (Open MPI 5).
+  constexpr double code_bytes = 9e6, mpi_bytes = 8.5e6;
+  const double missing = code_bytes + (mpi_has_started() ? 0 : mpi_bytes);
+  const bool copies = config.checkpoint.regular() || config.checkpoint.neighbours_every > 0;
+  const double copy = copies ? memory.checkpoint : 0;  // while it is written
+  text += fmt::format("peak memory          {} a rank, with the program and the data that are in memory\n",
+                      bytes_text(memory.total() + copy + missing + static_cast<double>(resident_bytes())));
+  if (config.checkpoint.neighbours_every > 0)  // of two steps, its own and another rank's
+    text += fmt::format("copies in memory     up to {} a rank in its node's /dev/shm\n",
+                        bytes_text(4 * memory.checkpoint));
+  text += planned_for(memory.total());
+  text += fmt::format("begins with          {}\n", start);
+  text += fmt::format("all-reduced a step   {} a rank\n",
+                      bytes_text(ranks > 1 ? static_cast<double>(graph.parameter_count()) *
+                                                 static_cast<double>(size_of(master_dtype(config.dtype())))
+                                           : 0));
+  return {text, refusal, run_remarks(given, graph, partition, train)};
+}
+
+/// Steps to show, of which each is where something begins, or stands among others that are evenly spread.
+std::set<std::int64_t> telling_steps(const RunConfig& config, const RunLength& length) {
+  constexpr std::int64_t evenly = 20;
+  const std::int64_t last = length.steps() - 1;
+  std::set<std::int64_t> steps{0, last};
+  for (std::int64_t i = 1; i < evenly; ++i) steps.insert(i * length.steps() / evenly);
+  const auto around = [&](std::int64_t step) {
+    for (const std::int64_t near : {step - 1, step})
+      if (near >= 0 && near <= last) steps.insert(near);
+  };
+  around(length.step_of(training_span_of(config.schedule.warmup)));
+  for (const RunLength::Stage& stage : config.batch.stages()) around(length.step_of(stage.begin));
+  return steps;
+}
+
+}  // namespace
+
+std::string schedule_report(const RunConfig& config) {
+  return with_positions(config.source, [&] {
+    const RunLength length = run_length(config, open_experiment(config).data.train->size());
+    const LearningRateSchedule schedule(config.schedule, length);
+    std::string text = fmt::format("{:>12} {:>10} {:>14} {:>8} {:>14}\n", "step", "epoch", "examples", "batch",
+                                   "learning rate");
+    for (const std::int64_t step : telling_steps(config, length))
+      text += fmt::format("{:>12} {:>10.4g} {:>14.0f} {:>8} {:>14.6g}\n", step + 1,
+                          length.count_at(step, TrainingSpan::Unit::epochs),
+                          length.count_at(step, TrainingSpan::Unit::examples), length.batch_at_step(step),
+                          config.optimizer.learning_rate() * schedule.factor(step));
+    return text;
+  });
+}
+
+PlanReport plan_report(const RunConfig& config, RankCount ranks, PlannedRun run) {
+  return with_positions(config.source, [&] { return report(config, ranks, run); });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/training/resume.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/log.hpp"
+#include "checkpoint/training_arrays.hpp"
+#include "run/deck/deck_changes.hpp"
+#include "run/training/run_state.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Folders of a checkpoint that each have the optimizer's states: one, or that of each replica.
+std::vector<std::string> homes_of_states(const Checkpoint& checkpoint) {
+  std::vector<std::string> homes;
+  const auto has = [&](const std::string& folder) {
+    return std::ranges::any_of(checkpoint.arrays,
+                               [&](const NamedArray& array) { return array.name.starts_with(folder); });
+  };
+  if (has("/optimizer/")) return {"/optimizer/"};
+  for (int replica = 0; has(fmt::format("/replicas/{}/", replica)); ++replica)
+    homes.push_back(fmt::format("/replicas/{}/", replica));
+  if (homes.empty()) homes.push_back("/optimizer/");
+  return homes;
+}
+
+/// Throws KeyError where other layers are frozen than when the checkpoint was written.
+void check_frozen(const Checkpoint& checkpoint, const std::string& file, const std::string& home,
+                  const std::vector<std::string>& states, const std::vector<Parameter>& parameters) {
+  if (states.empty()) return;
+  const std::string prefix = home + states[0] + "/";
+  if (std::ranges::none_of(checkpoint.arrays, [&](const NamedArray& array) { return array.name.starts_with(prefix); }))
+    return;
+  for (const auto& parameter : parameters) {
+    if (parameter.kind == ParameterSpec::Kind::statistic) continue;
+    const bool is_frozen = parameter.kind == ParameterSpec::Kind::frozen;
+    const bool was_trained = find_array(checkpoint.arrays, prefix + parameter.name) != nullptr;
+    if (is_frozen && !was_trained) continue;
+    validate_key(
+        is_frozen != was_trained, "model.weights.freeze",
+        "{} was {} in the run of {} (which layers are frozen cannot change in mid-run); keep the list, or start another "
+        "run with model.weights: {}",
+        parameter.name, was_trained ? "trained" : "frozen", file, file);
+  }
+}
+
+}  // namespace
+
+void require_resumed_file(const RunConfig& config) {
+  const std::string& file = config.run.resume;
+  const bool is_word = file.find_first_of("./") == std::string::npos;
+  if (file == "auto" || file == "never") return;
+  if (std::error_code code; is_word && !std::filesystem::exists(file, code))
+    throw KeyError(
+        "run.resume",
+        fmt::format("'{}' is neither auto nor never, and there is no such file; write auto to go on, or never "
+                    "to begin anew",
+                    file),
+        ExitStatus::missing_file);
+  require_file_of("run.resume", file);
+}
+
+Checkpoint open_branching_point(const RunConfig& config, const std::function<void()>& progress) {
+  require_file_of("run.branch_from", config.run.branch_from);
+  return open_checkpoint(config.run.branch_from, progress);
+}
+
+void check_own_steps(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,
+                     const std::string& key) {
+  const bool has_own = std::ranges::any_of(
+      checkpoint.arrays, [](const NamedArray& array) { return array.name.ends_with("/next_step/number"); });
+  validate_key(
+      !has_own || !optimizer.counts_steps(), key,
+      "workers, or groups of ranks, of the run of {} have each counted their own steps, without which this optimizer "
+      "does not know what its averages are of; go on with parallel.local and parallel.asynchronous as they were, or "
+      "begin another run with model.weights: {}",
+      file, file);
+}
+
+void check_resume(const Checkpoint& checkpoint, const std::string& file, const RunConfig& config,
+                  std::int64_t dataset_size, const std::vector<Parameter>& parameters) {
+  ExampleOrder saved;
+  restore_state(checkpoint, file, [&](StateFields& fields) { saved.describe_state(fields); });
+  const ExampleOrder wanted(config, dataset_size);
+  const auto same = [&](const char* key, std::string_view what, auto was, auto is) {
+    validate_key(was == is, key,
+                 "{} {} in {} and is {} in this deck (the order of the examples would change in mid-run); "
+                 "keep it, or start anew with run.resume=never run.overwrite=true",
+                 what, was, file, is);
+  };
+  same("run.seed", "was", saved.seed, wanted.seed);
+  same("batch.global", "was", saved.global_batch, wanted.global_batch);
+  same("data.shuffle", "was", saved.shuffle, wanted.shuffle);
+  same("data.drop_last", "was", saved.drop_last, wanted.drop_last);
+  same("data.sampler", "was", saved.sampler, wanted.sampler);
+  same("data", "the number of training examples was", saved.dataset_size, wanted.dataset_size);
+  try {
+    check_training_arrays(checkpoint, file, config.optimizer, parameters);
+  } catch (const ArraysDiffer& differ) {
+    if (config.run.resume != "auto") throw;
+    // Nobody has named the file: it is the folder that holds another run than this deck's.
+    throw KeyError("run.output_dir",
+                   fmt::format("{} holds a run of another {} ({}); give another run.output_dir or run.name{}, or begin "
+                               "anew with run.resume=never run.overwrite=true",
+                               config.output_dir(), differ.of().what, differ.difference(),
+                               differ.of().what == std::string_view("optimizer")
+                                   ? " (and, to begin with its parameters alone, model.weights)"
+                                   : ""));
+  }
+  if (!config.parallel.has_stepping_workers() && !config.groups_count_steps())
+    check_own_steps(checkpoint, file, config.optimizer, "parallel.local");
+}
+
+void check_branch(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,
+                  const std::vector<Parameter>& parameters) {
+  check_training_arrays(checkpoint, file, optimizer, parameters);
+  check_own_steps(checkpoint, file, optimizer, "run.branch_from");
+}
+
+void check_training_arrays(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,
+                           const std::vector<Parameter>& parameters) {
+  check_arrays(checkpoint.arrays, "/model", file, parameters);
+  const auto states = optimizer.state_names();
+  for (const std::string& home : homes_of_states(checkpoint)) {
+    check_frozen(checkpoint, file, home, states, parameters);
+    for (const auto& state : states)
+      check_arrays(checkpoint.arrays, home + state, file, optimizer.state_layout(state, parameters), of_optimizer);
+    for (const auto& array : checkpoint.arrays)
+      if (array.name.starts_with(home) && !array.name.starts_with(home + "parameters/") &&
+          !array.name.starts_with(home + "mean_square/") && !array.name.starts_with(home + "next_step/") &&
+          std::ranges::none_of(states, [&](const auto& state) { return array.name.starts_with(home + state + "/"); }))
+        throw ArraysDiffer(fmt::format("{}: holds {}, which the optimizer of the deck does not use; {}", file,
+                                       array.name, of_optimizer.advice),
+                           of_optimizer, fmt::format("{} is not here", array.name.substr(1)));
+  }
+}
+
+void say_what_has_changed(const RunConfig& config, const std::string& deck, const Checkpoint& checkpoint,
+                          const ResumePoint& point) {
+  const auto before = checkpoint.texts.find("deck");
+  if (before == checkpoint.texts.end()) return;
+  const auto refuse = [&](const DeckChange& change) {
+    throw located(
+        config.source,
+        KeyError(change.key,
+                 fmt::format("was {} in the run of {}, which has come to its end, and is {} in this deck (nothing is "
+                             "left to do there with it); choose another run.output_dir or run.name, go on with more "
+                             "run.epochs or run.steps, or begin anew with run.resume=never run.overwrite=true",
+                             change.was, config.output_dir(), change.is)));
+  };
+  for (const DeckChange& change : changes_between(before->second, deck)) {
+    if (point.complete && change.effect == DeckChange::Effect::training) refuse(change);
+    if (point.complete) continue;
+    if (change.key == "data.validation_seed")
+      throw located(config.source,
+                    KeyError(change.key,
+                             fmt::format("was {} in {} and is {} in this deck (the run would validate on examples that "
+                                         "it has trained on); keep it, or start anew with run.resume=never "
+                                         "run.overwrite=true",
+                                         change.was, point.file, change.is)));
+    if (change.effect == DeckChange::Effect::none)
+      warn("{} was {} and is {}: of no effect on a run that goes on (it matters at step 0 alone)", change.key,
+           change.was, change.is);
+    else log("{} was {} and is {} from here on", change.key, change.was, change.is);
+  }
+  if (point.complete) return;
+  try {
+    const RunConfig then = read_stored_config(before->second, point.file);
+    const auto learning_rate = [&](const RunConfig& of) {
+      return of.optimizer.learning_rate() *
+             LearningRateSchedule(of.schedule, run_length(of, point.examples)).factor(point.applied);
+    };
+    const double was = learning_rate(then), is = learning_rate(config);
+    if (was != is)
+      log("the learning rate of step {} is {:.4g}, and would have been {:.4g} with the deck of before", point.step + 1,
+          is, was);
+  } catch (const Error&) {  // another version's deck
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/training/run_batches.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/heartbeat.hpp"
+#include "base/log.hpp"
+
+namespace lockstep {
+
+void check_sampler(const RunConfig& config, int ranks) {
+  if (config.data.sampler != DataConfig::SamplerKind::distributed_sampler) return;
+  for (const RunLength::Stage& stage : config.batch.stages())
+    validate_key(
+        stage.batch % ranks == 0, stage.begin.count > 0 ? "batch.ramp" : "batch.global",
+        "{} examples cannot be dealt out to {} ranks alike, as data.sampler: distributed_sampler does it; use a "
+        "multiple of the ranks",
+        stage.batch, ranks);
+  validate_key(
+      !config.parallel.deterministic.present && !config.parallel.asynchronous.present &&
+          !config.parallel.backup.present,
+      "data.sampler",
+      "distributed_sampler deals out other batches to other ranks (parallel.{} wants the same); remove one of them",
+      config.parallel.deterministic.present ? "deterministic"
+      : config.parallel.backup.present      ? "backup"
+                                            : "asynchronous");
+  validate_key(!config.parallel.deals_anew(), "data.sampler",
+               "distributed_sampler deals out equally many examples to each rank (parallel.shares: measured does not); "
+               "remove one of them");
+  validate_key(config.parallel.virtual_replicas == 1, "data.sampler",
+               "distributed_sampler deals out equally many examples to each rank (parallel.virtual_replicas cuts "
+               "batches in another way); remove one of them");
+}
+
+RunBatches::RunBatches(const Communicator& comm, const RunConfig& config, const Datasets& data, Trainer& trainer,
+                       DataPosition& state)
+    : comm_(comm), config_(config), data_(data), trainer_(trainer), batch_dealing_(trainer.strategy()), state_(state) {}
+
+std::int64_t RunBatches::largest() const { return std::min(config_.batch.largest(), data_.train->size()); }
+
+/// With the ragged last batch of an epoch and of an evaluation: what they need is made before the first step.
+std::vector<std::int64_t> RunBatches::sizes(const BatchPartition& partition) const {
+  const std::int64_t size = data_.train->size();
+  std::vector<std::int64_t> sizes;
+  for (const RunLength::Stage& stage : config_.batch.stages()) {
+    const std::int64_t global = std::min(stage.batch, size);
+    for (const std::int64_t examples : {global, config_.data.drop_last ? 0 : size % global})
+      for (const MicroBatch& micro_batch : micro_batches_of(partition, examples, comm_.rank()))
+        sizes.push_back(micro_batch.count);
+  }
+  for (const Dataset* split : {data_.validation.get(), data_.test.get()}) {
+    if (!split) continue;
+    const std::int64_t all = split->size(), round = partition.largest_micro_batch(largest()) * comm_.size();
+    for (const std::int64_t examples : {std::min(all, round), all % round})
+      sizes.push_back(share_of(examples, comm_.rank(), comm_.size()).count);
+  }
+  return sizes;
+}
+
+void RunBatches::prepare(const BatchPartition& partition) {
+  for (const std::int64_t n : sizes(partition)) {
+    if (n > 0) trainer_.prepare(n);
+    heartbeat().beat();
+  }
+}
+
+void RunBatches::begin(const BatchPartition& partition) {
+  // Seeds of decks are below 2⁵³.
+  const auto order_seed = static_cast<std::uint64_t>(config_.run.seed) +
+                          (static_cast<std::uint64_t>(state_.rollbacks) << 53);
+  const bool interleaved = config_.data.sampler == DataConfig::SamplerKind::distributed_sampler;
+  const std::int64_t ignored = config_.loss.make()->ignored_class();
+  const Sampling sampling = with_positions(
+      config_.source, [&] { return sampling_of(config_.data, *data_.train, comm_.size(), order_seed, ignored); });
+  using Dealing = BatchDealing::Dealing;
+  const Dealing dealing = batch_dealing_.dealing();
+  const Sampler sampler({.dataset_size = data_.train->size(),
+                         .global_batch = largest(),
+                         .batch_at = [length = run_length(config_, data_.train->size())](
+                                         const SamplerPosition& at) { return length.batch_at(at.epoch, at.next); },
+                         .drop_last = config_.data.drop_last,
+                         .sampling = sampling,
+                         .repeats = draws_again(config_.data.sampler),
+                         .interleaved = interleaved,
+                         .rank = comm_.rank(),
+                         .partition = partition,
+                         .parts = batch_dealing_.parts_of_batch(),
+                         .batches = trainer_.steps(),
+                         .parts_of = dealing == Dealing::in_known_order
+                                         ? [this](std::int64_t step) { return batch_dealing_.parts_of(step); }
+                                         : std::function<std::span<const std::int64_t>(std::int64_t)>()},
+                        state_.position);
+  loader_ = std::make_unique<DataLoader>(*data_.train, sampler, trainer_.partition().room(largest()),
+                                         config_.data.augment, static_cast<std::uint64_t>(config_.run.seed),
+                                         dealing == Dealing::as_they_come ? DataLoader::on_demand : DataLoader::ahead);
+}
+
+const HostBatch& RunBatches::next() {
+  const bool asks = batch_dealing_.dealing() == BatchDealing::Dealing::as_they_come;
+  const PartRequest request = asks ? trainer_.next_part() : PartRequest{};
+  const PhaseClock::Scope phase(trainer_.clock(), StepPhase::data);
+  return asks ? loader_->take(request) : *loader_->next();
+}
+
+void RunBatches::deal(const BatchPartition& partition) {
+  comm_.run_collectively([&] {
+    ExecSpace().fence("lockstep::deal_shares");  // kernels that are under way have the memory that layers prepare
+    prepare(partition);
+  });
+  loader_->deal(partition.parts);
+  log("shares       by speed: {} to {} {} a rank, in the next steps", std::ranges::min(partition.parts),
+      std::ranges::max(partition.parts), partition.separate ? "shards" : "examples");
+}
+
+void RunBatches::step_done(const BatchPlan& batch) { before_ = std::exchange(state_.position, batch.after); }
+
+}  // namespace lockstep

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/training/run_evaluations.hpp"
+
+#include <cmath>
+
+#include "base/log.hpp"
+#include "monitor/summary.hpp"
+
+namespace lockstep {
+
+RunEvaluations::RunEvaluations(const Communicator& comm, const RunConfig& config, const Datasets& data,
+                               Trainer& trainer, EvaluationState& state, const DataPosition& position,
+                               Progress& progress, RunOwner* owner)
+    : comm_(comm),
+      data_(data),
+      trainer_(trainer),
+      state_(state),
+      position_(position),
+      progress_(progress),
+      owner_(owner),
+      interval_(config.run.evaluation_interval()),
+      selection_(config.selection()) {}
+
+bool RunEvaluations::has_come(const StepsDone& steps) const {
+  if (interval_.count == 0 || !data_.validation) return false;
+  return interval_.in_steps ? steps.have_come_to(interval_.count) : steps.have_ended(interval_.count);
+}
+
+bool RunEvaluations::is_due(const StepsDone& steps) const {
+  if (steps.last == 0 || state_.evaluated_step == steps.last) return false;
+  return trainer_.has_common_parameters() && (state_.owes_evaluation || has_come(steps));
+}
+
+std::optional<Metrics> RunEvaluations::evaluate(const Dataset& data, const Interruption& interruption) {
+  // About twice a second: a batch takes less than the longest step.
+  constexpr double asks_every = 0.5;
+  const std::int64_t longest_us = comm_.all_reduce_max(std::llround(1e6 * interruption.longest_step));
+  const std::int64_t batches = longest_us > 0 ? 1 + static_cast<std::int64_t>(1e6 * asks_every) / longest_us : 1;
+  return trainer_.evaluate(data, [&, done = std::int64_t{0}]() mutable {
+    return ++done % batches == 0 && comm_.all_reduce_max(interruption.is_wanted() ? 1 : 0) != 0;
+  });
+}
+
+std::optional<StepFinding> RunEvaluations::validate(const Interruption& interruption) {
+  const std::optional<Metrics> result = evaluate(*data_.validation, interruption);
+  if (!result) return std::nullopt;
+  const Metrics& metrics = validation_.emplace(*result);
+  const std::int64_t step = trainer_.steps();
+  StepFinding finding = trainer_.guard().inspect_validation(metrics, step);
+  if (finding.status == StepStatus::fatal || finding.status == StepStatus::rollback) return finding;
+  if (!finding.message.empty()) warn("{}", finding.message);
+  // Where the step's checkpoint knows the result, the row is there already.
+  const bool again = state_.evaluated_step == step;
+  state_.evaluated_step = step;
+  state_.owes_evaluation = false;
+  progress_.log_evaluation("validation", step, position_.epoch(), metrics, !again);
+  if (!again) among_the_best_ = selection_.inspect(step, metrics);
+  if (owner_ && owner_->ends_after(step, metrics) && !selection_.ends_run()) ended_by_owner_ = true;
+  return finding;
+}
+
+bool RunEvaluations::test(const Interruption& interruption) {
+  test_ = evaluate(*data_.test, interruption);
+  if (test_) progress_.log_evaluation("test", trainer_.steps(), position_.epoch(), *test_, true);
+  return test_.has_value();
+}
+
+void RunEvaluations::describe(Summary& summary) const {
+  summary.validation = validation_;
+  summary.test = test_;
+  summary.best = selection_.best();
+  summary.has_target = selection_.has_target();
+  summary.steps_to_target = selection_.steps_to_target();
+}
+
+}  // namespace lockstep

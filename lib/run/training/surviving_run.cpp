@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/training/surviving_run.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/heartbeat.hpp"
+#include "base/log.hpp"
+#include "comm/surviving_ranks.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Throws KeyError.
+void check_survival(int ranks) {
+  if (ranks == 1) return;
+  const std::string hindrance = SurvivingRanks::hindrance();
+  validate_key(hindrance.empty(), "parallel.survive", "{}, or leave survive out", hindrance);
+  validate_key(!is_a_device, "parallel.survive",
+               "sums on devices may wait for a lost rank in kernels, which nothing ends (this program computes on {}); "
+               "leave survive out, and start again from the last checkpoint",
+               ExecSpace::name());
+}
+
+class SurvivingRun {
+ public:
+  explicit SurvivingRun(const Communicator& all) : survivors_(all) {}
+
+  /// Whether all have come to the end of an attempt, and none is lost.
+  bool all_are_done(bool done) { return survivors_.all_are_done(done); }
+
+  const Communicator& ranks() const { return survivors_.ranks(); }
+  EarlierAttempts& earlier() { return earlier_; }
+
+  /// An attempt has come to a stop that somebody has asked for, and has said so: a rank that is lost behind it is no
+  /// reason to go on.
+  void note_stop() { has_stopped_ = true; }
+  bool has_stopped() const { return has_stopped_; }
+
+  /// `step`: that this rank was in.
+  void leave_lost_behind(std::int64_t step) {
+    step_ = std::max(step_, step);
+    for (SurvivingRanks::Lost& lost : survivors_.leave_lost_behind()) {
+      earlier_.lost_ranks.push_back(lost.rank);
+      unsaid_.push_back(std::move(lost));
+    }
+  }
+
+  /// Collective.
+  void say_who_is_lost() {
+    if (unsaid_.empty()) return;
+    enable_log(ranks().is_root());
+    earlier_.has_begun = ranks().all_reduce_max(earlier_.has_begun ? 1 : 0) != 0;
+    has_stopped_ = ranks().all_reduce_max(has_stopped_ ? 1 : 0) != 0;
+    const std::int64_t step = ranks().all_reduce_max(step_);
+    std::vector<std::string> who;
+    for (const auto& [rank, host] : unsaid_) who.push_back(fmt::format("rank {} on {}", rank, host));
+    warn("{} {} lost{}; {} left, and {} on from the newest checkpoint, or else from the beginning",
+         fmt::join(who, ", "), who.size() == 1 ? "is" : "are", step > 0 ? fmt::format(", in step {}", step) : "",
+         ranks().size() == 1 ? "1 rank is" : fmt::format("{} ranks are", ranks().size()),
+         ranks().size() == 1 ? "goes" : "go");
+    unsaid_.clear();
+    step_ = 0;
+  }
+
+ private:
+  SurvivingRanks survivors_;
+  EarlierAttempts earlier_;
+  std::vector<SurvivingRanks::Lost> unsaid_;
+  std::int64_t step_ = 0;
+  bool has_stopped_ = false;
+};
+
+/// What all ranks have is said by the first of those that are left, which then ends all. The others wait for that:
+/// where one left before, with a status of its own, launchers might end the first while it speaks.
+[[noreturn]] void end_with(const SharedError& error, const Communicator& ranks) {
+  if (ranks.is_root()) throw Error(error.status(), error.what());
+  try {
+    ranks.barrier();
+  } catch (const RankLost&) {
+  }
+  throw error;
+}
+
+}  // namespace
+
+ExitStatus train_surviving(const RunConfig& config, const Communicator& all,
+                           const std::function<Communicator(const Communicator&)>& over_network) {
+  all.run_collectively([&] { with_positions(config.source, [&] { check_survival(all.size()); }); });
+  std::optional<SurvivingRun> survivors;
+  try {
+    survivors.emplace(all);
+  } catch (const RankLost&) {
+    throw Error(ExitStatus::rank_lost, "a rank has died before the run has begun; look for its last words above");
+  }
+  for (;;) {
+    std::optional<Communicator> ranks;
+    std::optional<TrainingRun> run;
+    ExitStatus status = ExitStatus::done;
+    std::optional<SharedError> failure;
+    bool done = false;
+    try {
+      survivors->say_who_is_lost();
+      ranks = over_network(survivors->ranks());
+      if (survivors->has_stopped()) return ExitStatus::stopped_early;
+      run.emplace(config, *ranks, nullptr, &survivors->earlier());
+      status = run->run();
+      if (status == ExitStatus::stopped_early && ranks->is_root()) survivors->note_stop();
+      done = true;
+    } catch (const RankLost&) {
+    } catch (const SharedError& error) {
+      failure = error;
+      done = true;
+    }
+    const std::int64_t step = heartbeat().step;
+    run.reset();
+    ranks.reset();
+    if (!survivors->all_are_done(done)) {
+      survivors->leave_lost_behind(step);
+    } else if (failure) {
+      if (!ranks_were_lost()) throw *failure;
+      end_with(*failure, survivors->ranks());
+    } else {
+      return status;
+    }
+  }
+}
+
+}  // namespace lockstep

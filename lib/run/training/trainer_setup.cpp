@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/training/trainer_setup.hpp"
+
+#include <algorithm>
+
+#include "base/log.hpp"
+#include "checkpoint/training_arrays.hpp"
+#include "comm/choose_device_sums.hpp"
+#include "comm/collective/all_reduce_table.hpp"
+#include "io/replace_file.hpp"
+#include "parallel/asynchronous/worker_steps.hpp"
+#include "run/experiment/starting_weights.hpp"
+#include "train/choose_shard.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Rows of parallel.all_reduce_table, where it was measured with as many ranks and nodes. Collective.
+std::vector<AllReduceRow> read_all_reduce_table(const ParallelConfig& parallel, const Communicator& comm) {
+  const std::string& file = parallel.all_reduce_table;
+  if (file.empty()) return {};
+  const int nodes = Topology(comm).nodes;
+  std::string text;
+  comm.run_collectively([&] {
+    if (comm.is_root()) text = read_deck_file(file);
+  });
+  comm.broadcast(text);
+  std::vector<AllReduceRow> rows;
+  comm.run_collectively([&] {
+    const AllReduceTable table = read_table(text, file);
+    rows = table.rows();
+    const bool by_library = std::ranges::any_of(rows, [](const auto& row) { return row.algorithm->by_library; });
+    validate(
+        !by_library || (parallel.wire == ParallelConfig::Wire::fp32 && !comm.network()), ExitStatus::bad_deck,
+        "{}: takes the MPI library's sums, which know neither parallel.wire nor --emulate-network; leave these out, or "
+        "the table",
+        file);
+    if (table.ranks == comm.size() && table.nodes == nodes) return;
+    if (comm.is_root())
+      warn("{}: was measured with {} ranks on {} nodes, and not with {} on {}; it is not used", file, table.ranks,
+           table.nodes, comm.size(), nodes);
+    rows.clear();
+  });
+  return rows;
+}
+
+/// The deck with what `parallel.shard: auto` comes to on these ranks, as rank 0 finds it. Collective.
+RunConfig with_chosen_shard(const RunConfig& config, Graph& graph, const Dataset& train, const Communicator& comm) {
+  RunConfig chosen = config;
+  if (!config.parallel.chooses_shard) return chosen;
+  const RankCount ranks{comm.size(), Topology(comm).nodes};
+  const DeviceFacts facts = device_facts(comm);
+  comm.run_collectively([&] {
+    if (!comm.is_root()) return;
+    with_positions(config.source, [&] {
+      validate_key(
+          config.parallel.machine.empty() || config.shard_times, "parallel.machine",
+          "is what lockstep train asks, and neither studies nor other programs do; leave it out, or name a shard");
+      const std::optional<ShardChoice> choice = resolve_shard(chosen, graph, step_memory(config, graph, train, ranks),
+                                                              ranks, has_whole_sums(config.parallel, facts));
+      if (choice->fits) log("parallel.shard: {}", choice->why);
+    });
+  });
+  const auto of_root = static_cast<std::int64_t>(chosen.parallel.shard);  // none on the others
+  chosen.parallel.take(static_cast<ParallelConfig::Shard>(comm.all_reduce_max(of_root)));
+  return chosen;
+}
+
+/// Of parallel.asynchronous; writes the record. Collective.
+PushOrder read_pushes(const RunConfig& config, std::int64_t steps, const Communicator& comm) {
+  const AsynchronousConfig& asynchronous = config.parallel.asynchronous;
+  const Rounds rounds = config.parallel.rounds();
+  const std::int64_t updates = UpdateSteps{rounds.every, steps}.updates();
+  if (!asynchronous.present || asynchronous.free) return {};
+  PushOrder pushes;
+  if (asynchronous.replay.empty()) {
+    comm.run_collectively(
+        [&] { pushes = simulate_pushes(asynchronous, static_cast<std::uint64_t>(config.run.seed), updates, rounds); });
+  } else {
+    std::string text;
+    comm.run_collectively([&] {
+      if (comm.is_root()) text = read_text_file(asynchronous.replay);
+    });
+    comm.broadcast(text);
+    comm.run_collectively([&] { pushes = PushOrder::parse(text, asynchronous.replay, asynchronous, updates, rounds); });
+  }
+  comm.run_collectively([&] {
+    if (comm.is_root() && !asynchronous.record.empty()) replace_text_file(asynchronous.record, pushes.text());
+  });
+  return pushes;
+}
+
+/// Whether ranks that go their own ways meet behind step number `step`, because the run looks at its parameters there,
+/// or writes a row.
+std::function<bool(std::int64_t)> meetings(const RunConfig& config, std::int64_t examples) {
+  const std::int64_t of_epoch = std::max<std::int64_t>(1, examples / std::min(config.batch.global, examples));
+  const RunOptions::Interval evaluation = config.run.evaluation_interval();
+  std::vector<std::int64_t> periods{config.run.log_every,
+                                    evaluation.count * (evaluation.in_steps ? 1 : of_epoch),
+                                    config.checkpoint.every_steps,
+                                    config.checkpoint.every_epochs * of_epoch,
+                                    config.checkpoint.neighbours_every,
+                                    config.parallel.audit_every};
+  std::erase(periods, 0);
+  return [periods](std::int64_t step) {
+    return std::ranges::any_of(periods, [&](std::int64_t period) { return step % period == 0; });
+  };
+}
+
+/// Throws KeyError where batches have no equal parts, which are taken in an order of their own, or parts not one equal
+/// piece for each member of a worker.
+void check_parts(const RunConfig& config, std::int64_t examples, std::int64_t parts_of_batch, std::int64_t members) {
+  const std::int64_t batch = config.batch.global, parts = parts_of_batch * members;
+  const std::string key = config.parallel.backup.present ? "parallel.backup"
+                          : parts_of_batch != config.parallel.asynchronous.collect
+                              ? "as the record has them"
+                              : fmt::format("parallel.asynchronous.collect{}",
+                                            members > 1 ? fmt::format(", and {} ranks of a group", members) : "");
+  validate_key(config.batch.ramp.empty(), "batch.ramp",
+               "makes batches longer, and these ranks take equal parts ({}); leave it out", key);
+  validate_key(batch % parts == 0, "batch.global",
+               "{} examples are not {} equal parts ({}), which ranks take one after the other; use a multiple", batch,
+               parts, key);
+  validate_key(batch <= examples, "batch.global", "{} examples are more than the {} there are to train on; use fewer",
+               batch, examples);
+  validate_key(
+      config.data.drop_last || examples % batch == 0, "data.drop_last",
+      "is false, and the last batch of an epoch of {} examples has less than {}; these ranks take equal parts ({}): set "
+      "it to true",
+      examples, batch, key);
+  validate_key(!config.data.augment.mixes(), "data.augment",
+               "mixes images with the next ones of a batch, of which ranks take parts ({}); leave mixup and cutmix out",
+               key);
+}
+
+}  // namespace
+
+std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss,
+                                      const Dataset& train, const Communicator& comm) {
+  comm.run_collectively([&] {
+    with_positions(config.source, [&] {
+      validate_key(
+          !config.parallel.runs_freely() || config.parallel.has_stepping_workers() || loss->counts_alike(), "loss",
+          "lets targets count differently (class_weights, ignore_class), and ranks that run freely divide an update "
+          "by its examples before they know what these count; leave one out");
+      validate_key(
+          !config.parallel.compress.corrects_momentum() || loss->counts_alike(), "loss",
+          "lets targets count differently (class_weights, ignore_class), so that steps are divided by different "
+          "numbers, and parallel.compress.method: dgc keeps velocities from one to the next; take topk, or "
+          "leave one out");
+    });
+  });
+  PushOrder pushes = read_pushes(config, run_length(config, train.size()).steps(), comm);
+  RunConfig known = config;
+  known.parallel.asynchronous.recorded_members = pushes.members();
+  const RunConfig chosen = with_chosen_shard(known, graph, train, comm);
+  const bool runs_freely = config.parallel.runs_freely();
+  if (runs_freely || config.parallel.has_stepping_workers() || pushes.has_parts())
+    comm.run_collectively([&] {
+      with_positions(config.source, [&] {
+        check_parts(config, train.size(),
+                    runs_freely ? config.parallel.parts_of_batch(comm.size()) : pushes.parts_of_batch(),
+                    known.parallel.asynchronous.members(comm.size()));
+      });
+    });
+  return std::make_unique<Trainer>(chosen, std::move(graph),
+                                   TrainingProblem{.loss = std::move(loss),
+                                                   .data = train,
+                                                   .normalize = config.data.normalize,
+                                                   .augment = config.data.augment,
+                                                   .seed = static_cast<std::uint64_t>(config.run.seed),
+                                                   .length = run_length(config, train.size()),
+                                                   .measured = read_all_reduce_table(config.parallel, comm),
+                                                   .pushes = std::move(pushes),
+                                                   .meets = meetings(config, train.size())},
+                                   comm);
+}
+
+void initialize_parameters(const RunConfig& config, Model& model) {
+  const ExecSpace space;
+  ParameterBuffer& parameters = model.parameters();
+  parameters.initialize(space, static_cast<std::uint64_t>(config.run.seed));
+  const WeightsConfig& weights = config.model.weights;
+  if (!weights.present) return;
+  const ChosenWeights chosen = with_positions(config.source, [&] {
+    return choose_weights(weights, read_weights(weights), model.graph(), parameters.parameters());
+  });
+  set_parameters(space, chosen.taken, parameters);
+  log("{}", chosen.text);
+}
+
+}  // namespace lockstep

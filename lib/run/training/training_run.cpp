@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a run does around steps; training_run_set_up.cpp is what comes before the first one, training_run_end.cpp how it
+// ends.
+#include "run/training/training_run.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/heartbeat.hpp"
+#include "base/log.hpp"
+#include "base/process.hpp"
+
+namespace lockstep {
+namespace {
+
+std::string banner(const RunConfig& config, Trainer& trainer, std::int64_t examples) {
+  const int threads = ExecSpace().concurrency();
+  const BatchPartition& partition = trainer.partition();
+  const std::int64_t batch = std::min(config.batch.largest(), examples), at_once = partition.largest_micro_batch(batch);
+  const std::string micro = at_once < partition.largest_share(batch) ? fmt::format(", at most {} at once", at_once)
+                                                                     : "";
+  return fmt::format("{}: {} parameters, {} training examples, {}{}, {}, {} with {} thread{} a rank, {} steps{}",
+                     config.run.name, trainer.model().graph().parameter_count(), examples,
+                     batch_text(config, partition, examples), micro,
+                     precision_names[static_cast<std::size_t>(config.precision.compute)], ExecSpace::name(), threads,
+                     threads == 1 ? "" : "s", run_length(config, examples).steps(), end_of_run_text(config, examples));
+}
+
+}  // namespace
+
+ExitStatus TrainingRun::run() {
+  log("{}", banner(config_, *trainer_, data_.train->size()));
+  for (const std::string& remark :
+       run_remarks(config_, trainer_->model().graph(), trainer_->partition(), data_.train->size()))
+    warn("{}", remark);
+  if (!folder_.resumed_from().empty() && !is_complete_)
+    log("goes on from {} at step {}", folder_.resumed_from(), trainer_->steps());
+  if (is_complete_) {
+    log("{} is already at step {}: nothing is left to do.", folder_.resumed_from(), trainer_->steps());
+    return ExitStatus::done;
+  }
+  start_seconds_ = seconds_since_process_start();
+  watchdog_.set_idle(false);
+  do {
+    if (!train_to_the_end()) return stop();
+    if (!parameters_are_of_use()) continue;
+    // What is logged from here on is beyond the schedule: a run that goes on from this checkpoint drops it,
+    // so that its curves are those of a run that never stopped.
+    if (!evaluations_->ended_by_owner()) checkpoints_->finish();
+    if (ends_between_rows()) log_step();
+    if (!evaluations_->have_validated(trainer_->steps()) && !validate()) return stop();
+    if (last_step_.done() && data_.test && !evaluations_->test(interruption())) return stop();
+  } while (!last_step_.done());
+  comm_.run_collectively([&] {
+    if (checkpoints_->writer()) progress_.file()->flush_to_disk();
+  });
+  comm_.run_collectively([&] { checkpoints_->tidy(); });
+  const bool early = trainer_->steps() < total_steps();
+  const Selection& selection = evaluations_->selection();
+  if (early)
+    log("{}: the run ends at step {}", evaluations_->ended_by_owner() ? "it has been told so" : selection.reason(),
+        trainer_->steps());
+  write_summary(selection.target_reached()       ? "target_reached"
+                : evaluations_->ended_by_owner() ? "ended"
+                : early                          ? "out_of_patience"
+                                                 : "done");
+  stop_vote_.done();
+  watchdog_.set_idle(true);
+  return ExitStatus::done;
+}
+
+/// False where ranks vote to stop first.
+bool TrainingRun::train_to_the_end() {
+  for (;;) {
+    if (last_step_.status == StepStatus::fatal) give_up();
+    if (last_step_.status == StepStatus::rollback) roll_back();
+    if (evaluation_due()) {  // which a run that was stopped has left to this one
+      if (!validate()) return false;
+      checkpoints_->outdate();
+      if (last_step_.done()) checkpoint_if_due();
+    } else if (finished()) {
+      return true;
+    } else {
+      const Timer timer;
+      const std::int64_t before = trainer_->steps();
+      step();
+      if (last_step_.done()) after_steps(trainer_->steps() - before, timer.seconds());
+      if (last_step_.requests.stop && last_step_.done() && (!finished() || evaluation_due())) return false;
+    }
+  }
+}
+
+/// Where ranks go their own ways for a while, all that they do until they meet.
+const StepResult& TrainingRun::step() {
+  const std::int64_t before = trainer_->steps();
+  do step_once();
+  while (last_step_.done() && trainer_->steps() == before);
+  return last_step_;
+}
+
+void TrainingRun::step_once() {
+  const HostBatch& batch = batches_->next();
+  const std::int64_t number = trainer_->steps() + 1;
+  take(trainer_->step(batch, [this] {
+    return StepRequests{.stop = wants_to_stop(false), .checkpoint = checkpoints_->time_has_come()};
+  }));
+  steps_at_once_ = std::max<std::int64_t>(1, trainer_->steps() + 1 - number);
+  if (last_step_.done()) batches_->step_done(batch.plan);
+  else if (last_step_.number < number) batches_->take_back();
+  const bool logs = steps_done().have_come_to(config_.run.log_every), settles = reads_parameters();
+  if (!last_step_.done() || (!logs && !settles)) return;
+  if (std::optional<StepResult> settled = settles ? trainer_->settle() : trainer_->take_last()) {
+    settled->requests = last_step_.requests;
+    take(std::move(*settled));
+    if (!last_step_.done()) batches_->take_back();
+  }
+}
+
+/// What has become of a step.
+void TrainingRun::take(StepResult result) {
+  last_step_ = std::move(result);
+  if (last_step_.status == StepStatus::skipped) log("step {:>7}  left out: {}", last_step_.number, last_step_.message);
+  if (last_step_.status == StepStatus::applied && !last_step_.message.empty()) warn("{}", last_step_.message);
+}
+
+/// Whether something comes behind the last step that needs the parameters which it leaves.
+bool TrainingRun::reads_parameters() const {
+  return finished() || evaluation_due() || checkpoints_->is_due(steps_done(), last_step_.requests) ||
+         checkpoints_->copies_due() || last_step_.requests.stop;
+}
+
+void TrainingRun::after_steps(std::int64_t steps, double seconds) {
+  if (checkpoints_->writer()) folder_.lock().require_lately();
+  watchdog_.extend_timeout(false);
+  heartbeat().step = trainer_->steps() + 1;
+  stop_vote_.step_done(seconds);
+  const Trainer::ExposedSeconds exposed = trainer_->take_exposed_seconds();
+  progress_.steps_done(steps, seconds, exposed, last_step_.examples);
+  if (const auto parts = balance_->steps_done(exposed)) deal_shares(*parts);
+  if (progress_.times().count() == steps) watchdog_.median_step(seconds);
+  if (!trainer_->has_common_parameters() || steps_at_once_ > 1) {
+    evaluations_->postpone(steps_done());
+    checkpoints_->postpone(steps_done(), last_step_.requests);
+  }
+  checkpoints_->audit_if_due(steps_at_once_);
+  const bool logged = steps_done().have_come_to(config_.run.log_every);
+  if (logged || trainer_->steps() == total_steps())
+    state_.curves.record = StepRecord{.step = trainer_->steps(),
+                                      .numbers = trainer_->step_numbers(),
+                                      .skipped = last_step_.status == StepStatus::skipped,
+                                      .logged = logged};
+  if (logged) log_step();
+  if ((!last_step_.requests.stop || finished()) && evaluation_due() && !validate()) last_step_.requests.stop = true;
+  if (last_step_.done()) checkpoint_if_due();
+}
+
+void TrainingRun::deal_shares(const std::vector<std::int64_t>& parts) {
+  balance_->set(parts);
+  batches_->deal(balance_->partition());
+}
+
+/// The step of the state's record.
+void TrainingRun::log_step() {
+  const StepRecord& record = *state_.curves.record;
+  progress_.log({.number = record.step,
+                 .epoch = state_.data.epoch(),
+                 .left = total_steps() - record.step,
+                 .skipped = record.skipped,
+                 .numbers = record.numbers,
+                 .scales = trainer_->step_scales()});
+  // A slow group may leave out most steps.
+  const double usual = balance_->paces_groups() ? stop_vote_.longest_step() : progress_.times().quantile(0.5);
+  watchdog_.median_step(usual * static_cast<double>(steps_at_once_));
+  if (folder_.resumed_from().empty())
+    checkpoints_->say_when_only_at_the_end(progress_.times().quantile(0.5) *
+                                           static_cast<double>(total_steps() - record.step));
+}
+
+RunEvaluations::Interruption TrainingRun::interruption() {
+  return {.is_wanted = [this, saved = checkpoints_->is_saved()] { return wants_to_stop(saved); },
+          .longest_step = stop_vote_.longest_step()};
+}
+
+/// False where ranks vote to stop first: then the run that goes on evaluates. What the result means for the
+/// run is in `last_step_`.
+bool TrainingRun::validate() {
+  if (!data_.validation || !parameters_are_of_use()) return true;
+  const std::optional<StepFinding> finding = evaluations_->validate(interruption());
+  if (finding && finding->status != StepStatus::applied) static_cast<StepFinding&>(last_step_) = *finding;
+  return finding.has_value();
+}
+
+/// Every rank holds the same state, so rank 0 writes it, behind the next steps.
+void TrainingRun::checkpoint_if_due() {
+  const bool best = evaluations_->take_best();
+  if (!best && !checkpoints_->is_due(steps_done(), last_step_.requests)) {
+    if (checkpoints_->copies_due()) checkpoints_->write_copies();
+    return;
+  }
+  watchdog_.extend_timeout(true);  // rank 0 may have to wait for the disk
+  checkpoints_->write();
+}
+
+/// To the newest checkpoint, and on from there with the examples in another order.
+void TrainingRun::roll_back() {
+  const PhaseClock::Scope phase(trainer_->clock(), StepPhase::set_up);
+  const std::int64_t rollbacks = state_.data.rollbacks + 1, anomalies = trainer_->guard().anomalies();
+  std::optional<RunFolder::Found> found;
+  comm_.run_collectively([&] {
+    if (comm_.is_root()) found = checkpoints_->find_good(folder_);
+  });
+  if (comm_.all_reduce_max(found ? 1 : 0) == 0) {
+    last_step_.message +=
+        "; there is no checkpoint to go back to (loss_watch.on_anomaly is rollback); go on from the checkpoint of the step "
+        "before, with a smaller learning rate";
+    give_up();
+  }
+  batches_->end();
+  comm_.run_collectively([&] {
+    if (!comm_.is_root()) return;
+    restore(found->checkpoint, found->file);
+    checkpoints_->quarantine_others(trainer_->steps());
+    progress_.open(folder_.metrics(), state_.curves.metrics_rows);
+  });
+  share_state();
+  checkpoints_->go_back_to(trainer_->steps());
+  checkpoints_->tidy();
+  state_.data.rollbacks = rollbacks;
+  trainer_->guard().set_anomalies(anomalies);
+  comm_.run_collectively([&] { batches_->begin(balance_->partition()); });
+  log("{}; goes back to step {}, and on with other examples", last_step_.message, trainer_->steps());
+  last_step_ = {};
+}
+
+}  // namespace lockstep

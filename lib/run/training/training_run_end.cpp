@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How a run ends; the rest is in training_run.cpp.
+#include <algorithm>
+
+#include "base/heartbeat.hpp"
+#include "base/log.hpp"
+#include "base/process.hpp"
+#include "monitor/summary.hpp"
+#include "run/training/training_run.hpp"
+
+namespace lockstep {
+
+/// Whether this rank wants it to. `saved`: the newest checkpoint is of this step.
+bool TrainingRun::wants_to_stop(bool saved) {
+  return stop_vote_.is_for_stop(trainer_->strategy().steps_between_meetings(),
+                                saved || !comm_.is_root() ? 0 : checkpoints_->seconds_for_next());
+}
+
+/// Whether the last update has left them finite; else `last_step_` says what follows. Collective.
+bool TrainingRun::parameters_are_of_use() {
+  StepFinding finding = trainer_->guard().inspect_parameters(ExecSpace(), trainer_->steps());
+  if (finding.status == StepStatus::applied) return true;
+  static_cast<StepFinding&>(last_step_) = std::move(finding);
+  return false;
+}
+
+/// The step cannot be done, and the state is that before it; or the parameters are spoilt, and are not written.
+void TrainingRun::give_up() {
+  if (last_step_.bad_parameters) comm_.run_collectively([&] { checkpoints_->wait(); });
+  else checkpoints_->finish();
+  write_summary(failed_status);
+  throw DivergedError(ExitStatus::internal, last_step_.message);
+}
+
+/// Ranks have voted for it.
+ExitStatus TrainingRun::stop() {
+  if (!parameters_are_of_use()) {
+    if (last_step_.status == StepStatus::rollback) roll_back();
+    else give_up();
+  }
+  checkpoints_->finish();
+  const std::string& reason = stop_vote_.reason();
+  const std::vector<std::string> reasons = comm_.gather_to_root(
+      reason.empty() ? "" : fmt::format("{} (rank {} on {})", reason, comm_.rank(), host_name()));
+  write_summary(stopped_status);
+  watchdog_.set_idle(true);
+  stop_vote_.done();
+  if (!comm_.is_root()) return ExitStatus::stopped_early;
+  log("stopped at step {} of {}: {}; {} goes on from there", trainer_->steps(), total_steps(),
+      *std::ranges::find_if(reasons, [](const std::string& each) { return !each.empty(); }),
+      folder_.goes_on_by_itself() ? "the same command" : "this deck with run.resume=auto");
+  return ExitStatus::stopped_early;
+}
+
+void TrainingRun::write_summary(const std::string& status) {
+  Summary summary;
+  summary.status = status;
+  if (status == failed_status) summary.failure = last_step_.message;
+  summary.steps = trainer_->steps();
+  summary.epochs = state_.data.position.epoch;
+  summary.ranks = comm_.size();
+  if (earlier_) summary.lost_ranks = earlier_->lost_ranks;
+  summary.threads = ExecSpace().concurrency();
+  if (state_.curves.record) summary.train = state_.curves.record->numbers.metrics;
+  evaluations_->describe(summary);
+  progress_.describe_times(summary, comm_, trainer_->clock());
+  summary.gradients = trainer_->strategy().gradient_counts(trainer_->steps());
+  summary.groups = config_.parallel.asynchronous.groups;
+  summary.examples_per_step = trainer_->strategy().examples_of_update(
+      std::min(config_.batch.largest(), data_.train->size()));
+  summary.flops_per_example = trainer_->model().training_flops(1);
+  summary.parameters = trainer_->model().graph().parameter_count();
+  summary.peak_rss_bytes = comm_.all_reduce_max(peak_rss_bytes());
+  summary.resumed_from = folder_.resumed_from();
+  summary.provenance = provenance_;
+  summary.deck = deck_;
+  if (!comm_.is_root()) return;
+  heartbeat().enter(static_cast<std::int32_t>(StepPhase::checkpoint));  // it may have to wait for the disk
+  summary.checkpoints = checkpoints_->writer()->times();
+  summary.start_seconds = start_seconds_;
+  try {
+    folder_.lock().require();
+    folder_.write_text("summary.json", summary_json(summary));
+  } catch (const Error& error) {
+    if (status != stopped_status && status != failed_status) throw;
+    warn("{}; what the run goes on from is there all the same", error.what());
+  }
+  log("{}", summary_text(summary, folder_.metrics().parent_path().string()));
+}
+
+}  // namespace lockstep
