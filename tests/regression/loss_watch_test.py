@@ -106,6 +106,16 @@ class LossWatch(LockstepTest):
         found = re.search(r"goes on from run/checkpoints/(step-\d+\.h5)", self.lockstep(*arguments, status=70).out)
         self.assertGreaterEqual(found[1], latest)  # killed between a checkpoint and its link, it is the newer one
 
+    def test_a_last_evaluation_that_fails_fails_again(self):
+        """The run has done all its steps then, and is not done."""
+        self.deck(run={"steps": 1, "output_dir": "run", "log_every": 1, "seed": 7}, loss={"type": "mse"},
+                  data={"synthetic": {"kind": "linear", "features": 64, "outputs": 2, "train": 64, "validation": 20}},
+                  model={"layers": [{"linear": 2}]}, batch={"global": 64}, loss_watch={"on_anomaly": "stop"},
+                  optimizer={"type": "sgd", "learning_rate": 2e38})  # the outputs overflow, and no parameter does
+        for ranks in (1, 1, 2):
+            self.refused(70, ["step 1: the validation loss is"], "train", "deck.yaml", ranks=ranks)
+            self.assertEqual(summary(self.folder / "run")["status"], "failed")
+
     def test_not_for_ever(self):
         result = self.train("often", on_anomaly="skip", at_most=1, z_score=1.5, status=70)
         self.assertIn("(loss_watch; 1 such steps before)", result.errors()[0])

@@ -140,6 +140,20 @@ class Studies(StudyTest):
         self.assertIn("failed", outcomes)
         self.assertIn("optimizer.weight_decay", result.err)
 
+    def test_a_trial_that_has_failed_at_its_end_is_no_complete_one(self):
+        """Also where the study was killed before the trial was in its ledger."""
+        self.deck(run={"steps": 1, "log_every": 1}, loss={"type": "mse"}, model={"layers": [{"linear": 2}]}, batch={"global": 64},
+                  data={"synthetic": {"kind": "linear", "features": 64, "outputs": 2, "train": 64, "validation": 20}},
+                  optimizer={"type": "sgd", "learning_rate": 2e38},  # the outputs overflow, and no parameter does
+                  loss_watch={"on_anomaly": "stop"})
+        self.study(batches=None, space=None, trials_feasible=None, seeds=1, budget={"steps": 1}, evaluations=1,
+                   goal={"metric": "validation_loss", "best": "min"})
+        ledger = self.folder / "study/ledger.jsonl"
+        for _ in range(2):
+            self.lockstep("study", "study.yaml")
+            self.assertEqual([record["outcome"] for record in records(ledger).values()], ["diverged"])
+            ledger.write_text(ledger.read_text().splitlines()[0] + "\n")
+
     def test_what_is_no_trials_fault_ends_the_study(self):
         """Data or a folder that are not to be had cost no trial: the study goes on once they are."""
         self.write("words.txt", "to be or not to be, that is the question " * 20)

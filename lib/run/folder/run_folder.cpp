@@ -112,7 +112,7 @@ bool RunFolder::has_ended() const {
   if (!goes_on() || !file) return false;
   const auto json = nlohmann::json::parse(file, nullptr, false);
   const std::string status = status_of(json);
-  return !status.empty() && status != stopped_status;
+  return !status.empty() && status != stopped_status && status != failed_status;
 }
 
 bool RunFolder::holds_a_run() const {

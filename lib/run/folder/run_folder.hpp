@@ -59,7 +59,7 @@ class RunFolder {
   /// that has not come to a checkpoint. Where its own run goes on after `step`, sets aside the checkpoints of later
   /// steps (damaged ones, or of a branch that was left). Throws cannot_create for a folder that cannot be written.
   void prepare(std::int64_t step, const std::string& deck);
-  /// Whether the run that goes on here has ended already, up to its summary, and was not stopped.
+  /// Whether the run that goes on here has ended already, up to its summary: it was not stopped, and has not failed.
   bool has_ended() const;
   void write_text(const std::string& name, const std::string& text) const;
   /// What tells copies in memory (checkpoint.neighbours_every) of this folder's run from those of any other; empty:
