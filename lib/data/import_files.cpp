@@ -22,6 +22,7 @@ void check_output(const std::filesystem::path& output, bool overwrite, const std
   for (const std::string& input : inputs)
     validate(!std::filesystem::equivalent(output, input, ignored), ExitStatus::bad_usage,
              "{}: is {}, which is read (what is made would replace it); choose another name", output.string(), input);
+  ReplaceFile::require_replaceable(output);
   validate(overwrite || !std::filesystem::exists(output, ignored), ExitStatus::cannot_create,
            "{}: exists already; choose another name, or add --overwrite", output.string());
 }

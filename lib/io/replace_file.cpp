@@ -22,6 +22,19 @@ constexpr std::string_view marker = ".tmp-";
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
+/// Where a name leads to by links, which may be to a file that is not there yet.
+std::filesystem::path target_of(const std::filesystem::path& path) {
+  constexpr int most_links = 40;  // Linux' own
+  std::filesystem::path target = path;
+  std::error_code code;
+  for (int links = 0; std::filesystem::is_symlink(target, code); ++links) {
+    validate(links < most_links, ExitStatus::cannot_create,
+             "{}: cannot be created (its links lead to no end); choose another name", path.string());
+    target = target.parent_path() / std::filesystem::read_symlink(target, code);
+  }
+  return target;
+}
+
 }  // namespace
 
 std::optional<std::string> ReplaceFile::left_of(std::string_view name) {
@@ -33,11 +46,20 @@ std::optional<std::string> ReplaceFile::left_of(std::string_view name) {
   return std::string(name.substr(0, found));
 }
 
-ReplaceFile::ReplaceFile(std::filesystem::path path) : path_(std::move(path)), temporary_(path_) {
+void ReplaceFile::require_replaceable(const std::filesystem::path& path) {
+  std::error_code ignored;  // what else is wrong is found when it is made
+  const auto status = std::filesystem::status(path, ignored);
+  validate(!std::filesystem::is_directory(status), ExitStatus::cannot_create,
+           "{}: cannot be created (a folder has that name); choose another name", path.string());
+  validate(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status), ExitStatus::cannot_create,
+           "{}: is no file (a device or a pipe has that name), and is not replaced by one; choose another name",
+           path.string());
+}
+
+ReplaceFile::ReplaceFile(std::filesystem::path path)
+    : path_(std::move(path)), target_(target_of(path_)), temporary_(target_) {
   temporary_ += fmt::format("{}{}", marker, process_name());
-  std::error_code ignored;  // what else is wrong is found by open
-  validate(!std::filesystem::is_directory(path_, ignored), ExitStatus::cannot_create,
-           "{}: cannot be created (a folder has that name); choose another name", path_.string());
+  require_replaceable(path_);
   const auto make = [&] {
     return ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   };
@@ -67,10 +89,10 @@ void ReplaceFile::commit() {
   file.flush_to_disk();
   file.close();
   std::error_code code;
-  std::filesystem::rename(temporary_, path_, code);
+  std::filesystem::rename(temporary_, target_, code);
   validate(!code, ExitStatus::io_error, "{}: cannot be put in place ({})", path_.string(), code.message());
   committed_ = true;
-  const auto folder = path_.parent_path();
+  const auto folder = target_.parent_path();
   RawFile(folder.empty() ? "." : folder, RawFile::Access::folder).flush_to_disk();
 }
 

@@ -9,15 +9,18 @@
 namespace lockstep {
 
 /// A file that comes into being all at once: written under a temporary name beside its own,
-/// flushed to disk, renamed. Without `commit`, nothing is left and nothing is replaced.
+/// flushed to disk, renamed. Without `commit`, nothing is left and nothing is replaced. Where a name is a link, it is
+/// the file that it leads to which is replaced.
 class ReplaceFile {
  public:
-  /// Throws cannot_create when the folder is missing or cannot be written to.
+  /// Throws what require_replaceable throws, and cannot_create when the folder is missing or cannot be written to.
   explicit ReplaceFile(std::filesystem::path path);
   ReplaceFile(const ReplaceFile&) = delete;
   ReplaceFile& operator=(const ReplaceFile&) = delete;
   ~ReplaceFile();
 
+  /// Throws cannot_create where something is there that is no file: a folder, a device, a pipe.
+  static void require_replaceable(const std::filesystem::path& path);
   /// "metrics.csv" for "metrics.csv.tmp-nodea-4711", which a killed process has left; none for other names.
   static std::optional<std::string> left_of(std::string_view name);
 
@@ -26,7 +29,8 @@ class ReplaceFile {
   void commit();
 
  private:
-  std::filesystem::path path_;
+  std::filesystem::path path_;    ///< as it was given
+  std::filesystem::path target_;  ///< the same, but for links
   std::filesystem::path temporary_;
   bool committed_ = false;
 };

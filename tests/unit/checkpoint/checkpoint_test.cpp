@@ -2,6 +2,7 @@
 #include "checkpoint/checkpoint.hpp"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -195,6 +196,34 @@ TEST(ReplaceFile, LeavesNothingWithoutCommit) {
   write_file(replacement.temporary().string(), "new");
   replacement.commit();
   EXPECT_EQ(read_file(folder / "a"), "new");
+}
+
+TEST(ReplaceFile, ReplacesWhatALinkLeadsTo) {
+  const ScratchFolder folder;
+  std::filesystem::create_directories(folder / "there");
+  for (const char* target : {"there/old", "there/new"}) {  // one that is there, and one that is not
+    if (target == std::string("there/old")) write_file(folder / target, "old");
+    std::filesystem::remove(folder / "link");
+    std::filesystem::create_symlink("link2", folder / "link");
+    std::filesystem::remove(folder / "link2");
+    std::filesystem::create_symlink(target, folder / "link2");
+    replace_text_file(folder / "link", "new");
+    EXPECT_EQ(read_file(folder / target), "new");
+    EXPECT_EQ(std::filesystem::read_symlink(folder / "link"), "link2");
+    EXPECT_EQ(std::filesystem::read_symlink(folder / "link2"), target);
+  }
+  std::filesystem::create_symlink("round", folder / "round");
+  expect_error(ExitStatus::cannot_create, "lead to no end", [&] { replace_text_file(folder / "round", "new"); });
+}
+
+TEST(ReplaceFile, LeavesWhatIsNoFile) {
+  const ScratchFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink("pipe", folder / "link");
+  for (const char* name : {"pipe", "link"})
+    expect_error(ExitStatus::cannot_create, "is no file", [&] { replace_text_file(folder / name, "new"); });
+  EXPECT_TRUE(std::filesystem::is_fifo(folder / "pipe"));
+  EXPECT_EQ(folder.names(), (std::vector<std::string>{"link", "pipe"}));
 }
 
 }  // namespace
