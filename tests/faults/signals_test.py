@@ -149,6 +149,20 @@ class Signals(LockstepTest):
             child.send_signal(number)
             self.expect_stopped(child, number.name)
 
+    def test_a_study(self):
+        self.deck(run={"steps": 4, "log_every": 1000})
+        self.write("study.yaml", "base: deck.yaml\noutput_dir: study\nseeds: 2\nbudget: {steps: 10000000}\nevaluations: 1\n"
+                                 "goal: {metric: validation_loss, best: min}\n")
+        for number in (CTRL_C, signal.SIGTERM):
+            child = subprocess.Popen([LAUNCH, "2", "serial", program.PROGRAM, "study", "study.yaml"], cwd=self.folder, stdin=subprocess.DEVNULL,
+                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+            self.addCleanup(lambda child=child: child.poll() is None and os.killpg(child.pid, signal.SIGKILL))
+            self.wait_for(child, lambda: len(list(self.folder.glob("study/trials/*/metrics.csv"))) == 2)
+            self.stop(child, "script", number)
+            out, err = child.communicate(timeout=60)
+            self.assertEqual(child.returncode, 75, f"{number}: {out}{err}")
+            self.assertIn("the same command goes on from there", out)
+
     def test_other_commands_just_end(self):
         child = subprocess.Popen([LAUNCH, "2", "serial", program.PROGRAM, "bench", "allreduce", "--rounds", "1000"], cwd=self.folder,
                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
