@@ -87,16 +87,18 @@ void Farm::serve() {
 /// Reads what has come; rank 0 also deals.
 void Farm::serve_letters() {
   bool changed = false;
+  if (dealer_ && stopping_.empty()) {
+    constexpr double margin = 2;  // seconds
+    stopping_ = stop_->reason(margin);
+    changed = !stopping_.empty();
+    if (changed)
+      TrialLog::study_line(LogLevel::info, fmt::format("{}: the study stops, each trial at a checkpoint", stopping_));
+  }
   while (const std::optional<Mailbox::Letter> letter = mailbox_.take()) {
     receive(*letter);
     changed = true;
   }
   if (!dealer_) return;
-  if (stopping_.empty()) {
-    constexpr double margin = 2;  // seconds
-    stopping_ = stop_->reason(margin);
-    changed = changed || !stopping_.empty();
-  }
   if (changed) deal();
   if (changed) serve_letters();  // what rank 0 has sent to itself
 }
@@ -158,7 +160,7 @@ void Farm::run_trial(const TrialId& id) {
   std::optional<TrialLog> trial_log;
   std::optional<TrainingRun> training;
   bool diverged = false, failed = false, has_stopped = false;
-  std::string message, reason = "a slot has stopped";
+  std::string message, reason;
   orders_.superfluous.reset();
   current_ = id;
   try {
@@ -170,6 +172,7 @@ void Farm::run_trial(const TrialId& id) {
     training.emplace(deck, slot_, this);
     if (is_leader()) report_earlier_evaluations(id, training->trainer().steps());
     has_stopped = training->run() == ExitStatus::stopped_early;
+    if (has_stopped) reason = fmt::format("{} in {}", training->stopped_by(), plan_.folder(id).string());
   } catch (const DivergedError& error) {
     diverged = true, message = error.what();
   } catch (const Error& error) {
@@ -189,7 +192,7 @@ void Farm::run_trial(const TrialId& id) {
   current_.reset();
   if (!is_leader()) return;
   if (has_stopped)
-    mailbox_.send(Json{{stopped, json_of(id)}, {"reason", orders_.stop.empty() ? reason : orders_.stop}}.dump(), 0);
+    mailbox_.send(Json{{stopped, json_of(id)}, {"reason", reason}}.dump(), 0);
   else
     mailbox_.send(Json{{ended, json_of(id)},
                        {"diverged", diverged},

@@ -95,6 +95,23 @@ class Studies(StudyTest):
         self.lockstep("study", "study.yaml", "trials_feasible=3", ranks=2)
         self.assertEqual([group["feasible"] for group in self.summary()["groups"]], [3, 3])
 
+    def test_it_says_why_it_stops(self):
+        """A signal to any rank, when it comes; and the end of its time, which a slot sees for itself."""
+        self.study(budget={"steps": 1000000}, evaluations=2, goal={"metric": "validation_accuracy", "value": 0.999}, trials_feasible=2)
+        for ranks in (1, 2):
+            child = subprocess.Popen([*program.MPIEXEC, str(ranks), program.PROGRAM, "study", "study.yaml"], cwd=self.folder,
+                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            while len(list(self.folder.glob("study/trials/*/metrics.csv"))) < ranks:
+                self.assertIsNone(child.poll())
+                time.sleep(0.05)
+            child.send_signal(signal.SIGUSR1)
+            out, _ = child.communicate(timeout=60)
+            self.assertEqual(child.returncode, 75, out)
+            self.assertRegex(out, r"(?m)^SIGUSR1: the study stops, each trial at a checkpoint$")
+            self.assertIn("stopped: SIGUSR1; the same command goes on from there", out)
+        out = self.lockstep("study", "study.yaml", "wall_time=6 s", ranks=2, status=75).out
+        self.assertRegex(out, r"stopped: its time is up.*; the same command goes on from there")
+
     def test_exact_pruning_saves_steps_and_changes_nothing(self):
         self.study(batches=[64], trials_feasible=8)
         self.lockstep("study", "study.yaml")

@@ -43,6 +43,8 @@ class TrainingRun {
   /// Trains until the deck or the owner says that it has ended (`done`), or a signal, the job's end, a file or the
   /// owner that it is to stop (`stopped_early`), and leaves a summary. Throws DivergedError.
   ExitStatus run();
+  /// Why it has stopped early, and on which rank; of rank 0.
+  const std::string& stopped_by() const { return stopped_by_; }
 
   /// One step of all ranks, on the next batch; `run` is a loop over it.
   const StepResult& step();
@@ -111,6 +113,7 @@ class TrainingRun {
   StopVote stop_vote_;
 
   StepResult last_step_;
+  std::string stopped_by_;
   bool is_complete_ = false;        ///< nothing is left to do, as an earlier process has found
   std::int64_t steps_at_once_ = 1;  ///< the run's, that were done by the last call of `step`
   double start_seconds_ = 0;        ///< from the start of the process to the first step

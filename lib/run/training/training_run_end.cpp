@@ -46,8 +46,8 @@ ExitStatus TrainingRun::stop() {
   watchdog_.set_idle(true);
   stop_vote_.done();
   if (!comm_.is_root()) return ExitStatus::stopped_early;
-  log("stopped at step {} of {}: {}; {} goes on from there", trainer_->steps(), total_steps(),
-      *std::ranges::find_if(reasons, [](const std::string& each) { return !each.empty(); }),
+  stopped_by_ = *std::ranges::find_if(reasons, [](const std::string& each) { return !each.empty(); });
+  log("stopped at step {} of {}: {}; {} goes on from there", trainer_->steps(), total_steps(), stopped_by_,
       folder_.goes_on_by_itself() ? "the same command" : "this deck with run.resume=auto");
   return ExitStatus::stopped_early;
 }
