@@ -126,7 +126,7 @@ void write_checkpoint(const std::filesystem::path& path, const Checkpoint& check
 
   ReplaceFile replacement(path);
   // HDF5 makes the structure; the numbers go past it, so that whoever reads another file need not wait for them.
-  Hdf5File structure = Hdf5File::create(replacement.temporary(), block);
+  Hdf5File structure = Hdf5File::create(replacement.temporary(), replacement.name(), block);
   for (const auto& array : checkpoint.arrays) {
     const auto place = structure.reserve(array.name, StoredType::of(array.dtype), extents_of(array.shape));
     structure.write_attribute(array.name, checksum_attribute, checksum_text(0));  // not known yet
@@ -135,7 +135,7 @@ void write_checkpoint(const std::filesystem::path& path, const Checkpoint& check
   for (const auto& [name, text] : checkpoint.texts) write_text_checked(structure, "/" + name, text);
   structure.flush();
 
-  RawFile file(replacement.temporary(), RawFile::Access::change);
+  RawFile file = replacement.open();
   ArrayWriter writer(file, std::move(parts), events.progress);
   numbers([&](std::size_t array, std::span<const std::byte> next) { writer.write(array, next); });
   parts = std::move(writer).parts();

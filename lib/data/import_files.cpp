@@ -29,7 +29,7 @@ void check_output(const std::filesystem::path& output, bool overwrite, const std
 
 void write_output(const std::filesystem::path& output, const std::function<void(Hdf5File&)>& write) {
   ReplaceFile replacement(output);
-  Hdf5File file = Hdf5File::create(replacement.temporary());
+  Hdf5File file = Hdf5File::create(replacement.temporary(), replacement.name());
   write(file);
   file.close();
   replacement.commit();

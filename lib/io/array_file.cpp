@@ -30,7 +30,7 @@ class ArrayFile::Format {
   }
 
  protected:
-  const std::filesystem::path& file() const { return replacement_.temporary(); }
+  const ReplaceFile& file() const { return replacement_; }
 
   DType dtype_;
   std::int64_t columns_;
@@ -46,7 +46,7 @@ class Hdf5Array final : public ArrayFile::Format {
   Hdf5Array(const std::filesystem::path& path, const std::string& name, DType dtype,
             const std::vector<std::int64_t>& extents)
       : Format(path, dtype, extents),
-        hdf5_(Hdf5File::create(file())),
+        hdf5_(Hdf5File::create(file().temporary(), file().name())),
         rows_(std::make_unique<Hdf5Rows>(hdf5_.create_rows("/" + name, StoredType::of(dtype), extents))) {}
 
   void append(const void* numbers, std::int64_t rows) override {
@@ -77,7 +77,7 @@ class PlainArray : public ArrayFile::Format {
   }
 
  private:
-  RawFile raw_{file(), RawFile::Access::change};
+  RawFile raw_ = file().open();
   std::uint64_t end_ = 0;
 };
 

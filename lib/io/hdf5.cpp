@@ -63,7 +63,7 @@ Hdf5File Hdf5File::open(const std::filesystem::path& path) {
   damaged(path.string());
 }
 
-Hdf5File Hdf5File::create(const std::filesystem::path& path, std::size_t user_block) {
+Hdf5File Hdf5File::create(const std::filesystem::path& path, const std::string& name, std::size_t user_block) {
   const LibraryLock lock;
   // Version 1.8 of the format: headers carry checksums, and every HDF5 since 2008 reads it.
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
@@ -74,9 +74,8 @@ Hdf5File Hdf5File::create(const std::filesystem::path& path, std::size_t user_bl
   H5Pset_obj_track_times(creation, false);
   H5Pset_userblock(creation, user_block);
   const hid_t id = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation, access);
-  if (id < 0)
-    throw Error(ExitStatus::cannot_create, fmt::format("{}: cannot be created ({})", path.string(), reason()));
-  return {path.string(), id, nullptr};
+  if (id < 0) create_failed(name);
+  return {name, id, nullptr};
 }
 
 std::vector<std::string> Hdf5File::datasets() const {
@@ -231,22 +230,22 @@ std::int64_t Hdf5File::make_dataset(const std::string& dataset, const StoredType
   H5Pset_obj_track_times(creation, false);
   H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER);
   if (allocate) H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY);
-  return H5Dcreate2(id_, dataset.c_str(), native_type(type), space, H5P_DEFAULT, creation, H5P_DEFAULT);
+  const hid_t id = H5Dcreate2(id_, dataset.c_str(), native_type(type), space, H5P_DEFAULT, creation, H5P_DEFAULT);
+  if (id < 0) write_failed(name_);
+  return id;
 }
 
 void Hdf5File::write(const std::string& dataset, const StoredType& type, const std::vector<std::int64_t>& extents,
                      const void* data) {
   const LibraryLock lock;
   Handle id(make_dataset(dataset, type, extents, false), H5Dclose);
-  if (id < 0 || H5Dwrite(id, native_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0 || !id.close())
-    write_failed(name_);
+  if (H5Dwrite(id, native_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0 || !id.close()) write_failed(name_);
 }
 
 std::optional<std::uint64_t> Hdf5File::reserve(const std::string& dataset, const StoredType& type,
                                                const std::vector<std::int64_t>& extents) {
   const LibraryLock lock;
   Handle id(make_dataset(dataset, type, extents, true), H5Dclose);
-  if (id < 0) write_failed(name_);
   const bool empty = StoredArray{type, extents}.count() == 0;
   const haddr_t place = empty ? HADDR_UNDEF : H5Dget_offset(id);
   if ((!empty && place == HADDR_UNDEF) || !id.close()) write_failed(name_);
@@ -256,9 +255,7 @@ std::optional<std::uint64_t> Hdf5File::reserve(const std::string& dataset, const
 Hdf5Rows Hdf5File::create_rows(const std::string& dataset, const StoredType& type,
                                const std::vector<std::int64_t>& extents) {
   const LibraryLock lock;
-  const hid_t id = make_dataset(dataset, type, extents, false);
-  if (id < 0) write_failed(name_);
-  return {name_, id, type, extents};
+  return {name_, make_dataset(dataset, type, extents, false), type, extents};
 }
 
 void Hdf5File::write_text(const std::string& dataset, const std::string& text) {
@@ -341,7 +338,9 @@ void Hdf5Rows::read(std::int64_t first, std::int64_t count, void* to) const {
 void Hdf5Rows::write(std::int64_t first, std::int64_t count, const void* from) {
   const LibraryLock lock;
   const bool done = transfer(first, count, [&](hid_t packed, hid_t in_file) {
-    return H5Dwrite(id_, native_type(type_), packed, in_file, H5P_DEFAULT, from);
+    const herr_t status = H5Dwrite(id_, native_type(type_), packed, in_file, H5P_DEFAULT, from);
+    if (status < 0) write_failed(where_);  // before other calls make the library forget why
+    return status;
   });
   if (!done) write_failed(where_);
 }

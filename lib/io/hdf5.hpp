@@ -24,8 +24,12 @@ class Hdf5File {
   /// Read only. Throws missing_file, or bad_data for what is no sound HDF5 file.
   static Hdf5File open(const std::filesystem::path& path);
   /// A new file; replaces what has that name. Its first `user_block` bytes (0, or a power of 2 from 512 on) are left to
-  /// others. Throws cannot_create.
-  static Hdf5File create(const std::filesystem::path& path, std::size_t user_block = 0);
+  /// others. Throws cannot_create, and io_error where there is no room.
+  static Hdf5File create(const std::filesystem::path& path, std::size_t user_block = 0) {
+    return create(path, path.string(), user_block);
+  }
+  /// `name` is for messages.
+  static Hdf5File create(const std::filesystem::path& path, const std::string& name, std::size_t user_block = 0);
 
   Hdf5File(Hdf5File&&) noexcept;
   Hdf5File& operator=(Hdf5File&&) = delete;

@@ -2,6 +2,7 @@
 #include "io/hdf5_calls.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "base/text.hpp"
@@ -21,6 +22,9 @@ std::recursive_mutex& LibraryLock::mutex() {
 }
 
 namespace {
+
+/// Whether a disk or a quota is, by the system's words.
+bool is_full(const std::string& why) { return why == std::strerror(ENOSPC) || why == std::strerror(EDQUOT); }
 
 std::string strip_padding(std::string text) {
   text.resize(std::min(text.find('\0'), text.size()));
@@ -70,8 +74,16 @@ void read_failed(hid_t dataset, const std::string& where) {
 }
 
 void write_failed(const std::string& file) {
-  throw Error(ExitStatus::io_error,
-              fmt::format("{}: cannot be written ({}); check the disk and the quota", file, reason()));
+  const std::string why = reason();
+  throw Error(ExitStatus::io_error, fmt::format("{}: cannot be written ({}); {}", file, why,
+                                                is_full(why) ? "make room" : "check the disk and the quota"));
+}
+
+void create_failed(const std::string& file) {
+  const std::string why = reason();
+  validate(!is_full(why), ExitStatus::io_error, "{}: cannot be created ({}); make room", file, why);
+  throw Error(ExitStatus::cannot_create,
+              fmt::format("{}: cannot be created ({}); choose a folder that exists and is writable", file, why));
 }
 
 hid_t native_type(const StoredType& type) {

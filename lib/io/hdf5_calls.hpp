@@ -62,6 +62,8 @@ std::string reason();
 [[noreturn]] void read_failed(hid_t dataset, const std::string& where);
 /// Throws io_error for what cannot be written, with the library's reason.
 [[noreturn]] void write_failed(const std::string& file);
+/// Throws cannot_create, with the library's reason; io_error where there is no room.
+[[noreturn]] void create_failed(const std::string& file);
 
 /// The type in memory: at most as wide as `type`, whose size the caller's array has. Of a number (stored_type).
 hid_t native_type(const StoredType& type);

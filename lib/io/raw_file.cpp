@@ -26,8 +26,8 @@ int flags_of(RawFile::Access access) {
 
 }  // namespace
 
-RawFile::RawFile(const std::filesystem::path& path, Access access)
-    : name_(path.string()), file_(::open(path.c_str(), flags_of(access) | O_CLOEXEC, S_IRUSR | S_IWUSR)) {
+RawFile::RawFile(const std::filesystem::path& path, Access access, std::string name)
+    : name_(std::move(name)), file_(::open(path.c_str(), flags_of(access) | O_CLOEXEC, S_IRUSR | S_IWUSR)) {
   validate(file_ >= 0, ExitStatus::io_error, "{}: cannot be opened ({})", name_, std::strerror(errno));
 }
 

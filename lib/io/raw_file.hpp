@@ -14,8 +14,10 @@ namespace lockstep {
 class RawFile {
  public:
   enum class Access { read, change, create, folder };  ///< create: anew, for its owner alone
-  RawFile(const std::filesystem::path& path, Access access);
-  /// Takes over a file that is open; `name` is for messages.
+  RawFile(const std::filesystem::path& path, Access access) : RawFile(path, access, path.string()) {}
+  /// `name` is for messages.
+  RawFile(const std::filesystem::path& path, Access access, std::string name);
+  /// Takes over a file that is open.
   RawFile(std::string name, int file) : name_(std::move(name)), file_(file) {}
   RawFile(const RawFile&) = delete;
   RawFile& operator=(const RawFile&) = delete;

@@ -12,7 +12,6 @@
 
 #include "base/error.hpp"
 #include "base/process.hpp"
-#include "io/raw_file.hpp"
 
 namespace lockstep {
 namespace {
@@ -85,7 +84,7 @@ ReplaceFile::~ReplaceFile() {
 }
 
 void ReplaceFile::commit() {
-  RawFile file(temporary_, RawFile::Access::change);
+  RawFile file = open();
   file.flush_to_disk();
   file.close();
   std::error_code code;

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "io/raw_file.hpp"
+
 namespace lockstep {
 
 /// A file that comes into being all at once: written under a temporary name beside its own,
@@ -25,6 +27,10 @@ class ReplaceFile {
   static std::optional<std::string> left_of(std::string_view name);
 
   const std::filesystem::path& temporary() const { return temporary_; }
+  /// What users call it, for messages of whoever writes the temporary file.
+  std::string name() const { return path_.string(); }
+  /// The temporary file; its messages name the file that it is to become.
+  RawFile open() const { return {temporary_, RawFile::Access::change, name()}; }
   /// The writer has closed the temporary file. Throws io_error.
   void commit();
 

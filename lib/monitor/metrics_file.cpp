@@ -73,7 +73,7 @@ MetricsFile::MetricsFile(const std::filesystem::path& path, std::int64_t rows, s
   const std::string kept = header + "\n" + (rows > 0 ? keep_rows(path, rows, header) : "");
   rows_ = std::ranges::count(kept, '\n') - 1;  // the header
   ReplaceFile replacement(path);
-  RawFile(replacement.temporary(), RawFile::Access::change).write(0, kept.data(), kept.size());
+  replacement.open().write(0, kept.data(), kept.size());
   replacement.commit();
   file_.emplace(path, RawFile::Access::change);
   bytes_ = kept.size();

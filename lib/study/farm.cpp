@@ -191,8 +191,7 @@ void Farm::run_trial(const TrialId& id) {
   trial_log.reset();
   current_.reset();
   if (!is_leader()) return;
-  if (has_stopped)
-    mailbox_.send(Json{{stopped, json_of(id)}, {"reason", reason}}.dump(), 0);
+  if (has_stopped) mailbox_.send(Json{{stopped, json_of(id)}, {"reason", reason}}.dump(), 0);
   else
     mailbox_.send(Json{{ended, json_of(id)},
                        {"diverged", diverged},

@@ -2,6 +2,7 @@
 """A disk that fails at each write, fsync, rename and close of a checkpoint: the run goes on or stops with 74, and the last
 good checkpoint loads. --full: every call; else every few."""
 import collections
+import itertools
 import os
 import pathlib
 import re
@@ -126,6 +127,30 @@ class Disk(LockstepTest):
                     self.assertIn(word, errors[0])
                 self.assertNotRegex(done.stderr, "fault of Lockstep|infinite loop")
         self.lockstep("train", "deck.yaml", "run.overwrite=true")
+
+    def test_outputs_on_a_full_disk(self):
+        """74, and the name that was given: nobody knows the temporary one."""
+        self.write("text.txt", "to be or not to be" * 5000)
+        self.lockstep("import", "text", "--file", "text.txt", "--validation", 0.1, "--output", "text.h5")
+        self.deck(run={"steps": 1, "output_dir": "run"}, data={"file": "text.h5", "sequence_length": 8},
+                  model={"layers": [{"embedding": {"vocabulary": 16, "features": 4}}, {"linear": 16}]})
+        self.lockstep("train", "deck.yaml")
+        predict = ["predict", "run/checkpoints/latest", "--data", "text.h5:/train"]
+        for command, name in ((["import", "text", "--file", "text.txt"], "new.h5"), (predict, "new.h5"), (predict, "new.npy"), (predict, "new.csv")):
+            failed = collections.Counter()
+            for call, number in itertools.product(("open", "write", "fsync"), (1, 2, 4)):
+                plan = f"new. {call} -{number} ENOSPC"
+                done = subprocess.run([program.PROGRAM, *command, "--output", name, "--overwrite"], cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True,
+                                      text=True, timeout=60, env={**os.environ, "LD_PRELOAD": str(self.disk), "LOCKSTEP_DISK": plan})
+                if done.returncode == 0:  # fewer calls than that
+                    continue
+                failed[call] += 1
+                self.assertEqual(done.returncode, 74, f"{plan}: {done}")
+                errors = [line for line in done.stderr.splitlines() if line.startswith("error:")]
+                self.assertEqual(len(errors), 1, f"{plan}: {done}")
+                self.assertRegex(errors[0], rf"^error: {re.escape(name)}: cannot be .* \(No space left on device\)", plan)
+                self.assertEqual(list(self.folder.glob("new*tmp*")), [], plan)
+            self.assertEqual(set(failed), {"open", "write", "fsync"}, command)
 
     def test_what_a_killed_process_has_left_makes_room(self):
         left = self.write("run/checkpoints/step-00000004.h5.tmp-node.a-123", "half a checkpoint")
