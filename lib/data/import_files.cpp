@@ -25,6 +25,7 @@ void check_output(const std::filesystem::path& output, bool overwrite, const std
   ReplaceFile::require_replaceable(output);
   validate(overwrite || !std::filesystem::exists(output, ignored), ExitStatus::cannot_create,
            "{}: exists already; choose another name, or add --overwrite", output.string());
+  ReplaceFile::remove_leftovers(output);
 }
 
 void write_output(const std::filesystem::path& output, const std::function<void(Hdf5File&)>& write) {

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <utility>
 
+#include "base/duration.hpp"
 #include "base/error.hpp"
 #include "base/process.hpp"
 
@@ -53,6 +54,21 @@ void ReplaceFile::require_replaceable(const std::filesystem::path& path) {
   validate(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status), ExitStatus::cannot_create,
            "{}: is no file (a device or a pipe has that name), and is not replaced by one; choose another name",
            path.string());
+}
+
+void ReplaceFile::remove_leftovers(const std::filesystem::path& path) {
+  const std::filesystem::path target = target_of(path);
+  const std::string own = process_name(), host = own.substr(0, own.rfind('-') + 1);
+  const std::string begin = target.filename().string() + std::string(marker) + host;
+  std::error_code ignored;  // what is wrong with the folder is found when the file is made
+  const auto folder = target.parent_path();
+  std::filesystem::directory_iterator entry(folder.empty() ? "." : folder, ignored);
+  for (; !ignored && entry != std::filesystem::directory_iterator(); entry.increment(ignored)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(begin) || !left_of(name)) continue;
+    const std::optional<double> process = number_of(std::string_view(name).substr(begin.size()));
+    if (process && process_has_ended(static_cast<std::int64_t>(*process))) ::unlink(entry->path().c_str());
+  }
 }
 
 ReplaceFile::ReplaceFile(std::filesystem::path path)

@@ -21,6 +21,8 @@ class ReplaceFile {
   ReplaceFile& operator=(const ReplaceFile&) = delete;
   ~ReplaceFile();
 
+  /// Removes what processes of this host have left of that file that are there no more.
+  static void remove_leftovers(const std::filesystem::path& path);
   /// Throws cannot_create where something is there that is no file: a folder, a device, a pipe.
   static void require_replaceable(const std::filesystem::path& path);
   /// "metrics.csv" for "metrics.csv.tmp-nodea-4711", which a killed process has left; none for other names.

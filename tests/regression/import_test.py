@@ -3,6 +3,8 @@
 import io
 import os
 import pickle
+import re
+import subprocess
 import tarfile
 import unittest
 
@@ -34,6 +36,19 @@ class ImportTest(LockstepTest):
         before = set(os.listdir(self.folder))
         self.refused(status, words, "import", *arguments, "--output", "new.h5", ranks=ranks)
         self.assertEqual(set(os.listdir(self.folder)), before, "something was left behind")
+
+
+class Killed(ImportTest):
+    def test_what_it_has_left_goes_with_the_next(self):
+        """That is, of this output: whatever else is there stays."""
+        self.write("text.txt", "to be or not to be " * 100)
+        dead = subprocess.Popen(["true"])
+        dead.wait()
+        host = re.sub(r"[^A-Za-z0-9.]", "_", os.uname().nodename)
+        left, other = (self.write(f"{name}.h5.tmp-{host}-{dead.pid}", "half of it") for name in ("text", "other"))
+        self.lockstep("import", "text", "--file", "text.txt", "--validation", 0.1, "--output", "text.h5")
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), sorted([other.name, "text.h5", "text.txt"]))
+        self.assertFalse(left.exists())
 
 
 class Cifar(ImportTest):

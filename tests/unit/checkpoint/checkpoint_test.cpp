@@ -3,6 +3,7 @@
 
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -214,6 +215,24 @@ TEST(ReplaceFile, ReplacesWhatALinkLeadsTo) {
   }
   std::filesystem::create_symlink("round", folder / "round");
   expect_error(ExitStatus::cannot_create, "lead to no end", [&] { replace_text_file(folder / "round", "new"); });
+}
+
+TEST(ReplaceFile, RemovesWhatDeadProcessesHaveLeft) {
+  const ScratchFolder folder;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    write_file(ReplaceFile(folder / "a").temporary().string(), "half of it");
+    ::_exit(0);  // before anything is removed
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  const std::string left = folder.names().at(0);
+  const ReplaceFile living(folder / "a"), other(folder / "b");
+  for (const char* name : {"a.tmp-elsewhere-4711", "a.tmp-mine", "aa.tmp-x-1"}) write_file(folder / name, "");
+  std::vector<std::string> kept = folder.names();
+  std::erase(kept, left);
+  ReplaceFile::remove_leftovers(folder / "a");
+  EXPECT_EQ(folder.names(), kept);
 }
 
 TEST(ReplaceFile, LeavesWhatIsNoFile) {
