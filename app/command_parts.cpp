@@ -26,6 +26,9 @@ RunConfig DeckArguments::read(const Communicator& comm) const {
   RunConfig config;
   comm.run_collectively([&] {
     DeckNode deck = parse_deck(text, file);
+    if (deck.find("base") && deck.find("goal"))
+      throw DeckError(deck.position, "",
+                      fmt::format("is a study, not a deck; start it with `lockstep study {}`", file));
     for (const auto& assignment : overrides) apply_override(deck, assignment);
     config = read_run_config(std::move(deck));
   });

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <fmt/format.h>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +29,11 @@ void declare_study(CLI::App& app, Command& chosen) {
       comm.broadcast(text);
       comm.run_collectively([&] {
         DeckNode node = parse_deck(text, *file);
+        if (node.find("model") && node.find("data"))
+          throw DeckError(node.position, "",
+                          fmt::format("is a deck, not a study; start it with `lockstep train {}`, or name it as `base` "
+                                      "in a study",
+                                      *file));
         for (const auto& assignment : *overrides) apply_override(node, assignment);
         study = read_study_config(std::move(node));
         if (!comm.is_root()) return;

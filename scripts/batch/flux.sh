@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # flux batch flux.sh DECK [key.path=value…]: trains DECK, in as many jobs as it takes. Copy it and edit it: the #flux lines
 # (options given on the command line are not those of the next job), how the program gets into PATH, and the launcher.
-# docs/user/batch_jobs.md says why it is as it is.
+# docs/user/batch_jobs.md says why it is as it is. LOCKSTEP_COMMAND=study flux batch flux.sh STUDY: a study in the place of a
+# training.
 #flux: --job-name=lockstep
 #flux: --nodes=4 --exclusive
 #flux: --time-limit=12h
@@ -23,7 +24,7 @@ restarts=${RESTARTS:-0}
 launcher=${LAUNCHER:-flux run --nodes=4 --ntasks=32 --cores-per-task=16 -o cpu-affinity=per-task}
 
 export OMP_NUM_THREADS=16 OMP_PROC_BIND=${OMP_PROC_BIND:-spread} OMP_PLACES=${OMP_PLACES:-cores}
-$launcher lockstep train "$@" & # in the background, or bash would take signals only after it
+$launcher lockstep "${LOCKSTEP_COMMAND:-train}" "$@" & # in the background, or bash would take signals only after it
 training=$!
 while [ $waiting = yes ]; do
     waiting=no

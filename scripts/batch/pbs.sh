@@ -3,6 +3,7 @@
 # DECK=deck.yaml OVERRIDES='key.path=value …' qsub -v DECK,OVERRIDES pbs.sh: trains DECK, in as many jobs as it takes. Copy it and
 # edit it: the #PBS lines (options given on the command line are not those of the next job), how the program gets into PATH, the
 # launcher, and this file's name where it submits itself. docs/user/batch_jobs.md says why it is as it is.
+# DECK=study.yaml LOCKSTEP_COMMAND=study qsub -v DECK,LOCKSTEP_COMMAND pbs.sh: a study in the place of a training.
 #PBS -N lockstep
 #PBS -l select=4:ncpus=128:mpiprocs=8:ompthreads=16
 #PBS -l walltime=12:00:00
@@ -19,6 +20,7 @@ started=$(date +%s)
 cd "$PBS_O_WORKDIR" || exit
 # module load lockstep          # or: spack env activate …; or lockstep's folder in PATH
 
+export LOCKSTEP_COMMAND=${LOCKSTEP_COMMAND:-train}
 script=pbs.sh                   # this file, where it was submitted
 max_restarts=${MAX_RESTARTS:-100} # then it stops, to be looked at
 restarts=${RESTARTS:-0}
@@ -56,7 +58,7 @@ fi
 export LOCKSTEP_JOB_END_TIME=$((started + walltime - (walltime > 1200 ? 120 : walltime / 10)))
 
 # shellcheck disable=SC2086 # several words each
-$launcher lockstep train "$DECK" ${OVERRIDES:-} & # in the background, or bash would take signals only after it
+$launcher lockstep "$LOCKSTEP_COMMAND" "$DECK" ${OVERRIDES:-} & # in the background, or bash would take signals only after it
 training=$!
 while [ $waiting = yes ]; do
     waiting=no
@@ -78,7 +80,7 @@ if [ $again = yes ] && [ $terminated = no ]; then
         # Names alone: their values, which may hold commas, come from the environment.
         export DECK OVERRIDES LAUNCHER FAILED RESTARTS=$((restarts + 1)) MAX_RESTARTS=$max_restarts
         for pause in 1 10 60 0; do # the server may be busy; not qrerun, which is for operators only
-            qsub -v DECK,OVERRIDES,LAUNCHER,FAILED,RESTARTS,MAX_RESTARTS "$script" && exit "$status"
+            qsub -v DECK,OVERRIDES,LOCKSTEP_COMMAND,LAUNCHER,FAILED,RESTARTS,MAX_RESTARTS "$script" && exit "$status"
             sleep $pause
         done
         echo "error: PBS does not take the next job; submit the same again, and it goes on" >&2

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # sbatch slurm.sh DECK [key.path=value…]: trains DECK, in as many runs of one job as it takes. Copy it and edit it: the
 # #SBATCH lines, how the program gets into PATH, and the launcher. docs/user/batch_jobs.md says why it is as it is.
+# LOCKSTEP_COMMAND=study sbatch slurm.sh STUDY: a study in the place of a training.
 #SBATCH --job-name=lockstep
 #SBATCH --nodes=4 --ntasks-per-node=8 --cpus-per-task=16
 #SBATCH --time=12:00:00
@@ -24,7 +25,7 @@ launcher=${LAUNCHER:-srun --cpus-per-task=$SLURM_CPUS_PER_TASK --cpu-bind=cores}
 # launcher="env --block-signal=TERM,INT mpirun --map-by slot:PE=$SLURM_CPUS_PER_TASK --bind-to core"
 
 export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK OMP_PROC_BIND=${OMP_PROC_BIND:-spread} OMP_PLACES=${OMP_PLACES:-cores}
-$launcher lockstep train "$@" & # in the background, or bash would take signals only after it
+$launcher lockstep "${LOCKSTEP_COMMAND:-train}" "$@" & # in the background, or bash would take signals only after it
 training=$!
 while [ $waiting = yes ]; do
     waiting=no

@@ -27,9 +27,9 @@ STAND_INS = {
     "lockstep": 'trap "echo USR1 >> $CALLS; exit 75" USR1; echo "lockstep $* end=${LOCKSTEP_JOB_END_TIME:-}" >> "$CALLS"; '
                 'sleep "${TRAINS:-0}" >/dev/null 2>&1 & wait; exit "$STATUS"',
     "scontrol": busy("scontrol") + 'echo "scontrol $*" >> "$CALLS"',
-    "qsub": busy("qsub") + 'echo "qsub $* DECK=$DECK OVERRIDES=$OVERRIDES LAUNCHER=$LAUNCHER RESTARTS=$RESTARTS FAILED=$FAILED" >> "$CALLS"',
+    "qsub": busy("qsub") + 'echo "qsub $* DECK=$DECK OVERRIDES=$OVERRIDES LAUNCHER=$LAUNCHER RESTARTS=$RESTARTS FAILED=$FAILED COMMAND=$LOCKSTEP_COMMAND" >> "$CALLS"',
     "qstat": busy("qstat") + 'echo "Job Id: 7"; echo "    Resource_List.walltime = ${WALLTIME:-01:30:05}"',
-    "flux": busy("flux") + 'echo "flux $* RESTARTS=$RESTARTS FAILED=$FAILED" >> "$CALLS"',
+    "flux": busy("flux") + 'echo "flux $* RESTARTS=$RESTARTS FAILED=$FAILED COMMAND=$LOCKSTEP_COMMAND" >> "$CALLS"',
     "mpirun": 'if [ "$1" = --version ]; then echo "$MPI"; else echo "mpirun $*" >> "$CALLS"; fi',
     "mpiexec": 'if [ "$1" = --version ]; then echo "$MPI"; else echo "mpiexec $*" >> "$CALLS"; fi',
 }
@@ -55,10 +55,10 @@ class Batch(LockstepTest):
         self.assertEqual(child.returncode, status, out + err)
         return err, self.calls.read_text().splitlines()
 
-    def submitted(self, script, restarts, failed=""):
-        return {"pbs.sh": "qsub -v DECK,OVERRIDES,LAUNCHER,FAILED,RESTARTS,MAX_RESTARTS pbs.sh DECK=deck.yaml "
-                          f"OVERRIDES=run.seed=3 optimizer.betas=[0.9,0.99] LAUNCHER=env RESTARTS={restarts} FAILED={failed}",
-                "flux.sh": f"flux --parent batch {BATCH / script} deck.yaml run.seed=3 RESTARTS={restarts} FAILED={failed}",
+    def submitted(self, script, restarts, failed="", command="train"):
+        return {"pbs.sh": "qsub -v DECK,OVERRIDES,LOCKSTEP_COMMAND,LAUNCHER,FAILED,RESTARTS,MAX_RESTARTS pbs.sh DECK=deck.yaml "
+                          f"OVERRIDES=run.seed=3 optimizer.betas=[0.9,0.99] LAUNCHER=env RESTARTS={restarts} FAILED={failed} COMMAND={command}",
+                "flux.sh": f"flux --parent batch {BATCH / script} deck.yaml run.seed=3 RESTARTS={restarts} FAILED={failed} COMMAND={'' if command == 'train' else command}",
                 "slurm.sh": "scontrol requeue 7"}[script]
 
     def each(self):
@@ -71,6 +71,13 @@ class Batch(LockstepTest):
             err, calls = self.finish(self.start(script, *arguments, STATUS=75, RESTARTS=3, MAX_RESTARTS=5), 75)
             self.assertEqual(calls[1:], [self.submitted(script, 4)], err)
             self.assertTrue(calls[0].startswith("lockstep train deck.yaml run.seed=3"), calls)
+
+    def test_a_study(self):
+        """The next job has that command, too."""
+        for script, arguments in self.each():
+            err, calls = self.finish(self.start(script, *arguments, STATUS=75, MAX_RESTARTS=5, LOCKSTEP_COMMAND="study"), 75)
+            self.assertTrue(calls[0].startswith("lockstep study deck.yaml run.seed=3"), calls)
+            self.assertEqual(calls[1:], [self.submitted(script, 1, command="study")], err)
 
     def test_never_after_what_would_end_the_same_way(self):
         for script, arguments in self.each():

@@ -356,6 +356,10 @@ class BadInput(StudyTest):
                 self.study(**sections)
                 self.refused(78, words, "study", "study.yaml")
         self.assertFalse((self.folder / "study/trials/00-0000").exists())
+        self.study()
+        for command in ("train", "check"):
+            self.refused(78, ["study.yaml:1:1: is a study, not a deck; start it with `lockstep study study.yaml`"], command, "study.yaml")
+        self.refused(78, ["deck.yaml:1:1: is a deck, not a study; start it with `lockstep train deck.yaml`"], "study", "deck.yaml", "seed=3")
         self.study(base="nowhere.yaml")
         self.refused(66, ["study.yaml:1:", "base: nowhere.yaml: no such file; its path begins where the study file is: check it"], "study", "study.yaml")
         (self.folder / "below").mkdir()
