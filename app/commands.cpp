@@ -5,7 +5,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <memory>
 
@@ -335,6 +337,17 @@ void read_as_decimal(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands({})) read_as_decimal(*command);
 }
 
+/// Ranges have nothing against a NaN.
+void refuse_what_is_not_finite(CLI::App& app) {
+  for (CLI::Option* option :
+       app.get_options([](const CLI::Option* each) { return each->get_type_name().starts_with("FLOAT"); }))
+    option->check([](const std::string& text) {
+      const bool is_finite = std::isfinite(std::strtod(text.c_str(), nullptr));
+      return is_finite ? std::string() : fmt::format("'{}' is no finite number; give one", text);
+    });
+  for (CLI::App* command : app.get_subcommands({})) refuse_what_is_not_finite(*command);
+}
+
 }  // namespace
 
 void declare_commands(CLI::App& app, Command& chosen) {
@@ -348,6 +361,7 @@ void declare_commands(CLI::App& app, Command& chosen) {
   declare_bench(app, chosen);
   declare_printers(app, chosen);
   read_as_decimal(app);
+  refuse_what_is_not_finite(app);
 }
 
 }  // namespace lockstep
