@@ -220,6 +220,12 @@ class BadInput(MistakeTest):
         for command in ("check", "train"):
             self.check(78, ["run.output_dir: run holds a run of another network (model/linear_2/weight is 10×16 there, 10×12 here)" + anew],
                        command, "deck.yaml", "run.steps=8", "model.layers.1={linear: {features: 12}}")
+            # It is another run, and not the same with another batch.
+            self.check(78, ["run.output_dir: run holds a run of another network (model/linear_2/weight is 10×16 there, 10×12 here)" + anew],
+                       command, "deck.yaml", "run.steps=8", "model.layers.1={linear: {features: 12}}", "batch.global=8", "run.seed=8")
+        self.check(65, ["step-00000004.h5:/model/linear_2/weight"], "train", "deck.yaml", "model.layers.1={linear: {features: 12}}", "batch.global=8", named)
+        self.check(78, ["batch.global: was 16 in", "keep it, or begin another run with its parameters (model.weights: run/checkpoints/step-00000004.h5)"], "train",
+                   "deck.yaml", "batch.global=8", named)
         self.check(78, ["run.output_dir: run holds a run of another optimizer (optimizer/exp_avg/linear_2/weight is not there)", "to begin with its parameters alone, model.weights"], "train",
                    "deck.yaml", "optimizer={type: adam, learning_rate: 0.1}", "run.steps=8")
         self.check(78, ["run.output_dir: run holds a run of another optimizer (optimizer/velocity/", " is not here)"], "train", "deck.yaml",

@@ -81,21 +81,6 @@ void check_own_steps(const Checkpoint& checkpoint, const std::string& file, cons
 
 void check_resume(const Checkpoint& checkpoint, const std::string& file, const RunConfig& config,
                   std::int64_t dataset_size, const std::vector<Parameter>& parameters) {
-  ExampleOrder saved;
-  restore_state(checkpoint, file, [&](StateFields& fields) { saved.describe_state(fields); });
-  const ExampleOrder wanted(config, dataset_size);
-  const auto same = [&](const char* key, std::string_view what, auto was, auto is) {
-    validate_key(was == is, key,
-                 "{} {} in {} and is {} in this deck (the order of the examples would change in mid-run); "
-                 "keep it, or start anew with run.resume=never run.overwrite=true",
-                 what, was, file, is);
-  };
-  same("run.seed", "was", saved.seed, wanted.seed);
-  same("batch.global", "was", saved.global_batch, wanted.global_batch);
-  same("data.shuffle", "was", saved.shuffle, wanted.shuffle);
-  same("data.drop_last", "was", saved.drop_last, wanted.drop_last);
-  same("data.sampler", "was", saved.sampler, wanted.sampler);
-  same("data", "the number of training examples was", saved.dataset_size, wanted.dataset_size);
   try {
     check_training_arrays(checkpoint, file, config.optimizer, parameters);
   } catch (const ArraysDiffer& differ) {
@@ -109,6 +94,24 @@ void check_resume(const Checkpoint& checkpoint, const std::string& file, const R
                                    ? " (and, to begin with its parameters alone, model.weights)"
                                    : ""));
   }
+  ExampleOrder saved;
+  restore_state(checkpoint, file, [&](StateFields& fields) { saved.describe_state(fields); });
+  const ExampleOrder wanted(config, dataset_size);
+  const std::string advice = config.run.resume == "auto"
+                                 ? "start anew with run.resume=never run.overwrite=true"
+                                 : fmt::format("begin another run with its parameters (model.weights: {})", file);
+  const auto same = [&](const char* key, std::string_view what, auto was, auto is) {
+    validate_key(
+        was == is, key,
+        "{} {} in {} and is {} in this deck (the order of the examples would change in mid-run); keep it, or {}", what,
+        was, file, is, advice);
+  };
+  same("run.seed", "was", saved.seed, wanted.seed);
+  same("batch.global", "was", saved.global_batch, wanted.global_batch);
+  same("data.shuffle", "was", saved.shuffle, wanted.shuffle);
+  same("data.drop_last", "was", saved.drop_last, wanted.drop_last);
+  same("data.sampler", "was", saved.sampler, wanted.sampler);
+  same("data", "the number of training examples was", saved.dataset_size, wanted.dataset_size);
   if (!config.parallel.has_stepping_workers() && !config.groups_count_steps())
     check_own_steps(checkpoint, file, config.optimizer, "parallel.local");
 }
