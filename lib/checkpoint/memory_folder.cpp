@@ -18,10 +18,13 @@ constexpr const char* memory = "/dev/shm";
 
 }  // namespace
 
-MemoryFolder::MemoryFolder(const fs::path& run_folder) {
+void MemoryFolder::require() {
   validate(fs::is_directory(memory), ExitStatus::cannot_create,
            "checkpoint.neighbours_every: copies are kept in {}, which is not there; leave the key out on this machine",
            memory);
+}
+
+MemoryFolder::MemoryFolder(const fs::path& run_folder) {
   const std::string name = fs::weakly_canonical(run_folder).string();
   prefix_ = "lockstep-" + checksum_text(name.data(), name.size());
 }

@@ -11,7 +11,10 @@ namespace lockstep {
 /// The files that a run keeps in the memory of the nodes that it is on, and which outlive its processes.
 class MemoryFolder {
  public:
-  /// `run_folder`: names the run. Throws cannot_create where the machine has no such memory.
+  /// Throws cannot_create where the machine has no such memory.
+  static void require();
+
+  /// `run_folder`: names the run.
   explicit MemoryFolder(const std::filesystem::path& run_folder);
 
   /// The copy of what this rank holds behind this step, kept by a node: "lockstep-0123456789abcdef-node1-rank3-step-7".

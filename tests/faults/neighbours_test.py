@@ -101,6 +101,16 @@ class Neighbours(LockstepTest):
             file.unlink()
         self.goes_on(step, ranks=2)
 
+    def test_copies_are_wanted_no_more(self):
+        """Those that there are count all the same, and go."""
+        step = self.train_and_kill(1)
+        self.goes_on(step, "checkpoint.neighbours_every=0", *NODES)
+        # Also where the run begins anew.
+        shutil.rmtree(self.folder / "run")
+        self.train_and_kill(1)
+        self.lockstep("train", "deck.yaml", "checkpoint.neighbours_every=0", "run.steps=2", "run.resume=never", "run.overwrite=true", *NODES, ranks=4)
+        self.assertEqual(self.files("*-step-*"), [])
+
     def test_a_copy_is_damaged(self):
         step = self.train_and_kill(0)
         damaged, = self.files(f"*-node0-rank0-step-{step}")

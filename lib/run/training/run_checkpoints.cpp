@@ -46,33 +46,35 @@ void RunCheckpoints::open(std::int64_t step) {
 }
 
 void RunCheckpoints::make_room(const RunFolder& folder) {
-  if (!options_.regular() && options_.neighbours_every == 0) return;
-  comm_.run_collectively([&] { numbers_.make_room(); });
-  if (options_.neighbours_every == 0) return;
+  const bool keeps_copies = options_.neighbours_every > 0;
+  if (options_.regular() || keeps_copies) comm_.run_collectively([&] { numbers_.make_room(); });
+  if (!keeps_copies && !had_copies_) return;
   std::string mark;
   std::optional<MemoryFolder> memory;
   comm_.run_collectively([&] {
-    memory.emplace(folder.path());
-    if (comm_.is_root()) mark = folder.identify_copies();
+    memory.emplace(folder.path()).clear();  // of what is on disk by now, or of nobody
+    if (keeps_copies && comm_.is_root()) mark = folder.identify_copies();
   });
+  if (!keeps_copies) return;
   comm_.broadcast(mark);
   copies_.emplace(Topology(comm_), *memory, mark, numbers_);
-  copies_->remove();  // of what is on disk by now, or of nobody
   copied_step_ = trainer_.steps();
 }
 
 void RunCheckpoints::recover_from_neighbours(const RunFolder& folder) {
-  if (options_.neighbours_every == 0) return;
   std::string mark;
   std::int64_t newest = -1;
-  std::optional<MemoryFolder> memory;
   comm_.run_collectively([&] {
-    memory.emplace(folder.path());
-    if (!comm_.is_root() || !folder.goes_on_by_itself()) return;
+    if (options_.neighbours_every > 0) MemoryFolder::require();
+    if (!comm_.is_root()) return;
     mark = folder.copies_of();
     newest = newest_step(path_);
   });
-  if (comm_.all_reduce_max(std::ssize(mark)) == 0) return;
+  had_copies_ = comm_.all_reduce_max(std::ssize(mark)) != 0;
+  const bool goes_on = comm_.all_reduce_max(comm_.is_root() && folder.goes_on_by_itself()) != 0;
+  if (!had_copies_ || !goes_on) return;
+  std::optional<MemoryFolder> memory;
+  comm_.run_collectively([&] { memory.emplace(folder.path()); });
   const CheckpointEvents events{.progress = [] { heartbeat().beat(); }};
   if (const auto step = lockstep::recover_from_neighbours(Topology(comm_), *memory, mark, newest, path_, events))
     log("{}: made of the copies in the memory of the nodes, which are newer than what was on disk",

@@ -35,7 +35,7 @@ class RunCheckpoints {
                  Contents contents);
 
   /// Makes a checkpoint of what the nodes' memory holds, where that is newer than those of the folder, which is
-  /// claimed. Collective.
+  /// claimed: also of a run that keeps no more copies. Collective.
   void recover_from_neighbours(const RunFolder& folder);
 
   /// Ranks' numbers are to be those of this checkpoint, which open_checkpoint has found sound and which fits. Of rank
@@ -119,6 +119,7 @@ class RunCheckpoints {
   std::optional<ReplicaAudit> audit_;          ///< likewise
   std::int64_t audited_step_ = -1, copied_step_ = 0;
   bool is_audit_due_ = false, is_owed_ = false, has_said_when_ = false;
+  bool had_copies_ = false;  ///< the run of this folder has kept some in nodes' memory, before this start
   std::vector<std::int64_t> best_in_newest_;  ///< as the newest checkpoint knows them
   std::string went_back_to_;                  ///< the checkpoint of the last rollback
   Timer since_last_;
