@@ -287,6 +287,14 @@ class ChangedDeck(Folder):
         self.assertNotIn("was", self.lockstep("train", "deck.yaml", "run.steps=8", "optimizer.learning_rate=0.05",
                                               "model.layers.1.linear.initial_std=0.3", "data.normalize={mean: [0.1], std: [0.3]}").out)
 
+    def test_what_is_refused_has_changed_nothing(self):
+        """Nor does it say so."""
+        self.deck()
+        self.lockstep("train", "deck.yaml")
+        self.write("run/stop", "mine")
+        result = self.refused(73, ["run/stop"], "train", "deck.yaml", "run.steps=8")
+        self.assertNotIn("from here on", result.out)
+
     def test_a_run_that_has_ended_takes_up_nothing(self):
         self.deck()
         self.lockstep("train", "deck.yaml")

@@ -140,8 +140,8 @@ void check_training_arrays(const Checkpoint& checkpoint, const std::string& file
   }
 }
 
-void say_what_has_changed(const RunConfig& config, const std::string& deck, const Checkpoint& checkpoint,
-                          const ResumePoint& point) {
+void check_changes(const RunConfig& config, const std::string& deck, const Checkpoint& checkpoint,
+                   const ResumePoint& point) {
   const auto before = checkpoint.texts.find("deck");
   if (before == checkpoint.texts.end()) return;
   const auto refuse = [&](const DeckChange& change) {
@@ -155,20 +155,26 @@ void say_what_has_changed(const RunConfig& config, const std::string& deck, cons
   };
   for (const DeckChange& change : changes_between(before->second, deck)) {
     if (point.complete && change.effect == DeckChange::Effect::training) refuse(change);
-    if (point.complete) continue;
-    if (change.key == "data.validation_seed")
+    if (!point.complete && change.key == "data.validation_seed")
       throw located(config.source,
                     KeyError(change.key,
                              fmt::format("was {} in {} and is {} in this deck (the run would validate on examples that "
                                          "it has trained on); keep it, or start anew with run.resume=never "
                                          "run.overwrite=true",
                                          change.was, point.file, change.is)));
+  }
+}
+
+void say_what_has_changed(const RunConfig& config, const std::string& deck, const Checkpoint& checkpoint,
+                          const ResumePoint& point) {
+  const auto before = checkpoint.texts.find("deck");
+  if (before == checkpoint.texts.end()) return;
+  for (const DeckChange& change : changes_between(before->second, deck)) {
     if (change.effect == DeckChange::Effect::none)
       warn("{} was {} and is {}: of no effect on a run that goes on (it matters at step 0 alone)", change.key,
            change.was, change.is);
     else log("{} was {} and is {} from here on", change.key, change.was, change.is);
   }
-  if (point.complete) return;
   try {
     const RunConfig then = read_stored_config(before->second, point.file);
     const auto learning_rate = [&](const RunConfig& of) {

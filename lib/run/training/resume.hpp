@@ -47,8 +47,11 @@ struct ResumePoint {
   bool complete = false;      ///< nothing is left to do
 };
 
-/// Says what follows where the resolved deck is not the checkpoint's. Throws for what a run that has come to
-/// its end cannot take up.
+/// Throws where the resolved deck is not the checkpoint's in a way that the run cannot take up, as one that has come to
+/// its end.
+void check_changes(const RunConfig& config, const std::string& deck, const Checkpoint& checkpoint,
+                   const ResumePoint& point);
+/// Says what follows where it is another one, of a run that is not complete.
 void say_what_has_changed(const RunConfig& config, const std::string& deck, const Checkpoint& checkpoint,
                           const ResumePoint& point);
 

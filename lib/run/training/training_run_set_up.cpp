@@ -117,15 +117,15 @@ bool TrainingRun::open_folder() {
   }
   is_complete_ = finished() && folder_.has_ended();
   const std::int64_t step = trainer_->steps();
-  if (checkpoint)
-    say_what_has_changed(config_, deck_, *checkpoint,
-                         {.file = folder_.resumed_from(),
+  const ResumePoint point{.file = folder_.resumed_from(),
                           .step = step,
                           .applied = trainer_->applied_steps(),
                           .examples = data_.train->size(),
-                          .complete = is_complete_});
+                          .complete = is_complete_};
+  if (checkpoint) check_changes(config_, deck_, *checkpoint, point);
   if (is_complete_) return !checkpoint;
   folder_.prepare(step, deck_);
+  if (checkpoint) say_what_has_changed(config_, deck_, *checkpoint, point);
   progress_.open(folder_.metrics(), folder_.goes_on() ? state_.curves.metrics_rows : 0);
   const bool is_there = folder_.goes_on() && std::filesystem::exists(folder_.checkpoints() / checkpoint_name(step));
   checkpoints_->open(is_there ? step : -1);
