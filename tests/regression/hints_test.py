@@ -56,6 +56,7 @@ class Hints(LockstepTest):
                                  (("--run.epochs", "5"), f"'--run.epochs' {written}run.epochs=5"),
                                  (("--amp",), "'--amp' is no option; the deck has precision.compute: bf16, or fp16, and a change to it is written without --, as run.epochs=5"),
                                  (("--num-workers", "8"), "'--num-workers' is no option, and not needed (a thread of each rank reads ahead of the steps); remove it"),
+                                 (("=64",), "'=64' is not an override (a key in its path is empty); write key.path=value"),
                                  (("batch.global", "=", "64"), "'batch.global' is not an override (no '='); write key.path=value, without spaces around =")):
             self.refused(64, [words], "train", "deck.yaml", *arguments)
 
