@@ -52,6 +52,16 @@ class Scripts(LockstepTest):
             self.assertIn("stopped at step", done.stdout)
             self.assertEqual(summary(self.folder / "run")["status"], "stopped")
 
+    def test_quickstart_says_where_its_results_are(self):
+        default = subprocess.run([SOURCE / "scripts/env", "--which"], capture_output=True, text=True, check=True).stdout.split()[1]
+        if default != PRESET:
+            self.skipTest("scripts/quickstart takes another preset here")
+        done = subprocess.run([SOURCE / "scripts/quickstart", "run.steps=1", f"run.output_dir={self.folder / 'results'}"], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"The results are in {self.folder / 'results'}:", done.stdout)
+        self.assertEqual(summary(self.folder / "results")["steps"], 1)
+
     def test_bad_usage(self):
         for arguments in (["-n", "0"], ["-n", "two"], ["-n"], ["--ranks", "0"], ["--ranks=two"], ["--preset", "fast"], ["--preset"],
                           ["info", "-n", "0"], ["info", "-n"], ["info", "--preset", "fast"]):
