@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "data/held_out.hpp"
 #include "resilience/stop_request.hpp"
 
 namespace lockstep {
@@ -62,6 +63,16 @@ ExitStatus on_root(const Communicator& comm, const std::function<void()>& work) 
     if (comm.is_root()) work();
   });
   return ExitStatus::done;
+}
+
+void check_split(const Communicator& comm, const CLI::App& command) {
+  if (command.count("--split") == 0 || command.count("--data") == 0) return;
+  const std::string data = command["--data"]->as<std::string>(), split = command["--split"]->as<std::string>();
+  on_root(comm, [&] {
+    const std::string group = DataPlace::of(data).group;
+    validate(group.empty() || group == "/" + split, ExitStatus::bad_usage,
+             "--split {}: --data {} names another group already; leave out one of them", split, data);
+  });
 }
 
 std::shared_ptr<std::string> declare_network(CLI::App& command) {

@@ -40,6 +40,10 @@ void print(const Communicator& comm, const std::string& text);
 /// Work of one process, whatever the number of ranks.
 ExitStatus on_root(const Communicator& comm, const std::function<void()>& work);
 
+/// Throws bad_usage where --data of a command names a group of its own (FILE:/GROUP), and --split another one.
+/// Collective.
+void check_split(const Communicator& comm, const CLI::App& command);
+
 /// The option of commands whose ranks may measure another network: its text.
 std::shared_ptr<std::string> declare_network(CLI::App& command);
 

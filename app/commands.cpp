@@ -181,8 +181,9 @@ void declare_evaluate(CLI::App& app, Command& chosen) {
   command->add_option("--confusion-matrix", what->confusion_matrix,
                       "file to make (.h5, .npy or .csv): how many of each class (rows) were taken for each (columns)");
   command->add_flag("--overwrite", what->overwrite, "replace that file when there is one");
-  command->callback([&chosen, deck, file, what] {
-    const auto work = [deck, file, what](const Communicator& comm) {
+  command->callback([&chosen, deck, file, what, command] {
+    const auto work = [deck, file, what, command](const Communicator& comm) {
+      check_split(comm, *command);
       const Metrics metrics = evaluate_file(deck->read(comm), *file, *what, comm);
       std::string text = fmt::format("loss {:.9g}\n", metrics.loss);
       if (metrics.accuracy) text += fmt::format("accuracy {:.9g}\n", *metrics.accuracy);
@@ -245,7 +246,8 @@ void declare_predict(CLI::App& app, Command& chosen) {
     if (command->count("--classes") > 0) options->predict.form = PredictOptions::Form::classes;
     if (command->count("--probabilities") > 0) options->predict.form = PredictOptions::Form::probabilities;
     options->generate.checkpoint = options->predict.checkpoint;
-    const auto work = [options, generates](const Communicator& comm) {
+    const auto work = [options, generates, command](const Communicator& comm) {
+      check_split(comm, *command);
       if (generates) return on_root(comm, [&] { print(comm, generate(options->generate) + "\n"); });
       print(comm, predict(options->predict, comm) + "\n");
       return ExitStatus::done;

@@ -136,6 +136,10 @@ class Predict(LockstepTest):
         for status, words, arguments in (
                 (64, ["end it with .h5, .npy or .csv"], ["predict", CHECKPOINT, "--data", "data.h5:/train", "--output", "y.txt"]),
                 (73, ["taken.npy: exists already", "--overwrite"], [*run, "--output", "taken.npy"]),
+                (64, ["--split validation: --data data.h5:/train names another group already; leave out one of them"],
+                 ["predict", CHECKPOINT, "--data", "data.h5:/train", "--split", "validation", "--output", "y.npy"]),
+                (64, ["--split train: --data data.h5:/validation names another group"],
+                 ["evaluate", "deck.yaml", "--checkpoint", CHECKPOINT, "--data", "data.h5:/validation", "--split", "train"]),
                 (64, ["data.h5: is data.h5, which is read"], [*run[:3], "data.h5:/train", "--output", "data.h5", "--overwrite"]),
                 (64, ["run/checkpoints/step-", "which is read"], [*run[:3], "data.h5:/train", "--output", newest, "--overwrite"]),
                 (64, ["data.h5: is data.h5, which is read"], ["evaluate", "deck.yaml", "--checkpoint", CHECKPOINT, "--confusion-matrix", "data.h5", "--overwrite"]),
