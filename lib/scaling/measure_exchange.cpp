@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 
 #include "base/error.hpp"
@@ -57,21 +58,28 @@ LinkSpeed exchange_speed(const Communicator& comm, Transport& transport, int pee
 }
 
 /// Sums of these ranks, which are one node, in their memory: of gradients that caches no longer hold, as a pass through
-/// a whole model leaves them.
+/// a whole model leaves them. What the update takes longer to read a sum than numbers of its own (other cores have
+/// written it, and shared memory is in small pages) is counted with the sum.
 LinkSpeed node_sum_speed(const Communicator& comm, const Topology& node) {
   const std::optional<NodeMemory> memory = NodeMemory::make(node.all, static_cast<std::size_t>(beyond_caches));
   if (comm.all_reduce_max(memory ? 0 : 1) > 0) return {.latency_us = 1, .bandwidth_gbps = 1};
   ParallelConfig config;
   config.all_reduce = find_algorithm("hierarchical");
-  const auto sum = make_all_reduce(config, {}, node, memory, {DType::f32, memory->part(node.all.rank())});
+  void* const gradients = memory->part(node.all.rank());
+  const auto sum = make_all_reduce(config, {}, node, memory, {DType::f32, gradients});
+  const std::vector<std::byte> own(static_cast<std::size_t>(beyond_caches));
+  std::vector<std::byte> read(own.size());
   const auto seconds = [&](std::int64_t bytes) {
-    return slowest_rank(
+    const double summed = slowest_rank(
         comm,
         [&] {
           sum->start(0, bytes / static_cast<std::int64_t>(sizeof(float)));
           wait_until([&] { return sum->advance(); });
+          std::memcpy(read.data(), gradients, static_cast<std::size_t>(bytes));
         },
         0.3);
+    const auto read_own = [&] { std::memcpy(read.data(), own.data(), static_cast<std::size_t>(bytes)); };
+    return std::max(0.0, summed - slowest_rank(comm, read_own, 0.3));
   };
   const double first = seconds(small), last = seconds(beyond_caches);
   return {.latency_us = 1e6 * first,

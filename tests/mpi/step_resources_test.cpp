@@ -64,11 +64,11 @@ class StepResources : public testing::Test {
       " {linear: {features: 10}}]}";
 
   RunConfig config(const std::string& precision, int steps, int log_every, const std::string& model = small_cnn) const {
-    // 96 · 4 examples: no ragged batch.
+    // 24 · 4 examples: no ragged batch.
     RunConfig made = test::read_run_config(
-        "{data: {synthetic: {kind: glyphs, train: 384, validation: 100}, normalize: {mean: [0.1], std: [0.3]}},"
+        "{data: {synthetic: {kind: glyphs, train: 96, validation: 26}, normalize: {mean: [0.1], std: [0.3]}},"
         " model: " +
-            model + ", optimizer: {type: sgd, momentum: 0.9}, batch: {global: 96, micro: 17}, precision: {compute: " +
+            model + ", optimizer: {type: sgd, momentum: 0.9}, batch: {global: 24, micro: 5}, precision: {compute: " +
             precision +
             "},"
             " run: {steps: " +
