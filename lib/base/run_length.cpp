@@ -73,6 +73,7 @@ RunPoint RunLength::walk(const BegunStage& stage, const TrainingSpan& to) const 
     }
     take(most < static_cast<double>(steps) ? static_cast<std::int64_t>(std::ceil(most)) : steps);
   };
+  take(0);  // the stage's batch may be more than is left of an epoch (drop_last)
   if (left() > 0) finish_epoch();
   if (left() <= 0) return point;
   // Whole epochs from here on, at once.

@@ -73,6 +73,25 @@ class Resume(LockstepTest):
         self.train(again, ranks=1)
         self.expect_same(whole, again)
 
+    def test_batches_change_ahead_of_a_checkpoint_alone(self):
+        """An epoch of 500 has 16 steps of 33, or 8 of 64. Behind the ramp's point the data are elsewhere than without it."""
+        for name, before, after in (("more", [], [["1 epoch", 64]]), ("less", [["1 epoch", 64]], []),
+                                    ("later", [["1 epoch", 64]], [["2 epochs", 64]]), ("smaller", [["1 epoch", 64]], [["1 epoch", 50]])):
+            with self.subTest(name):
+                folder = self.folder_of(name, batch={**DECK["batch"], **({"ramp": before} if before else {})})
+                self.train(folder, "run.steps=37", ranks=1)
+                left = snapshot(folder / "run")
+                self.deck(f"{name}/deck.yaml", **{**DECK, "batch": {**DECK["batch"], **({"ramp": after} if after else {})}})
+                for command in ("train", "check"):
+                    result = self.lockstep(command, "deck.yaml", cwd=folder, status=78)
+                    self.assertRegex(result.err, r"batch\.ramp: would have come to epoch \d, example \d+ in 37 steps, and \S+37\.h5 is at epoch \d")
+                self.assertEqual(snapshot(folder / "run"), left)
+        folder = self.folder_of("ahead", batch={**DECK["batch"], "ramp": [["1 epoch", 64], ["70 steps", 80]]})
+        self.train(folder, "run.steps=37", ranks=1)
+        self.train(folder, "batch.ramp=[[1 epoch, 64], [37 steps, 128]]", ranks=1)
+        # 16 steps, then 8, 8 and 5 of the fourth epoch; what is left of it, 180, takes 2 of 128, and 59 more are 4 an epoch.
+        self.assertEqual(metrics(folder / "run")[-1]["epoch"], str(4 + -(-(100 - 37 - 2) // 4)))
+
     def stopped_at_37(self, ranks):
         whole = self.uninterrupted(ranks)
         parts = self.folder_of("parts")

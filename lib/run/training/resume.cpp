@@ -46,6 +46,22 @@ void check_frozen(const Checkpoint& checkpoint, const std::string& file, const s
   }
 }
 
+/// Throws KeyError where the deck's batches would have come to another place in the data by now: a sampler goes by its
+/// place there, and the schedule and the run's length go by steps.
+void check_batches(const Checkpoint& checkpoint, const std::string& file, const RunLength& length,
+                   const std::string& advice) {
+  RunState state;
+  restore_state(checkpoint, file, [&](StateFields& fields) { state.describe_state(fields); });
+  const SamplerPosition at = state.data.position;
+  const std::int64_t step = step_of(checkpoint, file);
+  const RunPoint wanted = length.point_of({static_cast<double>(step), TrainingSpan::Unit::steps});
+  validate_key(
+      at == SamplerPosition{wanted.epoch, wanted.next}, "batch.ramp",
+      "would have come to epoch {}, example {} in {} steps, and {} is at epoch {}, example {} (the run's length "
+      "and learning rate would be those of other batches); keep its points up to that step, or {}",
+      wanted.epoch + 1, wanted.next, step, file, at.epoch + 1, at.next, advice);
+}
+
 }  // namespace
 
 void require_resumed_file(const RunConfig& config) {
@@ -112,6 +128,7 @@ void check_resume(const Checkpoint& checkpoint, const std::string& file, const R
   same("data.drop_last", "was", saved.drop_last, wanted.drop_last);
   same("data.sampler", "was", saved.sampler, wanted.sampler);
   same("data", "the number of training examples was", saved.dataset_size, wanted.dataset_size);
+  check_batches(checkpoint, file, run_length(config, dataset_size), advice);
   if (!config.parallel.has_stepping_workers() && !config.groups_count_steps())
     check_own_steps(checkpoint, file, config.optimizer, "parallel.local");
 }

@@ -106,6 +106,22 @@ TEST(RunLength, BatchesGrowAtTheirStages) {
   EXPECT_EQ(length.largest_batch(), 100);
 }
 
+/// Where a run stands: an epoch ends where what is left of it is less than the batch that begins there.
+TEST(RunLength, ALargerBatchMayDropWhatIsLeft) {
+  const RunLength length(100, true, {{.batch = 10}, {{7, Unit::steps}, 50}, {{10, Unit::steps}, 20}}, 3, std::nullopt);
+  Walk walk;
+  for (std::int64_t step = 0; step < length.steps(); ++step) {
+    const RunPoint found = length.point_of({static_cast<double>(step), Unit::steps});
+    const std::int64_t batch = length.batch_at(walk.point.epoch, walk.point.next);
+    EXPECT_EQ(batch, length.batch_at_step(step)) << step;
+    if (100 - walk.point.next < batch) walk.point = {step, walk.point.epoch + 1, 0, walk.point.examples};
+    EXPECT_EQ(std::pair(found.epoch, found.next), std::pair(walk.point.epoch, walk.point.next)) << step;
+    EXPECT_EQ(found.examples, walk.point.examples) << step;
+    walk.step(100, true, batch);
+  }
+  EXPECT_EQ(walk.point.epoch, 3);
+}
+
 TEST(RunLength, BeginsBehindAWarmUp) {
   const RunLength length(100, false, {{.batch = 30}}, 10, std::nullopt);
   EXPECT_EQ(length.step_behind(4, {1, Unit::epochs}), 8);
