@@ -33,19 +33,22 @@ void ScheduleConfig::describe(Fields& fields) {
 }
 
 LearningRateSchedule::LearningRateSchedule(const ScheduleConfig& config, const RunLength& length)
-    : warmup_(length.step_of(training_span_of(config.warmup))),
+    : length_(length),
+      warmup_(length.step_of(training_span_of(config.warmup))),
       warmup_start_(config.warmup_start),
       course_(course_of(config).over(length, warmup_)),
-      batch_factor_(
-          [rule = config.scale_rule, reference = config.reference_batch.value_or(1), length](std::int64_t step) {
-            if (rule == ScaleRule::none) return 1.0;
-            const double ratio = static_cast<double>(length.batch_at_step(step)) / static_cast<double>(reference);
-            return rule == ScaleRule::linear ? ratio : std::sqrt(ratio);
-          }) {}
+      rule_(config.scale_rule),
+      reference_batch_(static_cast<double>(config.reference_batch.value_or(1))) {}
 
-double LearningRateSchedule::factor(std::int64_t step) const {
-  const double risen = static_cast<double>(step + 1) / static_cast<double>(warmup_);
-  return batch_factor_(step) * (step < warmup_ ? warmup_start_ + (1 - warmup_start_) * risen : course_(step));
+double LearningRateSchedule::course_factor(std::int64_t applied) const {
+  const double risen = static_cast<double>(applied + 1) / static_cast<double>(warmup_);
+  return applied < warmup_ ? warmup_start_ + (1 - warmup_start_) * risen : course_(applied);
+}
+
+double LearningRateSchedule::batch_factor(std::int64_t done) const {
+  if (rule_ == ScaleRule::none) return 1;
+  const double ratio = static_cast<double>(length_.batch_at_step(done)) / reference_batch_;
+  return rule_ == ScaleRule::linear ? ratio : std::sqrt(ratio);
 }
 
 }  // namespace lockstep

@@ -30,23 +30,31 @@ struct ScheduleConfig : Config {
   void describe(Fields& fields) override;
 };
 
-/// The learning rate as a function of the step and of the deck alone, so that a resumed run needs no more than its
-/// step.
+/// The learning rate as a function of the numbers of steps and of the deck alone, so that a resumed run needs no more
+/// than these.
 class LearningRateSchedule {
  public:
   /// Throws KeyError (`schedule.…`) where the schedule does not go with a run of that length.
   LearningRateSchedule(const ScheduleConfig& config, const RunLength& length);
 
-  /// Factor of the optimizer's learning rate in step `step`, from 0: rises linearly from warmup_start to 1 over the
-  /// warm-up, takes the course of its type from there on, and is multiplied as the scale rule wants it for the batch of
-  /// that step (Goyal et al., "Accurate, large minibatch SGD", 2017).
-  double factor(std::int64_t step) const;
+  /// Factor of the optimizer's learning rate behind `done` steps, of which `applied` were not skipped: that of the
+  /// course, times that of the batch.
+  double factor(std::int64_t applied, std::int64_t done) const { return batch_factor(done) * course_factor(applied); }
+  /// Likewise where none was skipped.
+  double factor(std::int64_t step) const { return factor(step, step); }
+  /// Rises linearly from warmup_start to 1 over the warm-up, and takes the course of its type from there on.
+  double course_factor(std::int64_t applied) const;
+  /// As the scale rule wants it for the batch of the step behind `done` others, skipped ones included: batches come to
+  /// their next stage all the same (Goyal et al., "Accurate, large minibatch SGD", 2017).
+  double batch_factor(std::int64_t done) const;
 
  private:
+  RunLength length_;
   std::int64_t warmup_;
   double warmup_start_;
   std::function<double(std::int64_t step)> course_;
-  std::function<double(std::int64_t step)> batch_factor_;
+  ScaleRule rule_;
+  double reference_batch_;
 };
 
 }  // namespace lockstep

@@ -11,31 +11,56 @@ OptimizerSteps::OptimizerSteps(const TrainingConfig& config, const Communicator&
     : optimizer_(optimizer),
       learning_rate_(config.optimizer.learning_rate()),
       schedule_(config.schedule, length),
-      coefficients_(comm, [this](std::int64_t step) { return coefficients_at(step, before_ + step); }),
+      coefficients_(comm,
+                    [this](std::int64_t applied) {
+                      // One step less is applied than the host knows where the last one was skipped; the batch is that
+                      // of the next step all the same.
+                      return coefficients_at(applied, std::max(applied + skipped_, done_), before_ + applied);
+                    }),
       clip_norm_(config.optimizer.clip_norm()),
       table_{.first = -1},
       memory_("lockstep::step_coefficients", sizeof(CoefficientTable)) {}
 
-StepCoefficients OptimizerSteps::coefficients_at(std::int64_t applied, std::int64_t own) const {
-  return optimizer_.coefficients({.learning_rate = learning_rate(applied),
-                                  .learning_rate_before = learning_rate(std::max<std::int64_t>(1, applied) - 1),
+StepCoefficients OptimizerSteps::coefficients_at(std::int64_t applied, std::int64_t done, std::int64_t own) const {
+  return optimizer_.coefficients({.learning_rate = learning_rate(applied, done),
+                                  .learning_rate_before = learning_rate_before(applied, done),
                                   .number = own + 1});
+}
+
+double OptimizerSteps::learning_rate_before(std::int64_t applied, std::int64_t done) const {
+  const auto before = [](std::int64_t steps) { return std::max<std::int64_t>(1, steps) - 1; };
+  return learning_rate(before(applied), before(done));
 }
 
 StepScalars OptimizerSteps::scalars(std::int64_t applied, std::optional<std::int64_t> own) const {
   const std::int64_t done = own.value_or(before_ + applied);
-  return {.coefficients = coefficients_at(applied, done), .first = done == 0 ? 1 : 0};
+  return {.coefficients = coefficients_at(applied, applied, done), .first = done == 0 ? 1 : 0};
 }
 
-void OptimizerSteps::provide(const ExecSpace& space, std::int64_t applied) {
-  put(space, coefficients_.cover(applied, 2), 0);
+void OptimizerSteps::forget() {
+  coefficients_.forget();
+  if (own_coefficients_) own_coefficients_->forget();
+  table_.first = -1;
 }
 
-void OptimizerSteps::provide(const ExecSpace& space, std::int64_t applied, OwnSteps& own) {
-  const std::int64_t missed = before_ + applied - own.done();
+void OptimizerSteps::go_to(std::int64_t done, std::int64_t skipped) {
+  done_ = done;
+  if (std::exchange(skipped_, skipped) != skipped) forget();
+}
+
+void OptimizerSteps::provide(const ExecSpace& space, std::int64_t done, std::int64_t skipped, std::int64_t untaken) {
+  go_to(done, skipped);
+  if (untaken > 0 && schedule_.batch_factor(done) != schedule_.batch_factor(done - 1)) forget();
+  put(space, coefficients_.cover(done - skipped - untaken, 2), 0);
+}
+
+void OptimizerSteps::provide(const ExecSpace& space, std::int64_t done, std::int64_t skipped, OwnSteps& own) {
+  go_to(done, skipped);
+  const std::int64_t applied = done - skipped, missed = before_ + applied - own.done();
   if (!own_coefficients_)
-    own_coefficients_.emplace(own.ranks(),
-                              [this](std::int64_t step) { return coefficients_at(step, before_ + step - missed_); });
+    own_coefficients_.emplace(own.ranks(), [this](std::int64_t step) {
+      return coefficients_at(step, step + skipped_, before_ + step - missed_);
+    });
   if (std::exchange(missed_, missed) != missed) own_coefficients_->forget();
   put(space, own_coefficients_->cover(applied, 1), missed);
 }

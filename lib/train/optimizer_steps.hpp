@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <utility>
+
 #include "parallel/own_steps.hpp"
 #include "parallel/parallel_strategy.hpp"
 #include "parallel/shared_coefficients.hpp"
@@ -17,13 +19,14 @@ class OptimizerSteps {
   OptimizerSteps(const TrainingConfig& config, const Communicator& comm, const Optimizer& optimizer,
                  const RunLength& length);
 
-  /// Has what the next step multiplies with in the step's memory: behind `applied` others or, if the host has not heard
-  /// of the last one yet, one more. Mostly it is there. Collective.
-  void provide(const ExecSpace& space, std::int64_t applied);
+  /// Has what the next step multiplies with in the step's memory: behind `done` others, of which `skipped` were not
+  /// applied, and maybe the last one, if the host has not heard of it yet (`untaken`: 1). Mostly it is there.
+  /// Collective.
+  void provide(const ExecSpace& space, std::int64_t done, std::int64_t skipped, std::int64_t untaken);
   /// Likewise, behind exactly so many, where the optimizer has done `own`. Collective over the ranks that count them.
-  void provide(const ExecSpace& space, std::int64_t applied, OwnSteps& own);
-  /// What this rank finds that a step behind `applied` others of the run is done with, but for the scale of its
-  /// gradients. `own`: steps that the optimizer's states come of; none: those of the run.
+  void provide(const ExecSpace& space, std::int64_t done, std::int64_t skipped, OwnSteps& own);
+  /// What this rank finds that a step behind `applied` others of a run that skips none is done with, but for the scale
+  /// of its gradients. `own`: steps that the optimizer's states come of; none: those of the run.
   StepScalars scalars(std::int64_t applied, std::optional<std::int64_t> own) const;
   /// What the step is done with that it was provided for, whose gradients are summed. Collective.
   UpdateOptions update_options(const ExecSpace& space, ParallelStrategy& strategy);
@@ -31,22 +34,30 @@ class OptimizerSteps {
   Tensor gradient_square(const ExecSpace& space, ParallelStrategy& strategy) const {
     return optimizer_.overwrites_gradients() ? square_ : strategy.gradient_square(space);
   }
-  double learning_rate(std::int64_t applied) const { return learning_rate_ * schedule_.factor(applied); }
+  /// Of a step behind `done` others, of which `applied` were.
+  double learning_rate(std::int64_t applied, std::int64_t done) const {
+    return learning_rate_ * schedule_.factor(applied, done);
+  }
+  /// Of the step before that; of a skipped one, by the course of the last one that was applied. Of the first its own.
+  double learning_rate_before(std::int64_t applied, std::int64_t done) const;
   /// The optimizer's state comes of so many steps of another run, which its formulae count and the learning rate's
   /// course does not.
   void begin_behind(std::int64_t steps) {
-    if (before_ != steps) coefficients_.forget();
-    if (before_ != steps && own_coefficients_) own_coefficients_->forget();
-    before_ = steps;
+    if (std::exchange(before_, steps) != steps) forget();
   }
 
  private:
-  StepCoefficients coefficients_at(std::int64_t applied, std::int64_t own) const;
+  StepCoefficients coefficients_at(std::int64_t applied, std::int64_t done, std::int64_t own) const;
+  /// The next step comes behind `done` others, of which `skipped` were not applied.
+  void go_to(std::int64_t done, std::int64_t skipped);
+  /// What is known has become something else.
+  void forget();
   void put(const ExecSpace& space, const SharedCoefficients::Stretch& known, std::int64_t missed);
 
   const Optimizer& optimizer_;
   double learning_rate_;
   std::int64_t before_ = 0;
+  std::int64_t done_ = 0, skipped_ = 0;  ///< before the next step
   LearningRateSchedule schedule_;
   SharedCoefficients coefficients_;
   std::optional<SharedCoefficients> own_coefficients_;  ///< where ranks count their own steps

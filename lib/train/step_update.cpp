@@ -39,8 +39,8 @@ void StepUpdate::begin(const BatchPlan& batch, const StepRanks& ranks, std::int6
 }
 
 void StepUpdate::provide_coefficients() {
-  if (ranks_.own_steps) optimizer_steps_.provide(space_, count_.applied(), *ranks_.own_steps);
-  else optimizer_steps_.provide(space_, count_.applied() - guard_.untaken());
+  if (ranks_.own_steps) optimizer_steps_.provide(space_, count_.done, count_.skipped, *ranks_.own_steps);
+  else optimizer_steps_.provide(space_, count_.done, count_.skipped, guard_.untaken());
 }
 
 void StepUpdate::vote(const StepRequests& requests) {
@@ -111,7 +111,7 @@ void StepUpdate::end() {
   if (parts_.strategy.end_step(space_, parts_.optimizer, learning_rate(), parts_.before_change)) guard_.agree(space_);
   if (ranks_.updates == 1) return;
   guard_.set_applied(count_.applied());
-  optimizer_steps_.provide(space_, count_.applied());
+  go_on();
 }
 
 /// Of the oldest step of which it was not taken. One that cannot be done takes those behind it along.
@@ -137,7 +137,7 @@ std::optional<StepResult> StepUpdate::take_last() {
 }
 
 double StepUpdate::learning_rate() const {
-  return optimizer_steps_.learning_rate(std::max<std::int64_t>(0, count_.applied() - 1));
+  return optimizer_steps_.learning_rate_before(count_.applied(), count_.done);
 }
 
 void StepUpdate::branch_behind(std::int64_t optimizer_steps) {

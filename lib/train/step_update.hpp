@@ -77,7 +77,7 @@ class StepUpdate final : public Stateful {
   const StepCount& count() const { return count_; }
   StepGuard& guard() { return guard_; }
   const StepGuard& guard() const { return guard_; }
-  /// That the last step that was applied had.
+  /// That the last step had (OptimizerSteps::learning_rate_before).
   double learning_rate() const;
   /// The sum of squares of the last step's gradients. Collective.
   double gradient_square() { return f64_on_host(space_, optimizer_steps_.gradient_square(space_, parts_.strategy)); }
@@ -86,7 +86,7 @@ class StepUpdate final : public Stateful {
   void branch_behind(std::int64_t optimizer_steps);
   void describe_state(StateFields& fields) override;
   /// The state was set: the next step goes on from there. Collective.
-  void go_on() { optimizer_steps_.provide(space_, count_.applied()); }
+  void go_on() { optimizer_steps_.provide(space_, count_.done, count_.skipped, 0); }
 
  private:
   void provide_coefficients();

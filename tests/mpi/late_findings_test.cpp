@@ -28,6 +28,32 @@ TEST(LateFindings, OverflowsAreLeftOutAllTheSame) {
   test::expect_the_same(rarely, often);
 }
 
+/// Batches come to their next stage behind as many steps whether these were skipped or not, and with them scale_rule's
+/// factor. The course that the same run without that rule has to take counts those that were applied.
+TEST(SkippedSteps, LeaveEachBatchItsLearningRate) {
+  const auto outcome = [](std::int64_t ramp, double rate, const std::string& schedule, int steps = 30) {
+    return test::train_to_the_end(fmt::format(
+        "{{data: {{synthetic: {{kind: random, shape: [40], classes: 5, train: 96, validation: 20}}}},"
+        " model: {{layers: [{{linear: {{features: 8}}}}, relu, {{linear: {{features: 5}}}}]}},"
+        " optimizer: {{type: sgd, learning_rate: {}, momentum: 0.9}}, schedule: {{{}}},"
+        " batch: {{global: 24, ramp: [[{} steps, 12]]}}, precision: {{compute: fp16, loss_scale: {{initial: 1.0e+9}}}},"
+        " run: {{steps: {}, log_every: 10, evaluate_every: 0}}}}",
+        rate, schedule, ramp, steps));
+  };
+  const auto expect_same = [](const test::RunOutcome& ruled, const test::RunOutcome& wanted) {
+    EXPECT_EQ(ruled.applied, wanted.applied);
+    EXPECT_EQ(ruled.parameters, wanted.parameters);
+    EXPECT_EQ(ruled.states, wanted.states);
+  };
+  const std::string rule = "scale_rule: linear, reference_batch: 24";
+  const std::int64_t applied = outcome(20, 0.25, "", 20).applied;
+  ASSERT_GT(applied, 0);
+  ASSERT_LT(applied, 17);
+  expect_same(outcome(20, 0.25, rule),
+              outcome(20, 0.25, fmt::format("type: multistep, milestones: [{} steps], factor: 0.5", applied)));
+  expect_same(outcome(2, 0.25, rule), outcome(2, 0.125, ""));
+}
+
 constexpr const char* diverging =
     "{{data: {{synthetic: {{kind: linear, features: 5, train: 60, validation: 10}}}},"
     " model: {{layers: [{{linear: {{features: 3}}}}, {{linear: {{features: 1}}}}]}}, loss: {{type: mse}},"

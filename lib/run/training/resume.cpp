@@ -196,7 +196,7 @@ void say_what_has_changed(const RunConfig& config, const std::string& deck, cons
     const RunConfig then = read_stored_config(before->second, point.file);
     const auto learning_rate = [&](const RunConfig& of) {
       return of.optimizer.learning_rate() *
-             LearningRateSchedule(of.schedule, run_length(of, point.examples)).factor(point.applied);
+             LearningRateSchedule(of.schedule, run_length(of, point.examples)).factor(point.applied, point.step);
     };
     const double was = learning_rate(then), is = learning_rate(config);
     if (was != is)

@@ -49,6 +49,16 @@ TEST(Schedule, WarmsUpLinearly) {
   EXPECT_EQ(schedule_of("{type: cosine, warmup: 10 steps}", 5).factor(4), 0.5);
 }
 
+/// The course follows steps that are applied, the batch follows all.
+TEST(Schedule, SkippedStepsDoNotDelayTheBatch) {
+  const RunLength length(1000, false, {{.batch = 100}, {{6, TrainingSpan::Unit::steps}, 200}}, std::nullopt, 20);
+  const LearningRateSchedule schedule(schedule_config("{warmup: 4 steps, scale_rule: linear, reference_batch: 100}"),
+                                      length);
+  EXPECT_EQ(schedule.factor(2, 5), 0.75);
+  EXPECT_EQ(schedule.factor(2, 6), 2 * 0.75);
+  EXPECT_EQ(schedule.factor(6), 2);
+}
+
 TEST(Schedule, FractionsOfEpochsAreNotALittleLate) {
   const LearningRateSchedule halved = schedule_of("{type: step, every: 0.1 epochs, factor: 0.5}", 50);
   for (int step = 0; step < 50; ++step) EXPECT_EQ(halved.factor(step), std::ldexp(1.0, -step)) << step;
