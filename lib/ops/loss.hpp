@@ -18,7 +18,7 @@ struct LossSums {
 inline constexpr std::int64_t loss_sum_count = sizeof(LossSums) / sizeof(double);
 
 /// By what gradients of a sum over examples of means over their rows, `positions` each, are divided, where rows count
-/// that much in all: the number of examples, where each row counts 1, or where none counts and gradients are 0.
+/// that much in all: the number of examples, where each row counts 1, or where none counts.
 KOKKOS_INLINE_FUNCTION double loss_divisor(double rows, std::int64_t positions, std::int64_t examples) {
   return rows > 0 ? rows / static_cast<double>(positions) : static_cast<double>(examples);
 }

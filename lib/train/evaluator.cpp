@@ -109,7 +109,7 @@ Metrics MetricSums::reduce(const ExecSpace& space, const Communicator& comm, con
   double values[] = {sums.loss, sums.correct, sums.weight, sums.counted};
   comm.all_reduce_sum(values);
   const auto mean = [this](double sum, double rows) {
-    const double value = sum / (rows / static_cast<double>(positions_));
+    const double value = rows > 0 ? sum / (rows / static_cast<double>(positions_)) : std::nan("");
     return std::isnan(value) ? std::abs(value) : value;  // a NaN's sign means nothing, and would be printed
   };
   Metrics metrics{.loss = mean(values[0], values[2])};

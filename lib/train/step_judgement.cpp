@@ -34,7 +34,7 @@ KOKKOS_INLINE_FUNCTION void judge(const Evidence& evidence, const UpdateOptions&
   }
   judgement.mean_loss = evidence.loss.mean();
   judgement.has_loss = evidence.loss.rows() > 0 ? 1 : 0;
-  judgement.gradient_factor = evidence.loss.examples > 0 ? 1 / (evidence.loss.divisor() * judgement.loss_factor) : 0;
+  judgement.gradient_factor = evidence.loss.has_gradient() ? 1 / (evidence.loss.divisor() * judgement.loss_factor) : 0;
   judgement.scaler_before = judgement.scaler;
   judgement.verdict = verdict_of(evidence, judgement);
   switch (judgement.verdict) {

@@ -31,12 +31,14 @@ class Judge {
   struct Found {
     double loss = 1;
     double rows = 8;       ///< that count
+    double smoothing = 0;  ///< what it adds to the sum of losses
     double overflows = 0;  ///< in scaled gradients
     double lost = 0;       ///< in gradients whose loss is not finite
     std::int32_t bad_parameters = 0;
   };
   StepJudgement judge(const Found& found) {
-    const LossSums own{.loss = found.rows * found.loss, .correct = 0, .weight = found.rows, .counted = found.rows};
+    const LossSums own{
+        .loss = found.rows * found.loss + found.smoothing, .correct = 0, .weight = found.rows, .counted = found.rows};
     copy_from_host(space, &own, sums.get());
     copy_from_host(space, &found.overflows, overflows.get());
     copy_from_host(space, &found.lost, lost.get());
@@ -127,6 +129,10 @@ TEST(StepJudgement, AStepWithoutALossIsApplied) {
   EXPECT_EQ(found.has_loss, 0);
   EXPECT_EQ(found.scalars.gradient_scale, 1.0 / 8);
   EXPECT_EQ(found.loss_was_nonfinite, 1) << "of the step before";
+  const StepJudgement smoothed = judge.judge({.rows = 0, .smoothing = 3});
+  EXPECT_EQ(smoothed.verdict, Verdict::applied);
+  EXPECT_EQ(smoothed.mean_loss, 0);
+  EXPECT_EQ(smoothed.scalars.gradient_scale, 0) << "a mean over no weight";
   EXPECT_EQ(judge.judge({.loss = infinite}).verdict, Verdict::lost);
 }
 

@@ -54,6 +54,26 @@ class Nonfinite(LockstepTest):
                     not isinstance(item, h5py.Dataset) or item.dtype.kind != "f" or numpy.isfinite(item[()]).all(), f"{path}: {name}"))
         self.assertEqual(steps, [last - 1, last] if last > 1 else [last])
 
+    def test_a_step_without_targets_that_count_has_no_loss_and_no_gradient(self):
+        """The weight of one class is 0; label smoothing spreads a share of each target over the other one all the same."""
+        self.decked(self.dataset("data.h5"), loss={"label_smoothing": 0.1, "class_weights": [1, 0]}, optimizer={"learning_rate": 0.1},
+                    batch={"global": 1}, checkpoint={"every_steps": 1, "keep": 0})
+        self.lockstep("train", "deck.yaml", "run.steps=20", "run.log_every=1")
+        weights = []
+        for step in range(1, 21):
+            with h5py.File(self.folder / f"run/checkpoints/step-{step:08}.h5") as file:
+                weights.append(file["model/head/weight"][()])
+        rows = [row for row in metrics(self.folder / "run") if row["split"] == "train"]
+        without = [int(row["step"]) for row in rows if row["loss"] == "nan"]
+        self.assertTrue(5 < len(without) < 15, rows)
+        for row in rows:
+            step = int(row["step"])
+            self.assertIn(float(row["accuracy"]), (0, 1), row)
+            self.assertEqual(float(row["grad_norm"]) == 0, step in without, row)
+            self.assertTrue(step in without or math.isfinite(float(row["loss"])), row)
+            if step > 1:
+                self.assertEqual((weights[step - 1] == weights[step - 2]).all(), step in without, row)
+
     def step_of(self, example):
         """In which the first epoch has it, by a run on clean data whose loss of that step is another one."""
         rows = []
