@@ -47,11 +47,11 @@ void Progress::log(const Step& step) {
                   .step_ms = step_ms,
                   .noise_scale = step.scales.noise_scale,
                   .reduce_exposed_ms = exposed_ms});
-  lockstep::log("step {:>7}  epoch {:>4}  loss {:<10.6g}{}  |g| {:<9.4g}  lr {:<8.4g}{}{}  {} left", step.number,
-                step.epoch, step.numbers.metrics.loss,
+  lockstep::log("step {:>7}  epoch {:>4}  loss {:<10.6g}{}{}  lr {:<8.4g}{}{}  {} left", step.number, step.epoch,
+                step.numbers.metrics.loss,
                 step.numbers.metrics.accuracy ? fmt::format("  accuracy {:.4f}", *step.numbers.metrics.accuracy) : "",
-                step.numbers.gradient_norm, step.scales.learning_rate,
-                rate ? fmt::format("  {:>9.1f} examples/s", *rate) : "",
+                step.skipped ? "" : fmt::format("  |g| {:<9.4g}", step.numbers.gradient_norm),
+                step.scales.learning_rate, rate ? fmt::format("  {:>9.1f} examples/s", *rate) : "",
                 exposed_ms ? fmt::format("  sums {:.3g} ms", *exposed_ms) : "",
                 duration_text(static_cast<double>(step.left) * mean_seconds));
   logged_ = now_;

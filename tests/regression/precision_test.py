@@ -45,7 +45,8 @@ class Precision(LockstepTest):
     def test_scale_settles_and_skipped_steps_do_not_count(self):
         scale = "precision={compute: fp16, loss_scale: {initial: 1e7, interval: 4}}"
         for ranks in (1, 3):
-            self.train(scale, f"run.output_dir=run{ranks}", ranks=ranks)
+            result = self.train(scale, f"run.output_dir=run{ranks}", ranks=ranks)
+            self.assertEqual(result.out.count("left out: ") + result.out.count("|g|"), 12, "a skipped step's norm says nothing")
         rows = self.rows("run1")
         scales = [float(row["loss_scale"]) for row in rows]
         skipped = sum(1 for before, after in zip([1e7] + scales, scales) if after < before)
