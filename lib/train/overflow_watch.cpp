@@ -55,7 +55,7 @@ std::string OverflowWatch::describe(const ExecSpace& space, const Communicator& 
   for (std::size_t rank = 0; rank < ranks.size() / 2; ++rank) {
     if (ranks[2 * rank] == 0) continue;
     const Layer& layer = layers_[static_cast<std::size_t>(ranks[2 * rank]) - 1];
-    return fmt::format("{:.2g} % of the gradient of layer '{}' is not finite on rank {}",
+    return fmt::format("{:.3g} % of the gradient of layer '{}' is not finite on rank {}",
                        100 * ranks[2 * rank + 1] / static_cast<double>(layer.numbers * sums_), layer.name,
                        numbers.empty() ? static_cast<std::int64_t>(rank) : numbers[rank]);
   }

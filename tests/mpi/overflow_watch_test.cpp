@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <limits>
+#include <vector>
 
 #include "mpi/serial_training.hpp"
 #include "run/experiment/experiment.hpp"
@@ -40,7 +41,20 @@ TEST(OverflowWatch, SeesEachOfTheSums) {
   watch.end(space, 1);
   // Of 21 numbers in each of two sums.
   EXPECT_EQ(watch.describe(space, comm, {}, 1),
-            fmt::format("2.4 % of the gradient of layer 'first' is not finite on rank {}", comm.size() - 1));
+            fmt::format("2.38 % of the gradient of layer 'first' is not finite on rank {}", comm.size() - 1));
+
+  watch.begin(space);
+  for (const Parameter& parameter : parameters.parameters()) {
+    const std::vector<float> numbers(static_cast<std::size_t>(parameter.range.count),
+                                     std::numeric_limits<float>::infinity());
+    copy_from_host(space, numbers.data(), parameters.gradients(parameter.range));
+  }
+  for (std::int64_t sum = 0; sum < sums; ++sum) {
+    for (const std::size_t node : {1, 0}) watch.inspect(space, parameters, parameters.range_of(node));
+    watch.end_sum();
+  }
+  watch.end(space, 2);
+  EXPECT_EQ(watch.describe(space, comm, {}, 2), "100 % of the gradient of layer 'second' is not finite on rank 0");
 }
 
 }  // namespace
