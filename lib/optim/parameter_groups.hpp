@@ -60,8 +60,8 @@ struct ParameterGroups {
   std::int64_t all_blocks() const { return parameters.empty() ? 0 : parameters.back().end_block; }
 
   /// Each parameter takes `usual`, or what the first of `options` that matches its name changes of that. `exclude`:
-  /// those of one dimension, which are biases and the parameters of norms, have neither decay nor trust ratio, unless
-  /// an entry says so. Throws KeyError (optimizer.groups) for patterns that match nothing, and for more groups than
+  /// those of one dimension, which are biases and the parameters of norms, have no decay, unless an entry gives one,
+  /// and no trust ratio. Throws KeyError (optimizer.groups) for patterns that match nothing, and for more groups than
   /// most_groups.
   ParameterGroups(const ParameterLayout& layout, const std::vector<GroupOptions>& options, const GroupSettings& usual,
                   bool exclude);
