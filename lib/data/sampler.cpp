@@ -14,6 +14,10 @@ Sampler::Sampler(const Options& options, SamplerPosition start) : options_(optio
   if (!options_.sampling) options_.sampling = each_once(options.dataset_size, options.shuffle, options.seed);
   order_ = options_.sampling(start.epoch);
   order_epoch_ = start.epoch;
+  const std::int64_t batch = options_.batch_at(position_);
+  validate(!options_.drop_last || batch <= order_.size, ExitStatus::bad_data,
+           "a batch of {} examples is more than the {} of an epoch (drop_last then leaves nothing); use a smaller one",
+           batch, order_.size);
   validate(options_.parts == 0 || position_ == position_behind(options_.batches), ExitStatus::bad_data,
            "epoch {}, example {} is not where {} batches of {} examples end: a run that takes parts of batches in an "
            "order of their own goes on with the same batch.global and data",

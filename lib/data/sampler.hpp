@@ -77,7 +77,7 @@ class Sampler {
     std::function<std::span<const std::int64_t>(std::int64_t step)> parts_of;
   };
 
-  /// Throws bad_data when there are no examples, and none for a batch where drop_last leaves nothing else.
+  /// Throws bad_data when there are no examples, or, with drop_last, less than a batch as at `start`.
   explicit Sampler(const Options& options, SamplerPosition start = {});
 
   /// The next batch, or none after the last epoch, and behind the last parts that are known.

@@ -110,6 +110,22 @@ TEST(Sampler, DropLast) {
   for (const auto& plan : plans) EXPECT_EQ(plan.global_examples, 4);
 }
 
+TEST(Sampler, HasAWholeBatchWhereOthersAreDropped) {
+  const auto refuses = [](const Sampler::Options& options, const char* why) {
+    try {
+      const Sampler sampler(options);
+      ADD_FAILURE() << "not refused: " << why;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::bad_data);
+      EXPECT_NE(std::string(error.what()).find(why), std::string::npos) << error.what();
+    }
+  };
+  refuses({.dataset_size = 0, .global_batch = 1}, "no examples");
+  refuses({.dataset_size = 100, .global_batch = 128, .drop_last = true}, "128 examples is more than the 100");
+  EXPECT_EQ(plans_of(Sampler({.dataset_size = 100, .global_batch = 100, .drop_last = true, .epochs = 2})).size(), 2u);
+  EXPECT_EQ(plans_of(Sampler({.dataset_size = 100, .global_batch = 128, .epochs = 2})).size(), 2u);
+}
+
 TEST(Sampler, BatchesChangeOnTheWay) {
   using Unit = TrainingSpan::Unit;
   for (const bool drop_last : {false, true}) {
