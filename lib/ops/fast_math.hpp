@@ -19,6 +19,12 @@ KOKKOS_INLINE_FUNCTION float number(std::int32_t x) { return Kokkos::bit_cast<fl
 KOKKOS_INLINE_FUNCTION std::int32_t mask(bool chosen) { return -static_cast<std::int32_t>(chosen); }
 }  // namespace fast
 
+/// x where |x| is at most the limit, else 0; also of NaN.
+KOKKOS_INLINE_FUNCTION float zero_beyond(float limit, float x) {
+  return fast::number(fast::bits(x) & fast::mask((fast::bits(x) & ~fast::sign) <= fast::bits(limit)));
+}
+KOKKOS_INLINE_FUNCTION double zero_beyond(double limit, double x) { return Kokkos::abs(x) <= limit ? x : 0.0; }
+
 /// e^x to 2 units in the last place: 0 below −104, infinite above 88.72, subnormal results included.
 KOKKOS_INLINE_FUNCTION float vector_exp(float x) {
   // Within ±104, where results are 0 and infinite; NaN stays NaN. Bits of positive numbers are in their order.

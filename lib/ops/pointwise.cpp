@@ -54,8 +54,9 @@ struct GeluTanh {
   }
   template <class C>
   KOKKOS_INLINE_FUNCTION C slope(C x, C) const {
-    const C t = inner(x);
-    return C(0.5) * (C(1) + t) + C(0.5) * x * (C(1) - t * t) * C(root) * (C(1) + C(3 * cubic) * x * x);
+    // From |x| = 8 on, t is ±1 and the second summand 0, also where x² would be infinite.
+    const C t = inner(x), near = zero_beyond(C(100), x);
+    return C(0.5) * (C(1) + t) + C(0.5) * near * (C(1) - t * t) * C(root) * (C(1) + C(3 * cubic) * near * near);
   }
 };
 
