@@ -85,9 +85,10 @@ std::vector<ParameterSpec> Conv::parameters(std::span<const Shape> inputs) const
     extents.push_back(config_.kernel);
     taps *= config_.kernel;
   }
+  // As in PyTorch, by the weight's extents alone: groups divide fan_in, and not fan_out.
   const std::int64_t fan_in = extents[1] * taps;
   std::vector<ParameterSpec> specs{
-      {"weight", Shape(std::span(extents)), config_.start.weight(fan_in, config_.filters / config_.groups * taps)}};
+      {"weight", Shape(std::span(extents)), config_.start.weight(fan_in, config_.filters * taps)}};
   if (config_.bias) specs.push_back({"bias", {config_.filters}, config_.start.bias(fan_in)});
   return specs;
 }

@@ -46,9 +46,8 @@ std::vector<ParameterSpec> ConvTranspose2d::parameters(std::span<const Shape> in
   const std::int64_t channels = inputs[0][2], depth = config_.filters / config_.groups;
   // As in PyTorch, the fans are those of a convolution with this weight.
   const std::int64_t taps = config_.kernel * config_.kernel, fan_in = depth * taps;
-  std::vector<ParameterSpec> specs{{"weight",
-                                    {channels, depth, config_.kernel, config_.kernel},
-                                    config_.start.weight(fan_in, channels / config_.groups * taps)}};
+  std::vector<ParameterSpec> specs{
+      {"weight", {channels, depth, config_.kernel, config_.kernel}, config_.start.weight(fan_in, channels * taps)}};
   if (config_.bias) specs.push_back({"bias", {config_.filters}, config_.start.bias(fan_in)});
   return specs;
 }

@@ -55,6 +55,25 @@ TEST(ParameterBuffer, GapsAreZero) {
   EXPECT_EQ(values, std::vector<double>(values.size(), 0.0));
 }
 
+/// nn.init.xavier_uniform_: fan_in = size(1) and fan_out = size(0), times the kernel's taps; groups are in size(1)
+/// alone.
+TEST(ParameterBuffer, GlorotIsPyTorchsXavier) {
+  const auto bound = [](const std::string& layer, const Shape& input) {
+    return test::LayerHarness(layer, {input}, 1, {}).specs()[0].initializer.value;
+  };
+  EXPECT_EQ(bound("{linear: {features: 5, initializer: glorot}}", {7}), std::sqrt(6.0 / (7 + 5)));
+  EXPECT_EQ(bound("{conv2d: {filters: 12, kernel: 3, initializer: glorot}}", {8, 8, 4}), std::sqrt(6.0 / (36 + 108)));
+  EXPECT_EQ(bound("{conv2d: {filters: 12, kernel: 3, groups: 4, initializer: glorot}}", {8, 8, 4}),
+            std::sqrt(6.0 / (9 + 108)))
+      << "weight [12, 1, 3, 3]";
+  EXPECT_EQ(bound("{conv1d: {filters: 6, kernel: 5, groups: 2, initializer: glorot}}", {9, 4}),
+            std::sqrt(6.0 / (10 + 30)))
+      << "weight [6, 2, 5]";
+  EXPECT_EQ(bound("{conv_transpose2d: {filters: 6, kernel: 2, groups: 2, initializer: glorot}}", {4, 4, 8}),
+            std::sqrt(6.0 / (12 + 32)))
+      << "weight [8, 3, 2, 2]";
+}
+
 TEST(ParameterBuffer, StartsAsPyTorchDoes) {
   const ParameterBuffer buffer = buffer_of(
       "[{conv2d: {filters: 50, kernel: 5}, name: conv}, flatten, {linear: {features: 100}, name: fc}]", {8, 8, 4},
