@@ -138,6 +138,31 @@ DeckNode parse_deck(const std::string& text, const std::string& file) {
   return deck;
 }
 
+namespace {
+
+bool is_same(const DeckNode& a, const DeckNode& b) {
+  const auto is_same_entry = [](const DeckNode::Entry& one, const DeckNode::Entry& other) {
+    return one.key == other.key && is_same(one.value, other.value);
+  };
+  return a.kind == b.kind && a.text == b.text && a.quoted == b.quoted &&
+         std::ranges::equal(a.items, b.items, is_same) && std::ranges::equal(a.entries, b.entries, is_same_entry);
+}
+
+/// Where YAML reads a comment in a value of one line, if it does: what stands before it is the same. (Comments in
+/// several lines end with theirs.)
+std::size_t comment_in(const std::string& value, const DeckNode& whole, const std::string& file) {
+  if (value.find('\n') != std::string::npos) return std::string::npos;
+  for (std::size_t at = value.find('#'); at != std::string::npos; at = value.find('#', at + 1)) {
+    try {
+      if (is_same(build_deck(value.substr(0, at), file), whole)) return at;
+    } catch (const DeckError&) {  // within quotation marks, which are open before it
+    }
+  }
+  return std::string::npos;
+}
+
+}  // namespace
+
 void apply_override(DeckNode& deck, const std::string& assignment) {
   const auto equals = assignment.find('=');
   validate(equals != std::string::npos, ExitStatus::bad_usage,
@@ -147,8 +172,15 @@ void apply_override(DeckNode& deck, const std::string& assignment) {
            "'{}' is not an override (a key in its path is empty); write key.path=value", assignment);
   refuse_what_is_no_text(assignment, std::string(command_line));
   const DeckPosition where{fmt::format("{} '{}'", command_line, assignment), 1, 1};
-  DeckNode value = build_deck(assignment.substr(equals + 1), where.file);
+  const std::string text = assignment.substr(equals + 1);
+  DeckNode value = build_deck(text, where.file);
   value.position.column += static_cast<int>(equals) + 1;
+  const std::size_t comment = comment_in(text, value, where.file);
+  if (comment != std::string::npos)
+    throw DeckError({where.file, 1, static_cast<int>(equals + comment) + 2}, path,
+                    fmt::format("'{}' is a comment in YAML, and would be lost; leave it out, or put quotation marks "
+                                "around the text that the shell leaves: \"{}='…'\"",
+                                for_message(text.substr(comment), 40), path));
   set_value(deck, path, std::move(value), where);
 }
 

@@ -101,7 +101,8 @@ decltype(auto) with_positions(const DeckNode& deck, Work&& work) {
 DeckNode parse_deck(const std::string& text, const std::string& file);
 
 /// Applies "key.path=value" from the command line; missing mappings on the way are made, list
-/// entries are named by their index from 0. Throws Error(bad_usage) when there is no "=".
+/// entries are named by their index from 0. Throws Error(bad_usage) when there is no "=", and DeckError where
+/// the value, YAML of one line, ends in a comment.
 void apply_override(DeckNode& deck, const std::string& assignment);
 
 /// Puts a value where a path names it, "optimizer.learning_rate"; mappings on the way are made. Complaints about what

@@ -166,6 +166,25 @@ TEST(Override, ReplacesAndMakes) {
   EXPECT_THAT(deck.find("run")->find("seed")->position.file, HasSubstr("run.seed=3"));
 }
 
+/// A shell takes away the quotation marks of run.name='exp #3'.
+TEST(Override, LosesNoTextToComments) {
+  for (const auto& [assignment, where] : {std::pair("run.name=exp #3", ":1:14: run.name: '#3' is a comment"),
+                                          {"run.name=#3", ":1:10: run.name"},
+                                          {"run.name='a #b' # c", ":1:17: run.name: '# c'"},
+                                          {"model.layers=[relu] # all", ":1:21: model.layers"},
+                                          {"run.name=\"a\"#b", ":1:13: run.name"}})
+    EXPECT_THAT(override_complaint(assignment, ExitStatus::bad_deck), HasSubstr(where));
+  DeckNode deck = parse_deck("{}\n", "deck.yaml");
+  for (const auto& [assignment, text] : {std::pair("run.name='exp #3'", "exp #3"),
+                                         {"run.name=\"it's #1, # 2\"", "it's #1, # 2"},
+                                         {"run.name=exp#3", "exp#3"},
+                                         {"run.name='a''#b'", "a'#b"},
+                                         {"run.name='a' # lines\n # may have them", "a"}}) {
+    apply_override(deck, assignment);
+    EXPECT_EQ(deck.find("run")->find("name")->text, text);
+  }
+}
+
 TEST(Override, Mistakes) {
   EXPECT_THAT(override_complaint("run.seed", ExitStatus::bad_usage), HasSubstr("write key.path=value"));
   EXPECT_THAT(override_complaint("=3", ExitStatus::bad_usage), HasSubstr("write key.path=value"));
