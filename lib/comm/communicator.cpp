@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <climits>
 #include <cstdlib>
 #include <exception>
@@ -186,29 +185,26 @@ void Communicator::broadcast(const ExecSpace& space, const Tensor& tensor, int f
   }
 }
 
-void Communicator::broadcast(std::span<double> values) const {
-  if (size_ == 1) return;
-  complete([&](MPI_Request* request) {
-    return MPI_Ibcast(values.data(), static_cast<int>(values.size()), MPI_DOUBLE, 0, mpi_->comm, request);
-  });
-}
+void Communicator::broadcast(std::span<double> values) const { broadcast(std::as_writable_bytes(values)); }
 
 void Communicator::broadcast(std::span<std::byte> bytes, int from) const {
   if (size_ == 1) return;
-  for (std::size_t done = 0, count = 0; done < bytes.size(); done += count) {
-    count = std::min<std::size_t>(bytes.size() - done, max_mpi_count);
+  for_mpi_pieces(bytes.size(), [&](std::size_t first, int count) {
     complete([&](MPI_Request* request) {
-      return MPI_Ibcast(bytes.data() + done, static_cast<int>(count), MPI_BYTE, from, mpi_->comm, request);
+      return MPI_Ibcast(bytes.data() + first, count, MPI_BYTE, from, mpi_->comm, request);
     });
-  }
+  });
 }
 
 void Communicator::all_reduce_sum(std::span<double> values) const {
   if (size_ == 1) return;
   // No MPI_Iallreduce: it may leave other bits on each rank.
-  complete([&](MPI_Request* request) {
-    return MPI_Ireduce(is_root() ? MPI_IN_PLACE : values.data(), is_root() ? values.data() : nullptr,
-                       static_cast<int>(values.size()), MPI_DOUBLE, MPI_SUM, 0, mpi_->comm, request);
+  for_mpi_pieces(values.size(), [&](std::size_t first, int count) {
+    double* const piece = values.data() + first;
+    complete([&](MPI_Request* request) {
+      return MPI_Ireduce(is_root() ? MPI_IN_PLACE : piece, is_root() ? piece : nullptr, count, MPI_DOUBLE, MPI_SUM, 0,
+                         mpi_->comm, request);
+    });
   });
   broadcast(values);
 }
@@ -216,11 +212,9 @@ void Communicator::all_reduce_sum(std::span<double> values) const {
 void Communicator::all_reduce_sum(std::span<float> values) const {
   if (size_ == 1) return;
   const WaitsForRanks waits;
-  for (std::size_t done = 0, count = 0; done < values.size(); done += count) {
-    count = std::min<std::size_t>(values.size() - done, max_mpi_count);
-    expect_mpi(
-        MPI_Allreduce(MPI_IN_PLACE, values.data() + done, static_cast<int>(count), MPI_FLOAT, MPI_SUM, mpi_->comm));
-  }
+  for_mpi_pieces(values.size(), [&](std::size_t first, int count) {
+    expect_mpi(MPI_Allreduce(MPI_IN_PLACE, values.data() + first, count, MPI_FLOAT, MPI_SUM, mpi_->comm));
+  });
 }
 
 std::int64_t Communicator::all_reduce_max(std::int64_t value) const {

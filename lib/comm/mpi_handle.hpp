@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -58,6 +59,15 @@ bool has_ended(MPI_Request& request);
 
 /// Counts of one MPI call are ints.
 inline constexpr std::int64_t max_mpi_count = std::int64_t{1} << 30;
+
+/// Calls f(first, how many, as an int) for the pieces of so many elements that calls of MPI can take.
+template <class F>
+void for_mpi_pieces(std::size_t elements, const F& f) {
+  for (std::size_t done = 0, count = 0; done < elements; done += count) {
+    count = std::min<std::size_t>(elements - done, max_mpi_count);
+    f(done, static_cast<int>(count));
+  }
+}
 
 MPI_Datatype mpi_type(DType dtype);
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "comm/mpi_handle.hpp"
 #include "comm/mpi_transport.hpp"
 #include "comm/spin_backoff.hpp"
 #include "support/fixtures.hpp"
@@ -51,6 +52,20 @@ TEST_F(Communication, SumsFloats) {
       for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += theirs[i];
     }
     EXPECT_LT(test::largest_difference(std::vector<double>(values.begin(), values.end()), expected), 1e-6);
+  }
+}
+
+/// Messages that would not fit into memory are cut as those are that do.
+TEST(MpiPieces, CountsAreIntsAndCoverEveryElement) {
+  const std::size_t edge = std::size_t{1} << 31;
+  for (const std::size_t elements : {std::size_t{0}, std::size_t{7}, edge - 1, edge, edge + 1, 3 * edge + 5}) {
+    std::size_t end = 0;
+    for_mpi_pieces(elements, [&](std::size_t first, int count) {
+      EXPECT_EQ(first, end);
+      EXPECT_GT(count, 0);
+      end += static_cast<std::size_t>(count);
+    });
+    EXPECT_EQ(end, elements);
   }
 }
 
