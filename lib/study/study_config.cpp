@@ -46,14 +46,15 @@ void GoalOptions::describe(Fields& fields) {
 }
 
 std::int64_t BudgetOptions::steps_of(std::int64_t batch) const {
-  const std::int64_t by_examples = examples ? (*examples + batch - 1) / batch : 0;
+  const std::int64_t by_examples = examples ? *examples / batch : 0;
   if (!steps) return by_examples;
   return examples ? std::min(*steps, by_examples) : *steps;
 }
 
 void BudgetOptions::describe(Fields& fields) {
   fields.integer("steps", steps, {1, 1e12}, "of a trial at most");
-  fields.integer("examples", examples, {1, 1e15}, "of a trial at most, with those seen again");
+  fields.integer("examples", examples, {1, 1e15},
+                 "of a trial at most, with those seen again: as many whole steps as they make");
   static constexpr std::string_view kinds[] = {"steps", "examples"};
   fields.need(Needs::at_least_one, kinds, "trials would not end");
 }
@@ -124,8 +125,12 @@ void StudyConfig::check_rules(Fields& fields) {
           values.insert(by_value(value)).second, "vary",
           fmt::format("gives {} the value {} twice (its trials would be done twice); remove one", vary_keys[i], value));
   }
-  for (const std::string& key : space.keys)
+  for (const std::string& key : space.keys) {
     fields.check(!keys.contains(key), "space", fmt::format("has {}, which is varied already; remove one of them", key));
+    fields.check(key != "batch.global" || !budget.examples, "space",
+                 "has batch.global beside budget.examples (of how many steps these are, trials would differ); give "
+                 "batches instead, or budget.steps alone");
+  }
   fields.check(std::set<std::int64_t>(batches.begin(), batches.end()).size() == batches.size(), "batches",
                "has a batch twice; remove one");
   fields.check(!space.keys.empty() || trials() == seeds, "trials_feasible",

@@ -30,6 +30,7 @@ struct GoalOptions {
 struct BudgetOptions {
   std::optional<std::int64_t> steps, examples;
 
+  /// 0 where the examples are fewer than a batch.
   std::int64_t steps_of(std::int64_t batch) const;
   void describe(Fields& fields);
 };

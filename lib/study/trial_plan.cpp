@@ -44,13 +44,29 @@ TrialPlan::TrialPlan(const StudyConfig& study, std::string base) : study_(study)
   add_groups();
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     sequences_.emplace_back(study_.space.keys.size(), static_cast<std::uint64_t>(study_.seed), group);
-    groups_[group].batch = deck_with(groups_[group], {}, {group, 0}).batch.global;
-    groups_[group].budget = study_.budget.steps_of(groups_[group].batch);
+    set_budget(group);
     if (study_.branch_from.batch)
       groups_[group].settings.emplace_back("optimizer.learning_rate",
                                            fmt::format("{}", study_.branch_from.rate_of(groups_[group].batch)));
     this->deck({group, 0});
   }
+}
+
+void TrialPlan::set_budget(std::size_t number) {
+  TrialGroup& group = groups_[number];
+  const BatchOptions batch = deck_with(group, {}, {number, 0}).batch;
+  const std::optional<std::int64_t>& examples = study_.budget.examples;
+  group.batch = batch.global;
+  group.budget = study_.budget.steps_of(group.batch);
+  with_positions(study_.source, [&] {
+    validate_key(
+        !examples || batch.ramp.empty(), "budget.examples",
+        "makes steps of batch.global, and the base deck has other batches, too (batch.ramp); give budget.steps");
+    validate_key(
+        group.budget > 0, "budget.examples",
+        "{} are fewer than the {} of a step (and a budget is not exceeded); give {} or more, or smaller batches",
+        examples.value_or(0), group.batch, group.batch);
+  });
 }
 
 /// All combinations of what is varied.

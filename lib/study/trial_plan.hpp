@@ -58,6 +58,8 @@ class TrialPlan {
  private:
   RunConfig deck_with(const TrialGroup& group, const DeckSettings& settings, const TrialId& id) const;
   void add_groups();
+  /// The batch and the budget of a group.
+  void set_budget(std::size_t number);
 
   StudyConfig study_;
   std::string base_;

@@ -14,18 +14,20 @@ namespace {
 
 constexpr std::int64_t budget = 40, interval = 4;
 
-TrialPlan plan_of(const std::string& more) {
+TrialPlan plan_of(const std::string& more, const std::string& of_budget = "{steps: 40}",
+                  const std::string& of_base = "") {
   const std::string study =
       "base: base.yaml\n"
       "batches: [8, 16, 32]\n"
       "space: {optimizer.learning_rate: {log: [0.01, 1]}}\n"
       "trials_feasible: 9\n"
-      "budget: {steps: 40}\n" +
-      more;
+      "budget: " +
+      of_budget + "\n" + more;
   const std::string base =
       "run: {steps: 1}\n"
       "data: {synthetic: {kind: glyphs}}\n"
-      "model: {layers: [flatten, {linear: {features: 10}}]}\n";
+      "model: {layers: [flatten, {linear: {features: 10}}]}\n" +
+      of_base;
   return TrialPlan(read_study_config(parse_deck(study, "study.yaml")), base);
 }
 
@@ -145,6 +147,31 @@ TEST(TrialPlan, ThereAreAtMostAsManyEvaluationsAsAreGiven) {
     EXPECT_LE((budget + interval.count - 1) / interval.count, most);
     EXPECT_TRUE(interval.count == 1 || (budget + interval.count - 2) / (interval.count - 1) > most) << "more would do";
   }
+}
+
+TEST(TrialPlan, BudgetsOfExamplesAreNotExceeded) {
+  const std::string goal = "goal: {metric: validation_accuracy, value: 1}\n";
+  const TrialPlan plan = plan_of(goal, "{examples: 100}");
+  std::vector<std::int64_t> steps;
+  for (const TrialGroup& group : plan.groups()) steps.push_back(group.budget);
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{12, 6, 3})) << "of 8, 16 and 32";
+  EXPECT_EQ(plan.deck({2, 0}).run.steps, 3);
+  EXPECT_EQ(plan_of(goal, "{examples: 32}").groups()[2].budget, 1);
+
+  const auto complaint = [](const std::string& more, const std::string& of_budget, const std::string& of_base) {
+    try {
+      plan_of(more, of_budget, of_base);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::bad_deck);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const std::string ramp = "batch: {ramp: [[10 steps, 64]]}\n";
+  EXPECT_NE(complaint(goal, "{examples: 31}", "").find("study.yaml:5:20: budget.examples: 31 are fewer than the 32"),
+            std::string::npos);
+  EXPECT_NE(complaint(goal, "{examples: 100}", ramp).find("batch.ramp"), std::string::npos);
+  EXPECT_EQ(complaint(goal, "{steps: 10}", ramp), "");
 }
 
 TEST(Dealer, AGroupThatAlwaysDivergesEnds) {
