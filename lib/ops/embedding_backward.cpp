@@ -8,9 +8,75 @@
 namespace lockstep {
 namespace {
 
+/// The gradients of a token that comes more often than this are added up in pieces of so many places, and these in
+/// their order: rounding errors of long sums stay small.
+constexpr std::int32_t piece_places = 256;
+
+/// What CPUs need in a workspace: a row for each frequent token, in which the sum of a piece grows.
+struct PieceRows {
+  std::int64_t count;
+  void* sums;              ///< [most_frequent, features]
+  std::int32_t* number;    ///< [vocabulary] places of a token; of a frequent one −1 − its row, once it has one
+  std::int32_t* total;     ///< [most_frequent] places of the token of a row
+  std::int32_t* seen;      ///< [most_frequent] likewise, up to where places have been looked at
+  std::int32_t* of_place;  ///< [count] 4 · row + is_first + is_last; none: the token is rare
+
+  static constexpr std::int32_t none = -1, is_first = 1, is_last = 2;  ///< of a piece
+
+  PieceRows(void* workspace, DType master, std::int64_t places, std::int64_t vocabulary, std::int64_t features)
+      : count(places), sums(workspace) {
+    number = reinterpret_cast<std::int32_t*>(static_cast<std::byte*>(workspace) +
+                                             bytes_of_sums(master, count, features));
+    total = number + vocabulary;
+    seen = total + most_frequent(count);
+    of_place = seen + most_frequent(count);
+  }
+
+  static std::int64_t most_frequent(std::int64_t count) { return count / piece_places; }
+  static std::size_t bytes_of_sums(DType master, std::int64_t count, std::int64_t features) {
+    return align_up(static_cast<std::size_t>(most_frequent(count) * features) * size_of(master));
+  }
+  static std::size_t bytes(DType master, std::int64_t count, std::int64_t vocabulary, std::int64_t features) {
+    const std::int64_t numbers = vocabulary + 2 * most_frequent(count) + count;
+    return bytes_of_sums(master, count, features) + static_cast<std::size_t>(numbers) * sizeof(std::int32_t);
+  }
+};
+
+/// One thread goes through the tokens twice, which is little beside adding up their gradients.
+void find_pieces(const ExecSpace& space, const std::int32_t* tokens, std::int64_t vocabulary, const PieceRows& rows) {
+  fill_zero(space, {rows.number, DType::i32, {vocabulary}});
+  Kokkos::parallel_for(
+      "lockstep::embedding::find_pieces", RangePolicy(space, 0, 1), KOKKOS_LAMBDA(std::int64_t) {
+        for (std::int64_t place = 0; place < rows.count; ++place)
+          if (tokens[place] != no_row) ++rows.number[tokens[place]];
+        std::int32_t frequent = 0;
+        for (std::int64_t place = 0; place < rows.count; ++place) {
+          rows.of_place[place] = PieceRows::none;
+          if (tokens[place] == no_row) continue;
+          std::int32_t& number = rows.number[tokens[place]];
+          if (number > piece_places) {
+            rows.total[frequent] = number;
+            rows.seen[frequent] = 0;
+            number = -1 - frequent++;
+          }
+          if (number >= 0) continue;
+          const std::int32_t row = -1 - number, in_piece = rows.seen[row]++ % piece_places;
+          const bool is_last = in_piece == piece_places - 1 || rows.seen[row] == rows.total[row];
+          rows.of_place[place] = 4 * row + (in_piece == 0 ? PieceRows::is_first : 0) +
+                                 (is_last ? PieceRows::is_last : 0);
+        }
+      });
+}
+
+/// to += from, columns first … below end.
+template <class T, class C>
+KOKKOS_INLINE_FUNCTION void add_columns(C* to, const T* from, std::int64_t first, std::int64_t end) {
+  for (std::int64_t j = first; j < end; ++j) to[j] += C(from[j]);
+}
+
 /// Each index owns some columns and goes through all tokens: nobody else writes there.
 template <class T>
-void add_up_tokens(const ExecSpace& space, std::int64_t count, std::int64_t features, const std::int32_t* tokens,
+void add_up_tokens(const ExecSpace& space, std::int64_t features, const std::int32_t* tokens, const PieceRows& rows,
                    const T* dy, Compute<T>* dweight) {
   const std::int64_t tiles = tiles_of(features);
   // With one thread whole rows, which are read and written in one piece.
@@ -20,18 +86,25 @@ void add_up_tokens(const ExecSpace& space, std::int64_t count, std::int64_t feat
         const std::int64_t first = tiles * part / parts * column_tile;
         const std::int64_t wanted = tiles * (part + 1) / parts * column_tile;
         const std::int64_t end = wanted < features ? wanted : features;
-        for (std::int64_t place = 0; place < count; ++place) {
+        for (std::int64_t place = 0; place < rows.count; ++place) {
           if (tokens[place] == no_row) continue;
-          Compute<T>* to = dweight + tokens[place] * features;
-          const T* from = dy + place * features;
-          for (std::int64_t j = first; j < end; ++j) to[j] += Compute<T>(from[j]);
+          Compute<T>* const to = dweight + tokens[place] * features;
+          const T* const from = dy + place * features;
+          const std::int32_t of_place = rows.of_place[place];
+          if (of_place == PieceRows::none) {
+            add_columns(to, from, first, end);
+            continue;
+          }
+          Compute<T>* const sum = static_cast<Compute<T>*>(rows.sums) + of_place / 4 * features;
+          if ((of_place & PieceRows::is_first) != 0) {
+            for (std::int64_t j = first; j < end; ++j) sum[j] = Compute<T>(from[j]);
+          } else {
+            add_columns(sum, from, first, end);
+          }
+          if ((of_place & PieceRows::is_last) != 0) add_columns(to, sum, first, end);
         }
       });
 }
-
-/// Places that one index of a GPU adds up. The gradients of a token that comes more often are added up in pieces of so
-/// many places, and these in their order.
-constexpr std::int32_t piece_places = 256;
 
 /// The places of each token, in their order, as GPUs need them: those of token v are sorted[first[v]] … below
 /// first[v + 1]. In a workspace.
@@ -201,7 +274,9 @@ void add_up_places(const ExecSpace& space, const SortedPlaces& places, const T* 
 
 std::size_t embedding_workspace_bytes(DType dtype, std::int64_t places, std::int64_t vocabulary,
                                       std::int64_t features) {
-  return thread_per_element ? SortedPlaces::bytes(master_dtype(dtype), places, vocabulary, features) : 0;
+  const DType master = master_dtype(dtype);
+  return thread_per_element ? SortedPlaces::bytes(master, places, vocabulary, features)
+                            : PieceRows::bytes(master, places, vocabulary, features);
 }
 
 void embedding_backward(const ExecSpace& space, const Tensor& tokens, const Tensor& dy, const Tensor& dweight,
@@ -224,8 +299,10 @@ void embedding_backward(const ExecSpace& space, const Tensor& tokens, const Tens
     });
   } else {
     if (store == Store::replace) fill_zero(space, dweight);
+    const PieceRows rows(workspace.data, dweight.dtype, count, vocabulary, features);
+    find_pieces(space, which, vocabulary, rows);
     dispatch_float(dy.dtype, [&]<class T>(T) {
-      add_up_tokens<T>(space, count, features, which, dy.as<const T>(), dweight.as<Compute<T>>());
+      add_up_tokens<T>(space, features, which, rows, dy.as<const T>(), dweight.as<Compute<T>>());
     });
   }
 }

@@ -85,6 +85,26 @@ TEST(EmbeddingOps, GradientsOfFrequentTokens) {
   }
 }
 
+/// A token at 30 % of 65,536 places: sums of that many numbers of one sign, one after the other, lose five bits.
+TEST(EmbeddingOps, GradientsOfFrequentTokensAreRoundedLittle) {
+  const std::int64_t count = 65536, features = 8;
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
+  for (std::size_t place = 0; place < tokens.size(); ++place)
+    tokens[place] = place % 10 < 3 ? 1 : static_cast<std::int32_t>(2 + place % 97);
+  std::vector<double> dy = test::filling(1, count * features);
+  for (double& value : dy) value = std::abs(value);
+  dy = test::rounded(DType::f32, dy);
+  std::vector<double> expected(99 * features);
+  for (std::size_t i = 0; i < dy.size(); ++i)
+    expected[static_cast<std::size_t>(tokens[i / features]) * features + i % features] += dy[i];
+
+  const OwnedTensor given = test::make_classes(tokens), gradient = test::make_tensor(DType::f32, {count, features}, dy),
+                    dweight("dweight", DType::f32, {99, features});
+  backward(given.get(), gradient.get(), dweight.get(), Store::replace);
+  const std::vector<double> found = test::values_of(dweight.get());
+  EXPECT_LT(test::largest_difference(found, expected), 1e-6);
+}
+
 /// The last row of the largest table that fp32 can number, rows that tables have not, and what is no number.
 TEST(EmbeddingOps, RowsOfTables) {
   const ExecSpace space;
