@@ -58,8 +58,7 @@ void forward_of_kept_rows(const ExecSpace& space, const T* x, T* y, std::int64_t
           KeptRow<T> kept(team, c, x + row * c, -Kokkos::Experimental::infinity_v<C>);
           const C largest = kept.largest(team);
           const C sum = kept.sum(team, [&](const int j) { return kept.value[j] = fast_exp(kept.value[j] - largest); });
-          const C scale = C(1) / sum;
-          kept.store(team, c, y + row * c, [&](const int j) { return kept.value[j] * scale; });
+          kept.store(team, c, y + row * c, [&](const int j) { return kept.value[j] / sum; });
         });
       });
 }

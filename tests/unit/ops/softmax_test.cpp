@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/fast_math.hpp"
 #include "support/fixtures.hpp"
 
 namespace lockstep {
@@ -75,6 +76,44 @@ TEST_P(SoftmaxTest, NotANumberShows) {
   const std::vector<double> result = test::values_of(y.get());
   const auto bad = std::ranges::count_if(result, [](double value) { return std::isnan(value); });
   EXPECT_EQ(bad, shape[-1]);
+}
+
+template <class C>
+void powers_of(const ExecSpace& space, const C* x, C* powers, std::int64_t count) {
+  Kokkos::parallel_for(
+      "powers", RangePolicy(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) { powers[i] = fast_exp(x[i]); });
+}
+
+/// Of two numbers the sum of powers has one rounding, whoever adds them.
+template <class C>
+void expect_quotients(DType dtype, std::int64_t c) {
+  const ExecSpace space;
+  const std::int64_t rows = 500;
+  std::vector<double> x(static_cast<std::size_t>(rows * c), -std::numeric_limits<double>::infinity());
+  const std::vector<double> second = test::rounded(dtype, test::filling(1, rows, 3));
+  for (std::size_t row = 0; row < second.size(); ++row) {
+    x[row * static_cast<std::size_t>(c)] = 0;
+    x[(row + 1) * static_cast<std::size_t>(c) - 1] = -std::abs(second[row]);
+  }
+  const OwnedTensor given = test::make_tensor(dtype, {rows, c}, x), powers("powers", dtype, {rows, c}),
+                    y("y", dtype, {rows, c});
+  powers_of(space, given.get().as<const C>(), powers.get().as<C>(), rows * c);
+  softmax_forward(space, given.get(), y.get());
+  space.fence();
+  const std::vector<double> power = test::values_of(powers.get()), found = test::values_of(y.get());
+  for (std::size_t last = static_cast<std::size_t>(c) - 1; last < found.size(); last += static_cast<std::size_t>(c)) {
+    const C sum = C(1) + C(power[last]);
+    EXPECT_EQ(found[last], C(power[last]) / sum) << c << " columns, x = " << x[last];
+    EXPECT_EQ(found[last - static_cast<std::size_t>(c) + 1], C(1) / sum);
+  }
+}
+
+/// Rows that GPUs keep in registers, and others, are divided by their sums with a single rounding.
+TEST(Softmax, IsQuotientsOnEveryWay) {
+  for (const std::int64_t c : {8, 1024, 7, 2049}) {
+    expect_quotients<float>(DType::f32, c);
+    expect_quotients<double>(DType::f64, c);
+  }
 }
 
 // Rows that GPUs keep in registers, and others: too long ones, and such as begin between packs.
