@@ -51,9 +51,8 @@ std::optional<double> seconds_in(const char* variable) {
   if (!text) return std::nullopt;
   const std::optional<double> seconds = number_of(text);
   if (!seconds)
-    warn(
-        "{} is '{}' in the environment (a number of seconds is expected), and ends nothing; correct it, or give run.wall_time",
-        variable, for_message(text, 40));
+    warn("{} is '{}', which is no number of seconds, and ends nothing; correct it, or give run.wall_time", variable,
+         for_message(text, 40));
   return seconds;
 }
 
