@@ -31,9 +31,12 @@ MAY_USE["study"] = MAY_USE["run"] | {"run"}
 MAY_USE["app"] = MAY_USE["run"] | {"run", "study", "bench", "scaling"}
 # Folders inside one of these: which folders beside them they may use. The others use none.
 MAY_USE_BESIDE = {
+    "nn/parameters": {"plan"},
     "ops/kokkos_kernels": {"portable"},
     "ops/onednn": {"portable"},
-    "parallel/asynchronous": {"local"},
+    "parallel/asynchronous": {"local", "reducers"},
+    "parallel/local": {"reducers"},
+    "parallel/sharded": {"reducers"},
     "run/experiment": {"deck"},
     "run/folder": {"deck"},
     "run/inference": {"deck", "experiment"},

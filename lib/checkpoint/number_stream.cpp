@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "comm/spin_backoff.hpp"
 #include "core/memory_plan.hpp"
-#include "nn/flat_part.hpp"
+#include "nn/parameters/flat_part.hpp"
 
 namespace lockstep {
 namespace {

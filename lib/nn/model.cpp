@@ -5,7 +5,7 @@
 #include <array>
 #include <cassert>
 
-#include "nn/schedule_tasks.hpp"
+#include "nn/plan/schedule_tasks.hpp"
 #include "ops/elementwise.hpp"
 
 namespace lockstep {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "nn/parameter_buffer.hpp"
-#include "nn/step_plan.hpp"
+#include "nn/parameters/parameter_buffer.hpp"
+#include "nn/plan/step_plan.hpp"
 
 namespace lockstep {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/tensor.hpp"
-#include "nn/parameter_layout.hpp"
+#include "nn/parameters/parameter_layout.hpp"
 
 // The average square of gradients of [..., R, C], kept as averages over the columns of each row, [..., R], and over the
 // rows of each column, [..., C]: their product over the rows' mean is nearest to it (Shazeer & Stern 2018). Parameters

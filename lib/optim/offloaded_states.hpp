@@ -12,7 +12,7 @@
 
 #include "core/tensor.hpp"
 #include "io/passing_blocks.hpp"
-#include "nn/owned_value_store.hpp"
+#include "nn/parameters/owned_value_store.hpp"
 #include "optim/parameter_groups.hpp"
 
 namespace lockstep {

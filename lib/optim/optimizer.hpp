@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "config/fields.hpp"
-#include "nn/parameter_buffer.hpp"
+#include "nn/parameters/parameter_buffer.hpp"
 #include "optim/parameter_groups.hpp"
 #include "optim/state_pass.hpp"
 #include "optim/step_scalars.hpp"

@@ -9,7 +9,7 @@
 #include "config/fields.hpp"
 #include "core/array_block.hpp"
 #include "core/execution.hpp"
-#include "nn/owned_parameters.hpp"
+#include "nn/parameters/owned_parameters.hpp"
 
 namespace lockstep {
 

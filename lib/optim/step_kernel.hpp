@@ -6,7 +6,7 @@
 
 #include "core/finite.hpp"
 #include "core/packs.hpp"
-#include "nn/parameter_buffer.hpp"
+#include "nn/parameters/parameter_buffer.hpp"
 #include "optim/parameter_groups.hpp"
 #include "optim/step_scalars.hpp"
 

@@ -2,8 +2,8 @@
 #include "parallel/data_parallel.hpp"
 
 #include "ops/reduction.hpp"
-#include "parallel/deterministic_reducer.hpp"
-#include "parallel/device_reducer.hpp"
+#include "parallel/reducers/deterministic_reducer.hpp"
+#include "parallel/reducers/device_reducer.hpp"
 
 namespace lockstep {
 

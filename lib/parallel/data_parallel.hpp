@@ -6,9 +6,9 @@
 
 #include "comm/device_all_reduce.hpp"
 #include "optim/gradient_scale.hpp"
-#include "parallel/bucketed_reducer.hpp"
 #include "parallel/compression/compression.hpp"
 #include "parallel/parallel_strategy.hpp"
+#include "parallel/reducers/bucketed_reducer.hpp"
 
 namespace lockstep {
 

@@ -7,7 +7,7 @@
 #include "comm/node_memory.hpp"
 #include "comm/parallel_config.hpp"
 #include "comm/shard_groups.hpp"
-#include "nn/parameter_buffer.hpp"
+#include "nn/parameters/parameter_buffer.hpp"
 
 namespace lockstep {
 

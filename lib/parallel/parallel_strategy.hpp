@@ -7,7 +7,7 @@
 
 #include "data/sampler.hpp"
 #include "nn/parameter_arrival.hpp"
-#include "nn/parameter_buffer.hpp"
+#include "nn/parameters/parameter_buffer.hpp"
 #include "optim/optimizer.hpp"
 #include "parallel/batch_dealing.hpp"
 #include "parallel/gradient_counts.hpp"

@@ -9,7 +9,7 @@
 #include <map>
 
 #include "io/checksum.hpp"
-#include "nn/flat_part.hpp"
+#include "nn/parameters/flat_part.hpp"
 
 namespace lockstep {
 namespace {

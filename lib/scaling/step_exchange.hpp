@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "parallel/buckets.hpp"
+#include "parallel/reducers/buckets.hpp"
 #include "scaling/machine.hpp"
 #include "scaling/sums.hpp"
 #include "scaling/workload.hpp"

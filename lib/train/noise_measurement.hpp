@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "comm/communicator.hpp"
-#include "nn/parameter_buffer.hpp"
+#include "nn/parameters/parameter_buffer.hpp"
 #include "optim/gradient_scale.hpp"
 #include "train/gradient_sketch.hpp"
 #include "train/noise_scale.hpp"

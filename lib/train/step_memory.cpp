@@ -14,11 +14,11 @@
 #include "parallel/asynchronous/parameter_store.hpp"
 #include "parallel/asynchronous/played_gradients.hpp"
 #include "parallel/compression/compression.hpp"
-#include "parallel/deterministic_reducer.hpp"
-#include "parallel/device_reducer.hpp"
 #include "parallel/local/adasum_exchange.hpp"
 #include "parallel/local/fragment_sums.hpp"
 #include "parallel/parallel_memory.hpp"
+#include "parallel/reducers/deterministic_reducer.hpp"
+#include "parallel/reducers/device_reducer.hpp"
 #include "train/evaluator.hpp"
 
 namespace lockstep {

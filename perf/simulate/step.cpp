@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "comm/mpi_transport.hpp"
-#include "parallel/bucketed_reducer.hpp"
 #include "parallel/parallel_memory.hpp"
+#include "parallel/reducers/bucketed_reducer.hpp"
 #include "perf/simulate/stages.hpp"
 
 namespace lockstep {

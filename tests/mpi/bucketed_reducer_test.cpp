@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/bucketed_reducer.hpp"
+#include "parallel/reducers/bucketed_reducer.hpp"
 
 #include <gtest/gtest.h>
 
 #include <ranges>
 
 #include "core/random.hpp"
-#include "parallel/buckets.hpp"
 #include "parallel/parallel_memory.hpp"
+#include "parallel/reducers/buckets.hpp"
 #include "support/fixtures.hpp"
 
 namespace lockstep {

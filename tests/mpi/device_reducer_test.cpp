@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // On hosts MPI sums, whose addresses are all alike; in preset fake_device NCCL's stand-in does, and on devices NCCL.
-#include "parallel/device_reducer.hpp"
+#include "parallel/reducers/device_reducer.hpp"
 
 #include <gtest/gtest.h>
 

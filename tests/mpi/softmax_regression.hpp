@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/dataset.hpp"
-#include "nn/parameter_buffer.hpp"
+#include "nn/parameters/parameter_buffer.hpp"
 #include "support/fixtures.hpp"
 
 // The smallest network that learns something, in plain loops: weights [classes, inputs] and biases, one after the

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "nn/layer.hpp"
-#include "nn/parameter_buffer.hpp"
+#include "nn/parameters/parameter_buffer.hpp"
 
 namespace lockstep::test {
 

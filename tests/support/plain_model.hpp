@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "nn/graph.hpp"
-#include "nn/parameter_buffer.hpp"
+#include "nn/parameters/parameter_buffer.hpp"
 
 namespace lockstep::test {
 

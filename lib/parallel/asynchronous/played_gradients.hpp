@@ -8,8 +8,8 @@
 
 #include "data/batch_partition.hpp"
 #include "parallel/asynchronous/push_order.hpp"
-#include "parallel/deterministic_reducer.hpp"
 #include "parallel/parallel_strategy.hpp"
+#include "parallel/reducers/deterministic_reducer.hpp"
 
 namespace lockstep {
 

@@ -9,8 +9,8 @@
 #include "parallel/asynchronous/meeting_workers.hpp"
 #include "parallel/asynchronous/ordered_sum.hpp"
 #include "parallel/asynchronous/push_order.hpp"
-#include "parallel/deterministic_reducer.hpp"
 #include "parallel/local/outer_optimizer.hpp"
+#include "parallel/reducers/deterministic_reducer.hpp"
 
 namespace lockstep {
 

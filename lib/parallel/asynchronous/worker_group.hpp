@@ -8,8 +8,8 @@
 
 #include "comm/collective/collective.hpp"
 #include "comm/topology.hpp"
-#include "nn/parameter_buffer.hpp"
-#include "parallel/deterministic_reducer.hpp"
+#include "nn/parameters/parameter_buffer.hpp"
+#include "parallel/reducers/deterministic_reducer.hpp"
 
 namespace lockstep {
 

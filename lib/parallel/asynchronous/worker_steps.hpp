@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "nn/parameter_buffer.hpp"
+#include "nn/parameters/parameter_buffer.hpp"
 #include "optim/optimizer.hpp"
 #include "parallel/asynchronous/update_steps.hpp"
 #include "parallel/own_steps.hpp"

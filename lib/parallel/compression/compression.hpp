@@ -9,7 +9,7 @@
 #include "comm/node_memory.hpp"
 #include "comm/parallel_config.hpp"
 #include "comm/topology.hpp"
-#include "nn/parameter_layout.hpp"
+#include "nn/parameters/parameter_layout.hpp"
 #include "parallel/compression/compressed_bucket.hpp"
 #include "parallel/held_numbers.hpp"
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "parallel/bucketed_reducer.hpp"
+#include "parallel/reducers/bucketed_reducer.hpp"
 
 namespace lockstep {
 

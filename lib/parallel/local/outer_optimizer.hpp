@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "comm/local_config.hpp"
-#include "nn/flat_part.hpp"
+#include "nn/parameters/flat_part.hpp"
 #include "optim/outer_step.hpp"
 
 namespace lockstep {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include "nn/parameter_buffer.hpp"
+#include "nn/parameters/parameter_buffer.hpp"
 #include "parallel/local/outer_optimizer.hpp"
 
 namespace lockstep {

@@ -6,7 +6,7 @@
 
 #include "comm/collective/make_all_reduce.hpp"
 #include "nn/parameter_arrival.hpp"
-#include "nn/parameter_buffer.hpp"
+#include "nn/parameters/parameter_buffer.hpp"
 #include "parallel/parallel_memory.hpp"
 
 namespace lockstep {

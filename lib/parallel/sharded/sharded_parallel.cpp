@@ -6,8 +6,8 @@
 
 #include "base/timer.hpp"
 #include "ops/reduction.hpp"
-#include "parallel/bucketed_reducer.hpp"
-#include "parallel/deterministic_reducer.hpp"
+#include "parallel/reducers/bucketed_reducer.hpp"
+#include "parallel/reducers/deterministic_reducer.hpp"
 
 namespace lockstep {
 namespace {

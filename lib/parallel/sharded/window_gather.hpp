@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "comm/collective/make_all_reduce.hpp"
-#include "nn/parameter_buffer.hpp"
-#include "parallel/buckets.hpp"
+#include "nn/parameters/parameter_buffer.hpp"
 #include "parallel/parallel_memory.hpp"
+#include "parallel/reducers/buckets.hpp"
 
 namespace lockstep {
 

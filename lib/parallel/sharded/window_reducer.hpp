@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "comm/collective/make_all_reduce.hpp"
-#include "nn/parameter_buffer.hpp"
-#include "parallel/buckets.hpp"
-#include "parallel/gradient_reducer.hpp"
+#include "nn/parameters/parameter_buffer.hpp"
+#include "parallel/reducers/buckets.hpp"
+#include "parallel/reducers/gradient_reducer.hpp"
 
 namespace lockstep {
 

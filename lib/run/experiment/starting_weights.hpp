@@ -6,7 +6,7 @@
 
 #include "checkpoint/checkpoint.hpp"
 #include "nn/graph.hpp"
-#include "nn/parameter_buffer.hpp"
+#include "nn/parameters/parameter_buffer.hpp"
 #include "nn/weights_config.hpp"
 
 namespace lockstep {

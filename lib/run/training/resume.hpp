@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.hpp"
-#include "nn/parameter_layout.hpp"
+#include "nn/parameters/parameter_layout.hpp"
 #include "run/deck/run_config.hpp"
 
 namespace lockstep {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "nn/parameter_buffer.hpp"
+#include "nn/parameters/parameter_buffer.hpp"
 #include "support/fixtures.hpp"
 #include "support/layer_harness.hpp"
 

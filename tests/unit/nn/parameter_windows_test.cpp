@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "nn/parameter_windows.hpp"
+#include "nn/parameters/parameter_windows.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "parallel/buckets.hpp"
+#include "parallel/reducers/buckets.hpp"
 #include "scaling/noise.hpp"
 #include "step_simulation.hpp"
 

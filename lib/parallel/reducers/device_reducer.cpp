@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/device_reducer.hpp"
+#include "parallel/reducers/device_reducer.hpp"
 
 #include <utility>
 
 #include "base/heartbeat.hpp"
 #include "base/timer.hpp"
 #include "comm/spin_backoff.hpp"
-#include "nn/flat_part.hpp"
+#include "nn/parameters/flat_part.hpp"
 #include "ops/convert.hpp"
-#include "parallel/outlast_kernels.hpp"
+#include "parallel/reducers/outlast_kernels.hpp"
 
 namespace lockstep {
 DeviceReducer::DeviceReducer(const ParallelConfig& config, std::unique_ptr<DeviceAllReduce> sums,

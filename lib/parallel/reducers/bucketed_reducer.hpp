@@ -10,8 +10,8 @@
 #include "comm/collective/make_all_reduce.hpp"
 #include "core/pinned_memory.hpp"
 #include "core/stream_event.hpp"
-#include "parallel/buckets.hpp"
-#include "parallel/gradient_reducer.hpp"
+#include "parallel/reducers/buckets.hpp"
+#include "parallel/reducers/gradient_reducer.hpp"
 
 namespace lockstep {
 

@@ -6,8 +6,8 @@
 #include <limits>
 #include <vector>
 
-#include "nn/parameter_layout.hpp"
-#include "nn/step_plan.hpp"
+#include "nn/parameters/parameter_layout.hpp"
+#include "nn/plan/step_plan.hpp"
 
 namespace lockstep {
 

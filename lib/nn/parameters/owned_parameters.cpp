@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "nn/owned_parameters.hpp"
+#include "nn/parameters/owned_parameters.hpp"
 
 namespace lockstep {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/deterministic_reducer.hpp"
+#include "parallel/reducers/deterministic_reducer.hpp"
 
 #include <algorithm>
 #include <cassert>
@@ -8,7 +8,7 @@
 
 #include "base/timer.hpp"
 #include "comm/spin_backoff.hpp"
-#include "nn/flat_part.hpp"
+#include "nn/parameters/flat_part.hpp"
 
 namespace lockstep {
 namespace {

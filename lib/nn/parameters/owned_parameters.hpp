@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "core/tensor.hpp"
-#include "nn/owned_value_store.hpp"
-#include "nn/parameter_windows.hpp"
+#include "nn/parameters/owned_value_store.hpp"
+#include "nn/parameters/parameter_windows.hpp"
 
 namespace lockstep {
 

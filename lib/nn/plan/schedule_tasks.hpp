@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include "nn/step_plan.hpp"
+#include "nn/plan/step_plan.hpp"
 
 namespace lockstep {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/bucketed_reducer.hpp"
+#include "parallel/reducers/bucketed_reducer.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,8 +12,8 @@
 
 #include "base/log.hpp"
 #include "comm/surviving_ranks.hpp"
-#include "nn/flat_part.hpp"
-#include "parallel/outlast_kernels.hpp"
+#include "nn/parameters/flat_part.hpp"
+#include "parallel/reducers/outlast_kernels.hpp"
 
 namespace lockstep {
 

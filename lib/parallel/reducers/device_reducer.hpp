@@ -6,8 +6,8 @@
 
 #include "comm/device_all_reduce.hpp"
 #include "comm/parallel_config.hpp"
-#include "parallel/buckets.hpp"
-#include "parallel/gradient_reducer.hpp"
+#include "parallel/reducers/buckets.hpp"
+#include "parallel/reducers/gradient_reducer.hpp"
 
 namespace lockstep {
 

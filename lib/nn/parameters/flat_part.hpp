@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/tensor.hpp"
-#include "nn/parameter_layout.hpp"
+#include "nn/parameters/parameter_layout.hpp"
 
 namespace lockstep {
 

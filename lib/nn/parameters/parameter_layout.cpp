@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "nn/parameter_layout.hpp"
+#include "nn/parameters/parameter_layout.hpp"
 
 #include <algorithm>
 #include <iterator>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "nn/step_plan.hpp"
+#include "nn/plan/step_plan.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,8 +7,8 @@
 #include <limits>
 #include <set>
 
-#include "nn/schedule_tasks.hpp"
-#include "nn/tensor_uses.hpp"
+#include "nn/plan/schedule_tasks.hpp"
+#include "nn/plan/tensor_uses.hpp"
 
 namespace lockstep {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "comm/collective/schedule.hpp"
 #include "comm/parallel_config.hpp"
-#include "nn/parameter_windows.hpp"
+#include "nn/parameters/parameter_windows.hpp"
 
 namespace lockstep {
 

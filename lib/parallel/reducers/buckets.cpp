@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/buckets.hpp"
+#include "parallel/reducers/buckets.hpp"
 
 #include <algorithm>
 #include <optional>

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/tensor.hpp"
-#include "nn/owned_parameters.hpp"
-#include "nn/parameter_windows.hpp"
+#include "nn/parameters/owned_parameters.hpp"
+#include "nn/parameters/parameter_windows.hpp"
 
 namespace lockstep {
 
