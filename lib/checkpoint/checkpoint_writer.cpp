@@ -10,7 +10,7 @@
 #include "base/log.hpp"
 #include "base/timer.hpp"
 #include "checkpoint/checkpoint_numbers.hpp"
-#include "train/nonfinite_report.hpp"
+#include "train/guard/nonfinite_report.hpp"
 
 namespace lockstep {
 

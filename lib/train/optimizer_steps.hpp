@@ -6,7 +6,7 @@
 #include "parallel/own_steps.hpp"
 #include "parallel/parallel_strategy.hpp"
 #include "parallel/shared_coefficients.hpp"
-#include "train/step_judgement.hpp"
+#include "train/guard/step_judgement.hpp"
 #include "train/training_config.hpp"
 
 namespace lockstep {

@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "train/evaluator.hpp"
+#include "train/guard/step_guard.hpp"
 #include "train/optimizer_steps.hpp"
 #include "train/step_graphs.hpp"
-#include "train/step_guard.hpp"
 #include "train/step_voter.hpp"
 
 namespace lockstep {

@@ -17,7 +17,7 @@
 #include "core/device.hpp"
 #include "run/experiment/experiment.hpp"
 #include "run/training/trainer_setup.hpp"
-#include "train/share_balance.hpp"
+#include "train/balance/share_balance.hpp"
 
 namespace lockstep {
 namespace {

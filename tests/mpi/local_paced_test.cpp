@@ -9,7 +9,7 @@
 
 #include "local_steps.hpp"
 #include "run_outcome.hpp"
-#include "train/pass_times.hpp"
+#include "train/balance/pass_times.hpp"
 
 namespace lockstep {
 namespace {

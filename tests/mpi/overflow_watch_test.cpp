@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "train/overflow_watch.hpp"
+#include "train/guard/overflow_watch.hpp"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "train/step_judgement.hpp"
+#include "train/guard/step_judgement.hpp"
 
 #include <gtest/gtest.h>
 

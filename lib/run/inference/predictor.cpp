@@ -18,7 +18,7 @@
 #include "run/experiment/experiment.hpp"
 #include "run/inference/inference.hpp"
 #include "run/inference/trained_model.hpp"
-#include "train/nonfinite_report.hpp"
+#include "train/guard/nonfinite_report.hpp"
 
 namespace lockstep {
 namespace {

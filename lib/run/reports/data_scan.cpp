@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "run/experiment/experiment.hpp"
-#include "train/nonfinite_report.hpp"
+#include "train/guard/nonfinite_report.hpp"
 
 namespace lockstep {
 namespace {

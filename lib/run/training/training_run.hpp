@@ -18,7 +18,7 @@
 #include "run/training/run_state.hpp"
 #include "run/training/steps_done.hpp"
 #include "run/training/stop_vote.hpp"
-#include "train/load_balance.hpp"
+#include "train/balance/load_balance.hpp"
 #include "train/trainer.hpp"
 
 namespace lockstep {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "train/noise_measurement.hpp"
+#include "train/noise/noise_measurement.hpp"
 
 namespace lockstep {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "train/load_balance.hpp"
+#include "train/balance/load_balance.hpp"
 
 #include <utility>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "train/noise_scale.hpp"
+#include "train/noise/noise_scale.hpp"
 
 #include <cmath>
 #include <utility>

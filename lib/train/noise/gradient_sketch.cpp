@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "train/gradient_sketch.hpp"
+#include "train/noise/gradient_sketch.hpp"
 
 #include <algorithm>
 

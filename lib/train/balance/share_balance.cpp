@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "train/share_balance.hpp"
+#include "train/balance/share_balance.hpp"
 
 #include <algorithm>
 

@@ -7,7 +7,7 @@
 
 #include "comm/communicator.hpp"
 #include "data/batch_partition.hpp"
-#include "train/pass_times.hpp"
+#include "train/balance/pass_times.hpp"
 
 namespace lockstep {
 

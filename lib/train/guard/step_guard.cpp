@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "train/step_guard.hpp"
+#include "train/guard/step_guard.hpp"
 
 #include <bit>
 #include <cmath>

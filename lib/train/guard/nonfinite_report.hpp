@@ -12,7 +12,7 @@
 #include "data/dataset.hpp"
 #include "nn/model.hpp"
 #include "optim/optimizer.hpp"
-#include "train/step_judgement.hpp"
+#include "train/guard/step_judgement.hpp"
 
 namespace lockstep {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "parallel/replica_meetings.hpp"
-#include "train/pass_times.hpp"
-#include "train/share_balance.hpp"
+#include "train/balance/pass_times.hpp"
+#include "train/balance/share_balance.hpp"
 #include "train/trainer.hpp"
 
 namespace lockstep {

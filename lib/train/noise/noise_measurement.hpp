@@ -8,8 +8,8 @@
 #include "comm/communicator.hpp"
 #include "nn/parameters/parameter_buffer.hpp"
 #include "optim/gradient_scale.hpp"
-#include "train/gradient_sketch.hpp"
-#include "train/noise_scale.hpp"
+#include "train/noise/gradient_sketch.hpp"
+#include "train/noise/noise_scale.hpp"
 
 namespace lockstep {
 

@@ -9,10 +9,10 @@
 #include "core/host_copy.hpp"
 #include "data/sampler.hpp"
 #include "parallel/parallel_strategy.hpp"
+#include "train/guard/nonfinite_report.hpp"
+#include "train/guard/overflow_watch.hpp"
+#include "train/guard/step_judgement.hpp"
 #include "train/metrics.hpp"
-#include "train/nonfinite_report.hpp"
-#include "train/overflow_watch.hpp"
-#include "train/step_judgement.hpp"
 #include "train/step_result.hpp"
 #include "train/training_config.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "train/pass_times.hpp"
+#include "train/balance/pass_times.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "train/nonfinite_report.hpp"
+#include "train/guard/nonfinite_report.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
