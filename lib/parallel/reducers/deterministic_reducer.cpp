@@ -9,23 +9,9 @@
 #include "base/timer.hpp"
 #include "comm/spin_backoff.hpp"
 #include "nn/parameters/flat_part.hpp"
+#include "ops/elementwise.hpp"
 
 namespace lockstep {
-namespace {
-
-template <class C>
-void accumulate(const ExecSpace& space, std::int64_t count, const C* from, C* to) {
-  Kokkos::parallel_for(
-      "lockstep::deterministic_reducer::add", RangePolicy(space, 0, count),
-      KOKKOS_LAMBDA(const std::int64_t i) { to[i] += from[i]; });
-}
-
-/// to += from.
-void accumulate(const ExecSpace& space, const Tensor& from, const Tensor& to) {
-  dispatch_master(to.dtype, [&]<class C>(C) { accumulate<C>(space, to.count(), from.as<const C>(), to.as<C>()); });
-}
-
-}  // namespace
 
 DeterministicReducer::DeterministicReducer(const Communicator& ranks, const ParallelConfig& config,
                                            const Tensor& gradients)
