@@ -2,6 +2,7 @@
 """scripts/lockstep: ranks, exit statuses and folders, in the toolchain that runs this test."""
 import os
 import pathlib
+import shutil
 import subprocess
 import unittest
 
@@ -68,6 +69,21 @@ class Scripts(LockstepTest):
             self.assertEqual(self.script(*arguments).returncode, 64, arguments)
         done = self.script("-np", "2", "train", "deck.yaml")
         self.assertEqual((done.returncode, done.stderr), (64, "error: -np: no such option; write -n 2\n"))
+
+    def test_every_preset_of_the_message_is_taken(self):
+        """A stand-in for scripts/env says what it would run."""
+        script = self.folder / "scripts" / "lockstep"
+        script.parent.mkdir()
+        shutil.copy(SOURCE / "scripts" / "lockstep", script)
+        stand_in = script.with_name("env")
+        stand_in.write_text('#!/bin/sh\necho "$@"\n')
+        stand_in.chmod(0o755)
+        refusal = self.script("--preset", "fast").stderr
+        for preset in ("serial", "openmp", "cuda", "hip", "spack"):
+            self.assertIn(preset, refusal)
+            done = subprocess.run([script, "--preset", preset, "info"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertTrue(done.stdout.endswith(f"{self.folder.resolve()}/build/{preset}/app/lockstep info\n"), done.stdout)
 
 
 if __name__ == "__main__":
