@@ -56,8 +56,9 @@ void refuse_keys_of_runs(RunConfig config) {
     for (const char* section : {"run.name", "run.seed", "run.steps", "data.memory", "data.normalize"})
       if (is_below(key, section)) return true;
     return !is_below(key, "run") && !is_below(key, "data") && !is_below(key, "checkpoint") &&
-           key != "parallel.audit_every" && key != "parallel.shares" && !is_below(key, "parallel.local") &&
-           !is_below(key, "parallel.asynchronous") && !is_below(key, "parallel.backup") && !is_below(key, "batch.ramp");
+           key != "parallel.audit_every" && key != "parallel.shares" && key != "parallel.survive" &&
+           !is_below(key, "parallel.local") && !is_below(key, "parallel.asynchronous") &&
+           !is_below(key, "parallel.backup") && !is_below(key, "batch.ramp");
   };
   for (const auto& [key, value] : deck_values(write_config(config), "")) {
     const std::string* before = find_value(usual, key);

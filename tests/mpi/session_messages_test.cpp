@@ -75,6 +75,8 @@ TEST_F(SessionTest, DecksSayNothingThatASessionWouldPassOver) {
   EXPECT_THAT(complaint(deck("checkpoint: {every_steps: 3}\n")),
               HasSubstr("checkpoint.every_steps: is 3, which is for runs"));
   EXPECT_THAT(complaint(deck("parallel: {audit_every: 3}\n")), HasSubstr("parallel.audit_every"));
+  EXPECT_THAT(complaint(deck("parallel: {survive: true}\n")),
+              HasSubstr("parallel.survive: is true, which is for runs"));
   EXPECT_THAT(complaint("run: {steps: 5, output_dir: here}\ndata: {memory: {inputs: [5]}}\nmodel: {layers: [relu]}\n"),
               HasSubstr("deck:1:29: run.output_dir"));
   EXPECT_THAT(complaint("run: {steps: 5}\ndata: {memory: {inputs: [5]}, shuffle: false}\nmodel: {layers: [relu]}\n"),
