@@ -108,7 +108,7 @@ void Selection::describe_state(StateFields& fields) {
   };
   if (fields.has("selection")) {
     fields.section("selection", describe);
-  } else {  // before version 0.2
+  } else {  // checkpoints of earlier builds have these keys alone
     fields.flag("target_reached", state_.target_reached);
     fields.text("target", state_.target);
   }

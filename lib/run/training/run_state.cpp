@@ -28,7 +28,7 @@ ExampleOrder::ExampleOrder(const RunConfig& config, std::int64_t size)
 
 void ExampleOrder::describe_state(StateFields& fields) {
   if (fields.has("order")) fields.integer("order", version);
-  else version = 1;  // before version 0.2
+  else version = 1;  // checkpoints without this key are of the first order of examples
   fields.integer("seed", seed);
   fields.integer("global_batch", global_batch);
   fields.integer("dataset_size", dataset_size);

@@ -217,8 +217,7 @@ void StepGuard::describe_state(StateFields& fields) {
   scaler_.set_state(last_.scaler);
   scaler_.describe_state(fields);
   loss_watch_.describe_state(fields);
-  if (fields.has("loss_was_nonfinite"))
-    fields.flag("loss_was_nonfinite", loss_was_nonfinite);  // not before version 0.2
+  if (fields.has("loss_was_nonfinite")) fields.flag("loss_was_nonfinite", loss_was_nonfinite);  // not of earlier builds
   if (!fields.restores()) return;
   if (scales) last_.scaler = scaler_.state();  // else what the checkpoint has of it says nothing
   last_.loss_was_nonfinite = loss_was_nonfinite ? 1 : 0;
