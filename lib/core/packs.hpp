@@ -8,10 +8,10 @@
 #include "core/execution.hpp"
 
 // Kernels that do the same to each element of some arrays. They are functions of one element, as in
-//   for_elements(space, label, count, KOKKOS_LAMBDA(std::int64_t, const T& x, T& y) { y = f(x); }, Reads{x},
-//   Writes{y});
+//   for_elements(space, label, n, KOKKOS_LAMBDA(std::int64_t, const T& x, T& y) { y = f(x); }, Reads{x}, Writes{y});
 // A thread of a GPU takes packs of neighbouring elements, which it loads and stores 16 bytes at a time.
-// In front of a loop whose index must be known in each turn, so that arrays that it counts through stay in registers.
+
+// LOCKSTEP_UNROLL unrolls a loop: arrays stay in registers where their indices are known in each turn.
 #if defined(__CUDACC__) || defined(__HIPCC__)
 #define LOCKSTEP_UNROLL _Pragma("unroll")
 #else
