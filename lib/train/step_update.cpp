@@ -35,6 +35,7 @@ void StepUpdate::connect(const TrainingConfig& config, const Topology& topology,
 void StepUpdate::begin(const BatchPlan& batch, const StepRanks& ranks, std::int64_t examples) {
   ranks_ = ranks;
   examples_ = examples;
+  has_voted_ = false;
   guard_.begin(space_, batch, ranks_, count_.done + 1);
 }
 
@@ -45,7 +46,7 @@ void StepUpdate::provide_coefficients() {
 
 void StepUpdate::vote(const StepRequests& requests) {
   voter_->begin(requests, ranks_);
-  early_.voted = true;
+  has_voted_ = true;
   if (early_.may_be) provide_coefficients();
 }
 

@@ -26,7 +26,6 @@ struct StepCount {
 /// Of a step whose update begins while gradients are computed, since these cannot change what becomes of it.
 struct EarlyUpdate {
   bool may_be = false;              ///< in this run
-  bool voted = false;               ///< this rank has
   std::optional<StepVote> votes;    ///< of all ranks
   std::optional<StepResult> begun;  ///< what has become of the step
 };
@@ -61,7 +60,7 @@ class StepUpdate final : public Stateful {
   /// do together here, they do at the same place.
   void vote(const StepRequests& requests);
   bool may_be_early() const { return early_.may_be; }
-  bool has_voted() const { return early_.voted; }
+  bool has_voted() const { return has_voted_; }
   /// More of the gradients are summed: does what can be done now.
   void advance();
   /// Waits for all votes.
@@ -108,6 +107,7 @@ class StepUpdate final : public Stateful {
   StepRanks ranks_;            ///< of the last step
   std::int64_t examples_ = 0;  ///< of all ranks, likewise
   EarlyUpdate early_;
+  bool has_voted_ = false;      ///< this rank, in this step
   bool reads_at_once_ = false;  ///< what a group has counted by itself, its next step needs
 };
 
