@@ -117,6 +117,10 @@ def check(source):
     paths = sorted([*source.glob("lib/**/*.?pp"), *source.glob("app/**/*.?pp")])
     if not paths:
         problems.append(f"{source}: holds no lib/ and app/; name Lockstep's source folder")
+    for path in [*paths, *sorted([*source.glob("tests/**/*.?pp"), *source.glob("tests/**/*_test.py")])]:
+        count = len(path.read_text(encoding="utf-8").splitlines())
+        if count > MAX_LINES:
+            problems.append(f"{path.relative_to(source)}: {count} lines (at most {MAX_LINES}); split it")
     for path in paths:
         name = path.relative_to(source)
         inside = name.relative_to("lib") if name.parts[0] == "lib" else name
@@ -126,8 +130,6 @@ def check(source):
         if path.suffix == ".hpp" and re.search(r"(?<!>\n)^inline [^;{}]*\{\n(?:(?!\}).*\n)*?.*KOKKOS_LAMBDA", "\n".join(lines), re.M):
             problems.append(f"{name}: a kernel in a function that several files compile: of those that are no templates nvcc keeps a part "
                             "for each file by itself, and the linker one of the others, which jumps to 0; put it into a source file")
-        if len(lines) > MAX_LINES:
-            problems.append(f"{name}: {len(lines)} lines (at most {MAX_LINES}); split it")
         if folder not in MAY_USE:
             problems.append(f"{name}: the folder {folder} is not known; add it to MAY_USE in tests/check_layers.py")
             continue

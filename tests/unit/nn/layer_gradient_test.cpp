@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "nn/layer_factory.hpp"
-#include "ops/elementwise.hpp"
 #include "support/fixtures.hpp"
 #include "support/layer_harness.hpp"
 
@@ -221,7 +218,7 @@ TEST_P(LayerGradient, AgreesWithCentralDifferences) {
     EXPECT_LT(test::largest_difference(gradients.x[i], numerical(harness, harness.x(i), weight, gradients.x[i])), 1e-7)
         << "input " << i;
   for (std::size_t i = 0; i < harness.parameters(); ++i) {
-    if (harness.specs()[i].kind == ParameterSpec::Kind::statistic) continue;  // no gradient: see BatchNormLayer below
+    if (harness.specs()[i].kind == ParameterSpec::Kind::statistic) continue;  // no gradient: see layer_modes_test.cpp
     EXPECT_LT(test::largest_difference(gradients.parameters[i],
                                        numerical(harness, harness.parameter(i), weight, gradients.parameters[i])),
               1e-7)
@@ -239,46 +236,6 @@ TEST_P(LayerGradient, AgreesWithCentralDifferences) {
     EXPECT_LT(test::largest_difference(second.parameters[i], twice), 1e-13) << harness.specs()[i].name;
   }
   EXPECT_EQ(second.x, gradients.x);
-}
-
-/// y = max(x, 0), whose backward pass reads a tensor without having said so: of NaN it makes no NaN.
-class Secretive final : public Layer {
- public:
-  enum class Reads { input, output };
-  Secretive(Reads reads, bool says_so) : reads_(reads), says_so_(says_so) {}
-  std::string_view type() const override { return "secretive"; }
-  Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
-  LayerTraits traits() const override {
-    return {
-        .backward_reads_inputs = says_so_ && reads_ == Reads::input ? LayerTraits::all_inputs : LayerTraits::Inputs(),
-        .backward_reads_output = says_so_ && reads_ == Reads::output};
-  }
-  void forward(const StepContext& context, const LayerTensors& t) override {
-    activation_forward(context.space, Activation::relu, t.x[0], t.y);
-  }
-  void backward(const StepContext& context, const LayerTensors& t) override {
-    const Tensor& kept = reads_ == Reads::input ? t.x[0] : t.y;
-    if (t.dx[0]) activation_backward(context.space, Activation::relu, kept, t.dy, t.dx[0]);
-  }
-
- private:
-  Reads reads_;
-  bool says_so_;
-};
-
-TEST(LayerHarness, NamesWhatABackwardPassReadsInSecret) {
-  using Reads = Secretive::Reads;
-  for (const bool says_so : {false, true})
-    for (const auto& [reads, name] :
-         {std::pair(Reads::input, "backward_reads_inputs[0]"), std::pair(Reads::output, "backward_reads_output")}) {
-      LayerHarness harness(std::make_unique<Secretive>(reads, says_so), {{7}}, 3, {});
-      const auto weight = test::filling(7, harness.output_shape().count());
-      EXPECT_EQ(harness.undeclared_reads(weight), says_so ? "" : name);
-      harness.forward();
-      const auto dx = harness.backward(weight).x[0];
-      EXPECT_TRUE(std::ranges::none_of(dx, [](double value) { return std::isnan(value); }))
-          << "NaN would not have told";
-    }
 }
 
 TEST_P(LayerGradient, F32AgreesWithF64) {
@@ -338,91 +295,6 @@ TEST(LayerProviders, AgreeWithThePortableOne) {
                 << what << " " << harness->specs()[i].name;
         }
       }
-}
-
-TEST(Dropout, EvaluationKeepsEverything) {
-  LayerHarness harness("{dropout: {rate: 0.4}}", {{5, 3}}, 4, {});
-  EXPECT_EQ(harness.forward(false), test::values_of(harness.x(0)));
-  EXPECT_NE(harness.forward(true), test::values_of(harness.x(0)));
-}
-
-/// Mean and unbiased variance of the values at first, first + c, …
-std::pair<double, double> moments(const std::vector<double>& x, std::size_t first, std::size_t c) {
-  double mean = 0, variance = 0;
-  const double count = static_cast<double>(x.size() / c);
-  for (std::size_t i = first; i < x.size(); i += c) mean += x[i] / count;
-  for (std::size_t i = first; i < x.size(); i += c) variance += (x[i] - mean) * (x[i] - mean);
-  return {mean, count > 1 ? variance / (count - 1) : 0};
-}
-
-TEST(BatchNormLayer, SaysWhatIsToBeAddedToTheRunningValues) {
-  constexpr std::size_t c = 7, n = 3;
-  LayerHarness harness("{batch_norm: {momentum: 0.25}}", {{5, 2, c}}, n, {});
-  const auto mean = test::values_of(harness.parameter(2)), variance = test::values_of(harness.parameter(3));
-  for (const Store store : {Store::replace, Store::add}) {
-    harness.forward();
-    const auto added = harness.backward(test::filling(7, harness.output_shape().count()), store).parameters;
-    const double pieces = store == Store::add ? 2 : 1;
-    for (std::size_t j = 0; j < c; ++j) {
-      const auto expected = moments(test::values_of(harness.x(0)), j, c);
-      EXPECT_NEAR(added[2][j], pieces * 0.25 * n * (expected.first - mean[j]), 1e-13);
-      EXPECT_NEAR(added[3][j], pieces * 0.25 * n * (expected.second - variance[j]), 1e-13);
-    }
-  }
-}
-
-TEST(BatchNormLayer, OneValueHasNoVariance) {
-  LayerHarness harness("batch_norm", {{5}}, 1, {});
-  EXPECT_LT(test::largest_difference(harness.forward(), test::values_of(harness.parameter(1))), 1e-12);
-  const auto gradients = harness.backward(test::filling(7, 5));
-  EXPECT_EQ(gradients.x[0], std::vector<double>(5));
-  const auto variance = test::values_of(harness.parameter(3));
-  for (std::size_t j = 0; j < 5; ++j) EXPECT_NEAR(gradients.parameters[3][j], -0.1 * variance[j], 1e-15);
-}
-
-TEST(BatchNormLayer, EvaluationReadsTheRunningValues) {
-  for (const bool addition : {false, true}) {
-    const std::vector<Shape> inputs(addition ? 2 : 1, Shape{3, 4});
-    LayerHarness harness("batch_norm", inputs, 3, {.fused = Activation::relu, .addition = addition});
-    harness.forward();  // the batch's own values must not stay
-    const auto x = test::values_of(harness.x(0)), y = harness.forward(false);
-    std::vector<std::vector<double>> p;
-    for (std::size_t i = 0; i < 4; ++i) p.push_back(test::values_of(harness.parameter(i)));
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      const std::size_t j = i % 4;
-      double expected = (x[i] - p[2][j]) / std::sqrt(p[3][j] + 1e-5) * p[0][j] + p[1][j];
-      if (addition) expected += test::values_of(harness.x(1))[i];
-      EXPECT_NEAR(y[i], std::max(expected, 0.0), 1e-14);
-    }
-  }
-}
-
-TEST(BatchNormLayer, TakesOneAdditionAndThenRelu) {
-  const auto make = [] {
-    return dynamic_cast<const LayerConfig&>(*test::parse_layer("batch_norm").config).make_layer();
-  };
-  const auto plain = make();
-  EXPECT_EQ(plain->traits().max_inputs, 1u);
-  EXPECT_FALSE(plain->fuse(Activation::tanh));
-  EXPECT_TRUE(plain->traits().is_cheap);
-  EXPECT_TRUE(plain->fuse(Activation::relu));
-  EXPECT_FALSE(plain->fuse(Activation::relu));
-  EXPECT_FALSE(plain->fuse_addition()) << "relu comes after the addition";
-  EXPECT_FALSE(plain->traits().backward_reads_output);
-  const auto residual = make();
-  EXPECT_TRUE(residual->fuse_addition());
-  EXPECT_FALSE(residual->fuse_addition());
-  EXPECT_TRUE(residual->fuse(Activation::relu));
-  EXPECT_EQ(residual->traits().max_inputs, 2u);
-  EXPECT_TRUE(residual->traits().backward_reads_output);
-  EXPECT_TRUE(residual->traits().passes_gradient[1]);
-  EXPECT_FALSE(residual->traits().passes_gradient[0]);
-  EXPECT_FALSE(residual->traits().is_cheap);
-}
-
-TEST(MaxPool, EvaluationGivesTheSame) {
-  LayerHarness harness("{max_pool: {kernel: 3, stride: 2}}", {{7, 8, 3}}, 2, {});
-  EXPECT_EQ(harness.forward(false), harness.forward(true));
 }
 
 }  // namespace
