@@ -1,27 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Everything from outside, by find_package only; docs/developer/dependencies.md says why each is there.
-# Installed beside LockstepConfig.cmake, which includes it: a program that links Lockstep finds the same.
+# What the libraries are made of; docs/developer/dependencies.md says why each is there. Installed beside LockstepConfig.cmake,
+# which includes it: a program that links Lockstep finds the same. So whatever is missing makes Lockstep not found, and who
+# includes this file looks at Lockstep_FOUND behind it.
+include(CMakeFindDependencyMacro)
 
-find_package(Kokkos 4.5 REQUIRED)
+# lockstep_is_not_found(<why> <what to do>) ends this file, as find_dependency does.
+macro(lockstep_is_not_found problem advice)
+  set(Lockstep_FOUND OFF)
+  set(Lockstep_NOT_FOUND_MESSAGE "${problem}; ${advice}")
+  return()
+endmacro()
+
+find_dependency(Kokkos 4.5)
 if(LOCKSTEP_BACKEND AND NOT LOCKSTEP_BACKEND IN_LIST Kokkos_DEVICES)
-  message(FATAL_ERROR "The Kokkos in ${Kokkos_DIR} is built for ${Kokkos_DEVICES}, not ${LOCKSTEP_BACKEND}; "
+  lockstep_is_not_found("The Kokkos in ${Kokkos_DIR} is built for ${Kokkos_DEVICES}, not ${LOCKSTEP_BACKEND}"
     "name another one with Kokkos_ROOT, or choose another preset.")
 endif()
-find_package(MPI REQUIRED COMPONENTS C)
-find_package(HDF5 REQUIRED COMPONENTS C)
-find_package(yaml-cpp 0.7 REQUIRED)
-find_package(CLI11 REQUIRED)
-find_package(fmt REQUIRED)
-find_package(spdlog REQUIRED)
-find_package(nlohmann_json REQUIRED)
-find_package(ZLIB REQUIRED)
-find_package(Threads REQUIRED)
+find_dependency(MPI COMPONENTS C)
+find_dependency(HDF5 COMPONENTS C)
+find_dependency(yaml-cpp 0.7)
+find_dependency(fmt)
+find_dependency(spdlog)
+find_dependency(nlohmann_json)
+find_dependency(ZLIB)
+find_dependency(Threads)
 
 # xxHash has a CMake file only where CMake built it.
 find_package(xxHash QUIET CONFIG)
 if(NOT TARGET xxHash::xxhash)
-  find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
-  find_library(XXHASH_LIBRARY xxhash REQUIRED)
+  find_path(XXHASH_INCLUDE_DIR xxhash.h)
+  find_library(XXHASH_LIBRARY xxhash)
+  if(NOT XXHASH_INCLUDE_DIR OR NOT XXHASH_LIBRARY)
+    lockstep_is_not_found("Not both of xxhash.h (${XXHASH_INCLUDE_DIR}) and libxxhash (${XXHASH_LIBRARY}) were found"
+      "name where they lie in CMAKE_PREFIX_PATH.")
+  endif()
   add_library(xxHash::xxhash UNKNOWN IMPORTED)
   set_target_properties(xxHash::xxhash PROPERTIES
     IMPORTED_LOCATION "${XXHASH_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${XXHASH_INCLUDE_DIR}")
@@ -31,14 +43,14 @@ if(NOT TARGET yaml-cpp::yaml-cpp) # 0.7
 endif()
 
 # HDF5's CMake variables name its own MPI build's flags; one target hides the difference.
-if(NOT TARGET lockstep_hdf5)
-  add_library(lockstep_hdf5 INTERFACE IMPORTED)
-  set_target_properties(lockstep_hdf5 PROPERTIES
+if(NOT TARGET Lockstep::hdf5)
+  add_library(Lockstep::hdf5 INTERFACE IMPORTED)
+  set_target_properties(Lockstep::hdf5 PROPERTIES
     INTERFACE_INCLUDE_DIRECTORIES "${HDF5_C_INCLUDE_DIRS}"
     INTERFACE_COMPILE_DEFINITIONS "${HDF5_C_DEFINITIONS}")
-  target_link_libraries(lockstep_hdf5 INTERFACE ${HDF5_C_LIBRARIES})
+  target_link_libraries(Lockstep::hdf5 INTERFACE ${HDF5_C_LIBRARIES})
   if(HDF5_IS_PARALLEL)
-    target_link_libraries(lockstep_hdf5 INTERFACE MPI::MPI_C)
+    target_link_libraries(Lockstep::hdf5 INTERFACE MPI::MPI_C)
   endif()
 endif()
 
@@ -53,11 +65,11 @@ endforeach()
 
 set(LOCKSTEP_WITH_ONEDNN OFF)
 if(LOCKSTEP_ENABLE_ONEDNN STREQUAL "ON" AND lockstep_has_device)
-  message(FATAL_ERROR "LOCKSTEP_ENABLE_ONEDNN is ON, but oneDNN computes on CPUs and this Kokkos (${Kokkos_DEVICES}) on a device; "
+  lockstep_is_not_found("LOCKSTEP_ENABLE_ONEDNN is ON, but oneDNN computes on CPUs and this Kokkos (${Kokkos_DEVICES}) on a device"
     "leave it AUTO, or take another Kokkos.")
 endif()
 if(LOCKSTEP_ENABLE_ONEDNN STREQUAL "ON")
-  find_package(dnnl 3 REQUIRED)
+  find_dependency(dnnl 3)
 elseif(LOCKSTEP_ENABLE_ONEDNN STREQUAL "AUTO" AND NOT lockstep_has_device)
   find_package(dnnl 3 QUIET)
 endif()
@@ -67,7 +79,7 @@ endif()
 
 set(LOCKSTEP_WITH_KOKKOS_KERNELS OFF)
 if(LOCKSTEP_ENABLE_KOKKOS_KERNELS STREQUAL "ON")
-  find_package(KokkosKernels REQUIRED)
+  find_dependency(KokkosKernels)
 elseif(LOCKSTEP_ENABLE_KOKKOS_KERNELS STREQUAL "AUTO")
   find_package(KokkosKernels QUIET)
 endif()
@@ -81,7 +93,7 @@ endforeach()
 # cuBLASLt comes with CUDA; hipBLASLt is taken where it is there.
 set(LOCKSTEP_WITH_BLASLT OFF)
 if("CUDA" IN_LIST Kokkos_DEVICES)
-  find_package(CUDAToolkit REQUIRED)
+  find_dependency(CUDAToolkit)
   set(LOCKSTEP_WITH_BLASLT ON)
   set(LOCKSTEP_BLASLT_TARGETS CUDA::cublasLt)
 elseif("HIP" IN_LIST Kokkos_DEVICES)
@@ -103,27 +115,28 @@ if(LOCKSTEP_ENABLE_CUDNN STREQUAL "ON" OR (LOCKSTEP_ENABLE_CUDNN STREQUAL "AUTO"
   find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${CUDAToolkit_LIBRARY_DIR})
   if(CUDNN_INCLUDE_DIR AND CUDNN_FRONTEND_INCLUDE_DIR AND CUDART_INCLUDE_DIR AND CUDNN_LIBRARY)
     set(LOCKSTEP_WITH_CUDNN ON)
-    if(NOT TARGET lockstep_cudnn)
-      add_library(lockstep_cudnn INTERFACE IMPORTED)
-      set_target_properties(lockstep_cudnn PROPERTIES
+    if(NOT TARGET Lockstep::cudnn)
+      add_library(Lockstep::cudnn INTERFACE IMPORTED)
+      set_target_properties(Lockstep::cudnn PROPERTIES
         INTERFACE_INCLUDE_DIRECTORIES "${CUDNN_INCLUDE_DIR};${CUDNN_FRONTEND_INCLUDE_DIR};${CUDART_INCLUDE_DIR}"
         INTERFACE_COMPILE_DEFINITIONS NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING
         INTERFACE_LINK_LIBRARIES "${CUDNN_LIBRARY};${CMAKE_DL_LIBS}")
     endif()
   elseif(LOCKSTEP_ENABLE_CUDNN STREQUAL "ON")
-    message(FATAL_ERROR "LOCKSTEP_ENABLE_CUDNN is ON, but not all of cudnn.h (${CUDNN_INCLUDE_DIR}), cudnn_frontend.h "
-      "(${CUDNN_FRONTEND_INCLUDE_DIR}), cuda_runtime_api.h (${CUDART_INCLUDE_DIR}) and libcudnn (${CUDNN_LIBRARY}) were found; "
+    string(CONCAT wanted "cudnn.h (${CUDNN_INCLUDE_DIR}), cudnn_frontend.h (${CUDNN_FRONTEND_INCLUDE_DIR}), "
+      "cuda_runtime_api.h (${CUDART_INCLUDE_DIR}) and libcudnn (${CUDNN_LIBRARY})")
+    lockstep_is_not_found("LOCKSTEP_ENABLE_CUDNN is ON, but not all of ${wanted} were found"
       "name where they lie in CMAKE_PREFIX_PATH.")
   endif()
 endif()
 
 set(LOCKSTEP_WITH_MIOPEN OFF)
 if(LOCKSTEP_ENABLE_MIOPEN STREQUAL "ON" AND NOT "HIP" IN_LIST Kokkos_DEVICES)
-  message(FATAL_ERROR "LOCKSTEP_ENABLE_MIOPEN is ON, but MIOpen computes on AMD's GPUs and this Kokkos is built for ${Kokkos_DEVICES}; "
+  lockstep_is_not_found("LOCKSTEP_ENABLE_MIOPEN is ON, but MIOpen computes on AMD's GPUs and this Kokkos is built for ${Kokkos_DEVICES}"
     "leave it AUTO, or take a Kokkos with HIP.")
 endif()
 if(LOCKSTEP_ENABLE_MIOPEN STREQUAL "ON")
-  find_package(miopen REQUIRED)
+  find_dependency(miopen)
 elseif(LOCKSTEP_ENABLE_MIOPEN STREQUAL "AUTO" AND "HIP" IN_LIST Kokkos_DEVICES)
   find_package(miopen QUIET)
 endif()
@@ -134,7 +147,7 @@ endif()
 # NCCL, which has no CMake file, and RCCL, the same for AMD's devices.
 set(LOCKSTEP_WITH_NCCL OFF)
 if(LOCKSTEP_ENABLE_NCCL STREQUAL "ON" AND NOT "CUDA" IN_LIST Kokkos_DEVICES AND NOT "HIP" IN_LIST Kokkos_DEVICES)
-  message(FATAL_ERROR "LOCKSTEP_ENABLE_NCCL is ON, but NCCL and RCCL sum between GPUs and this Kokkos is built for ${Kokkos_DEVICES}; "
+  lockstep_is_not_found("LOCKSTEP_ENABLE_NCCL is ON, but NCCL and RCCL sum between GPUs and this Kokkos is built for ${Kokkos_DEVICES}"
     "leave it AUTO, or take a Kokkos with CUDA or HIP.")
 endif()
 if(NOT LOCKSTEP_ENABLE_NCCL STREQUAL "OFF" AND "CUDA" IN_LIST Kokkos_DEVICES)
@@ -142,26 +155,26 @@ if(NOT LOCKSTEP_ENABLE_NCCL STREQUAL "OFF" AND "CUDA" IN_LIST Kokkos_DEVICES)
   find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${CUDAToolkit_LIBRARY_DIR})
   if(NCCL_INCLUDE_DIR AND NCCL_LIBRARY)
     set(LOCKSTEP_WITH_NCCL ON)
-    if(NOT TARGET lockstep_nccl)
-      add_library(lockstep_nccl INTERFACE IMPORTED)
-      set_target_properties(lockstep_nccl PROPERTIES
+    if(NOT TARGET Lockstep::nccl)
+      add_library(Lockstep::nccl INTERFACE IMPORTED)
+      set_target_properties(Lockstep::nccl PROPERTIES
         INTERFACE_INCLUDE_DIRECTORIES "${NCCL_INCLUDE_DIR}" INTERFACE_LINK_LIBRARIES "${NCCL_LIBRARY}")
     endif()
   elseif(LOCKSTEP_ENABLE_NCCL STREQUAL "ON")
-    message(FATAL_ERROR "LOCKSTEP_ENABLE_NCCL is ON, but not both of nccl.h (${NCCL_INCLUDE_DIR}) and libnccl (${NCCL_LIBRARY}) were found; "
+    lockstep_is_not_found("LOCKSTEP_ENABLE_NCCL is ON, but not both of nccl.h (${NCCL_INCLUDE_DIR}) and libnccl (${NCCL_LIBRARY}) were found"
       "name where they lie in CMAKE_PREFIX_PATH.")
   endif()
 elseif(NOT LOCKSTEP_ENABLE_NCCL STREQUAL "OFF" AND "HIP" IN_LIST Kokkos_DEVICES)
   if(LOCKSTEP_ENABLE_NCCL STREQUAL "ON")
-    find_package(rccl REQUIRED)
+    find_dependency(rccl)
   else()
     find_package(rccl QUIET)
   endif()
   if(TARGET roc::rccl)
     set(LOCKSTEP_WITH_NCCL ON)
-    if(NOT TARGET lockstep_nccl)
-      add_library(lockstep_nccl INTERFACE IMPORTED)
-      set_target_properties(lockstep_nccl PROPERTIES INTERFACE_LINK_LIBRARIES roc::rccl)
+    if(NOT TARGET Lockstep::nccl)
+      add_library(Lockstep::nccl INTERFACE IMPORTED)
+      set_target_properties(Lockstep::nccl PROPERTIES INTERFACE_LINK_LIBRARIES roc::rccl)
     endif()
   endif()
 endif()

@@ -2,15 +2,19 @@
 include(CMakePackageConfigHelpers)
 
 get_property(targets GLOBAL PROPERTY LOCKSTEP_TARGETS)
-install(TARGETS ${targets} lockstep EXPORT LockstepTargets
+install(TARGETS ${targets} EXPORT LockstepTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS lockstep RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(CODE "set(FROM \"${PROJECT_SOURCE_DIR}/lib\")\nset(TO \"${PROJECT_BINARY_DIR}/include\")")
 install(SCRIPT cmake/InstallHeaders.cmake)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY inputs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep/inputs FILES_MATCHING PATTERN "*.yaml")
 
+set(LOCKSTEP_LINKS_CUDNN OFF) # beside a test, which is not installed
+if(LOCKSTEP_WITH_CUDNN AND lockstep_has_device)
+  set(LOCKSTEP_LINKS_CUDNN ON)
+endif()
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Lockstep)
 install(EXPORT LockstepTargets NAMESPACE Lockstep:: DESTINATION ${package_dir})
 configure_package_config_file(cmake/LockstepConfig.cmake.in ${PROJECT_BINARY_DIR}/LockstepConfig.cmake

@@ -32,7 +32,7 @@ endif()
 # graph.cpp has no kernel; a test compiles it where there is cuDNN and no device.
 if(LOCKSTEP_WITH_CUDNN AND lockstep_has_device)
   target_sources(lockstep_ops PRIVATE cudnn/attention.cpp cudnn/convolution.cpp cudnn/graph.cpp cudnn/provider.cpp cudnn/recurrent.cpp)
-  target_link_libraries(lockstep_ops PRIVATE lockstep_cudnn)
+  target_link_libraries(lockstep_ops PRIVATE Lockstep::cudnn)
 else()
   target_sources(lockstep_ops PRIVATE cudnn/missing.cpp)
 endif()

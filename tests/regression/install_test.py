@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import tempfile
 
@@ -45,8 +46,11 @@ class Install(LockstepTest):
         self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}{done.stderr}")
         return done.stdout
 
+    def configure(self, source, *options):
+        return self.call(CMAKE, "-S", source, "-B", "build", "-G", "Ninja", f"-DLockstep_ROOT={self.prefix}", *cached(), *options)
+
     def build(self, source):
-        self.call(CMAKE, "-S", source, "-B", "build", "-G", "Ninja", f"-DLockstep_ROOT={self.prefix}", *cached())
+        self.configure(source)
         self.call(CMAKE, "--build", "build")
         return self.folder / "build"
 
@@ -58,6 +62,19 @@ class Install(LockstepTest):
         for header in include.rglob("*.hpp"):
             for name in re.findall(r'#include "(.*)"', header.read_text()):
                 self.assertTrue((include / name).exists(), f"{header}: {name}")
+
+    def test_what_the_package_needs(self):
+        project = "cmake_minimum_required(VERSION 3.25)\nproject(user LANGUAGES C CXX)\nfind_package(Lockstep 0.1 {})\n"
+        self.write("program/CMakeLists.txt", project.format("REQUIRED"))
+        self.configure("program", "-DCMAKE_DISABLE_FIND_PACKAGE_CLI11=ON")  # which is the command line's alone
+        self.write("optional/CMakeLists.txt", project.format("QUIET") + 'if(NOT Lockstep_FOUND)\n  message(STATUS "without: ${Lockstep_NOT_FOUND_MESSAGE}")\nendif()\n')
+        shutil.rmtree(self.folder / "build")
+        self.assertIn("-- without: Lockstep could not be found because dependency spdlog could not be found",
+                      self.configure("optional", "-DCMAKE_DISABLE_FIND_PACKAGE_spdlog=ON"))
+        # CMake says which of them is missing, but takes a name without :: for a library of the system.
+        targets = next(self.prefix.glob("lib*/**/LockstepTargets.cmake")).read_text()
+        for name in re.findall(r"\$<LINK_ONLY:([^>]+)>", targets):
+            self.assertRegex(name, "::|^/|^(dl|MIOpen)$")
 
     def test_the_program_of_the_page(self):
         page = (SOURCE / "docs" / "user" / "embed.md").read_text()
