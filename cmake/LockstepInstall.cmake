@@ -6,8 +6,14 @@ install(TARGETS ${targets} EXPORT LockstepTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS lockstep RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(CODE "set(FROM \"${PROJECT_SOURCE_DIR}/lib\")\nset(TO \"${PROJECT_BINARY_DIR}/include\")")
-install(SCRIPT cmake/InstallHeaders.cmake)
+# By the build, since an installation may be root's, or go on beside another one.
+file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/lib/*.hpp)
+set(writer ${PROJECT_SOURCE_DIR}/cmake/WriteHeaders.cmake)
+add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/headers_written
+  COMMAND ${CMAKE_COMMAND} -DFROM=${PROJECT_SOURCE_DIR}/lib -DTO=${PROJECT_BINARY_DIR}/include -P ${writer}
+  COMMAND ${CMAKE_COMMAND} -E touch ${PROJECT_BINARY_DIR}/headers_written
+  DEPENDS ${headers} ${writer})
+add_custom_target(headers_to_install ALL DEPENDS ${PROJECT_BINARY_DIR}/headers_written)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY inputs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep/inputs FILES_MATCHING PATTERN "*.yaml")
 

@@ -63,6 +63,14 @@ class Install(LockstepTest):
             for name in re.findall(r'#include "(.*)"', header.read_text()):
                 self.assertTrue((include / name).exists(), f"{header}: {name}")
 
+    def test_installation_leaves_the_build_alone(self):
+        def headers():
+            return {path: path.stat().st_mtime_ns for path in pathlib.Path(BUILD, "include").rglob("*")}
+        before = headers()
+        self.call(CMAKE, "--install", BUILD, "--prefix", self.folder / "second")
+        self.assertTrue(before)
+        self.assertTrue(headers() == before, "its headers were written anew")
+
     def test_what_the_package_needs(self):
         project = "cmake_minimum_required(VERSION 3.25)\nproject(user LANGUAGES C CXX)\nfind_package(Lockstep 0.1 {})\n"
         self.write("program/CMakeLists.txt", project.format("REQUIRED"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# At installation: the headers below FROM, as they lie below TO/lockstep, so that a program has nothing of ours in its
+# For installation: writes the headers below FROM as they lie below TO/lockstep, so that a program has nothing of ours in its
 # search path but the folder lockstep/. "core/tensor.hpp" is called "lockstep/core/tensor.hpp" there; those of api/ lie
 # in lockstep/ itself: <lockstep/lockstep.hpp>.
 file(REMOVE_RECURSE ${TO})
