@@ -21,6 +21,22 @@ void remove_ends(DeckNode& deck) {
       });
 }
 
+/// What the base deck says about batches and rates later in its run.
+void remove_course(DeckNode& deck) {
+  std::erase_if(deck.entries, [](const DeckNode::Entry& section) { return section.key == "schedule"; });
+  for (DeckNode::Entry& section : deck.entries)
+    if (section.key == "batch")
+      std::erase_if(section.value.entries, [](const DeckNode::Entry& entry) { return entry.key == "ramp"; });
+}
+
+/// Whether trials differ in their batch.
+bool varies_batch(const StudyConfig& study) {
+  const auto has_it = [](const std::vector<std::string>& keys) {
+    return std::ranges::find(keys, "batch.global") != keys.end();
+  };
+  return !study.batches.empty() || has_it(study.vary_keys) || has_it(study.space.keys);
+}
+
 /// Where the study file speaks of a key.
 DeckPosition place_of(const StudyConfig& study, const std::string& key) {
   for (const char* section : {"space", "vary"})
@@ -36,6 +52,8 @@ TrialPlan::TrialPlan(const StudyConfig& study, std::string base) : study_(study)
   with_positions(deck.source, [&] {
     validate_key(!deck.parallel.survive, "parallel.survive",
                  "is of a run by itself, and the runs of a study share their processes; leave it out");
+    validate_key(deck.batch.ramp.empty() || study_.branch_from.present || !varies_batch(study_), "batch.ramp",
+                 "gives all trials the same later batches, and the study compares batches; leave it out");
   });
   base_seed_ = deck.run.seed;
   deck.run.name = "";
@@ -109,8 +127,7 @@ RunConfig TrialPlan::deck(const TrialId& id) const { return deck_with(groups_[id
 RunConfig TrialPlan::deck_with(const TrialGroup& group, const DeckSettings& settings, const TrialId& id) const {
   DeckNode deck = parse_deck(base_, study_.base_file());
   remove_ends(deck);
-  if (study_.branch_from.present)
-    std::erase_if(deck.entries, [](const DeckNode::Entry& section) { return section.key == "schedule"; });
+  if (study_.branch_from.present) remove_course(deck);
   const DeckPosition here = study_.source.position;
   for (const DeckSettings* some : {&group.settings, &settings})
     for (const auto& [key, value] : *some) set(deck, key, value, place_of(study_, key));

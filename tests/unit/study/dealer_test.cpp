@@ -8,14 +8,19 @@
 #include <random>
 
 #include "study/results.hpp"
+#include "support/scratch.hpp"
 
 namespace lockstep {
 namespace {
 
 constexpr std::int64_t budget = 40, interval = 4;
 
-TrialPlan plan_of(const std::string& more, const std::string& of_budget = "{steps: 40}",
-                  const std::string& of_base = "") {
+constexpr const char* base_deck =
+    "run: {steps: 1}\n"
+    "data: {synthetic: {kind: glyphs}}\n"
+    "model: {layers: [flatten, {linear: {features: 10}}]}\n";
+
+TrialPlan plan_of(const std::string& more, const std::string& of_budget = "{steps: 40}") {
   const std::string study =
       "base: base.yaml\n"
       "batches: [8, 16, 32]\n"
@@ -23,12 +28,7 @@ TrialPlan plan_of(const std::string& more, const std::string& of_budget = "{step
       "trials_feasible: 9\n"
       "budget: " +
       of_budget + "\n" + more;
-  const std::string base =
-      "run: {steps: 1}\n"
-      "data: {synthetic: {kind: glyphs}}\n"
-      "model: {layers: [flatten, {linear: {features: 10}}]}\n" +
-      of_base;
-  return TrialPlan(read_study_config(parse_deck(study, "study.yaml")), base);
+  return TrialPlan(read_study_config(parse_deck(study, "study.yaml")), base_deck);
 }
 
 /// What a made-up trial does if nobody ends it: some reach the goal of 1 at different steps, some diverge, one fails.
@@ -158,20 +158,31 @@ TEST(TrialPlan, BudgetsOfExamplesAreNotExceeded) {
   EXPECT_EQ(plan.deck({2, 0}).run.steps, 3);
   EXPECT_EQ(plan_of(goal, "{examples: 32}").groups()[2].budget, 1);
 
-  const auto complaint = [](const std::string& more, const std::string& of_budget, const std::string& of_base) {
-    try {
-      plan_of(more, of_budget, of_base);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), ExitStatus::bad_deck);
-      return std::string(error.what());
-    }
-    return std::string();
+  test::expect_error(ExitStatus::bad_deck, "study.yaml:5:20: budget.examples: 31 are fewer than the 32",
+                     [&] { plan_of(goal, "{examples: 31}"); });
+}
+
+TEST(TrialPlan, ComparesBatchesThatStayWhatTheyAre) {
+  const std::string ramp = "batch: {ramp: [[10 steps, 64]]}\n", rate = "optimizer.learning_rate: {log: [0.01, 1]}";
+  const auto plan = [&](const std::string& of_study) {
+    return TrialPlan(read_study_config(parse_deck("base: base.yaml\n" + of_study, "study.yaml")),
+                     base_deck + ramp + "schedule: {type: cosine}\n");
   };
-  const std::string ramp = "batch: {ramp: [[10 steps, 64]]}\n";
-  EXPECT_NE(complaint(goal, "{examples: 31}", "").find("study.yaml:5:20: budget.examples: 31 are fewer than the 32"),
-            std::string::npos);
-  EXPECT_NE(complaint(goal, "{examples: 100}", ramp).find("batch.ramp"), std::string::npos);
-  EXPECT_EQ(complaint(goal, "{steps: 10}", ramp), "");
+  const std::string best = "goal: {metric: validation_loss, best: min}\n";
+  for (const std::string& of_batches :
+       {"batches: [16, 128]\nspace: {" + rate + "}\n", "vary: {batch.global: [16, 128]}\nspace: {" + rate + "}\n",
+        std::string("space: {batch.global: {discrete: [16, 128]}}\n")})
+    test::expect_error(ExitStatus::bad_deck, "base.yaml:4:15: batch.ramp",
+                       [&] { plan(of_batches + best + "budget: {steps: 40}\n"); });
+  const TrialPlan branches = plan(best +
+                                  "batches: [32, 64, 128]\nbudget: {examples: 5120}\n"
+                                  "branch_from: {checkpoint: a.h5, rate: sqrt, batch: 32, learning_rate: 0.1}\n");
+  for (std::size_t group = 0; group < 3; ++group) EXPECT_TRUE(branches.deck({group, 0}).batch.ramp.empty()) << group;
+  EXPECT_EQ(branches.deck({2, 0}).run.steps, 40);
+  const std::string plain = "space: {" + rate + "}\n" + best;
+  EXPECT_EQ(plan(plain + "budget: {steps: 40}\n").deck({}).batch.ramp.size(), 1u);
+  test::expect_error(ExitStatus::bad_deck, "study.yaml:4:20: budget.examples",
+                     [&] { plan(plain + "budget: {examples: 5120}\n"); });
 }
 
 TEST(Dealer, AGroupThatAlwaysDivergesEnds) {
