@@ -17,7 +17,7 @@ Dealer::Dealer(const TrialPlan& plan, const std::vector<TrialRecord>& known,
   const GoalOptions& goal = plan.study().goal;
   const Order order = goal.metric.is_better(0, 1) ? Order::less_is_better : Order::more_is_better;
   for (const TrialGroup& group : plan.groups())
-    groups_.push_back({.trials = {}, .pruner = plan.study().prune.make(order, group.budget)});
+    groups_.push_back({.trials = {}, .pruner = plan.study().prune.make(order, group.budget, plan.study().seeds)});
   for (const TrialRecord& record : known) {
     if (record.id.group >= groups_.size()) continue;
     Group& group = groups_[record.id.group];

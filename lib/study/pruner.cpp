@@ -9,11 +9,17 @@ namespace {
 
 class Exact final : public Pruner {
  public:
+  explicit Exact(std::int64_t seeds) : seeds_(static_cast<std::size_t>(seeds)) {}
+
   bool ends(std::span<const TrialCurve* const> before, TrialCurve& own) const override {
     const std::int64_t step = own.reports.back().step;
-    return std::ranges::any_of(before,
-                               [&](const TrialCurve* other) { return other->goal_step && *other->goal_step <= step; });
+    for (std::size_t other = before.size() % seeds_; other < before.size(); other += seeds_)
+      if (const auto& goal_step = before[other]->goal_step; goal_step && *goal_step <= step) return true;
+    return false;
   }
+
+ private:
+  std::size_t seeds_;
 };
 
 class Asha final : public Pruner {
@@ -96,7 +102,7 @@ class None final : public Pruner {
 
 }  // namespace
 
-std::unique_ptr<Pruner> exact_pruner() { return std::make_unique<Exact>(); }
+std::unique_ptr<Pruner> exact_pruner(std::int64_t seeds) { return std::make_unique<Exact>(seeds); }
 std::unique_ptr<Pruner> asha_pruner(Order order, std::int64_t min_resource, std::int64_t factor, std::int64_t rate) {
   return std::make_unique<Asha>(order, min_resource, factor, rate);
 }
@@ -105,14 +111,17 @@ std::unique_ptr<Pruner> median_pruner(Order order, std::int64_t startup_trials, 
 }
 std::unique_ptr<Pruner> no_pruner() { return std::make_unique<None>(); }
 
-void PruneOptions::describe(Fields& fields, bool has_goal_value) {
+void PruneOptions::describe(Fields& fields, bool has_goal_value, bool is_ensemble) {
   static constexpr std::string_view kinds[] = {"exact", "asha", "median", "none"};
-  Kind chosen = kind.value_or(has_goal_value ? Kind::exact : Kind::none);
+  Kind chosen = kind.value_or(has_goal_value && !is_ensemble ? Kind::exact : Kind::none);
   fields.choice(
       "prune", chosen, kinds,
-      "which trials end early: where another one has reached the goal (exact), those that are not among the best "
+      "which trials end early: where another one of the same seed has reached the goal (exact), those that are not among the best "
       "at growing steps (asha), those worse than the median (median), or none");
   kind = chosen;
+  fields.check(chosen == Kind::none || !is_ensemble, "prune",
+               "ends trials early, and without a space they are the members of an ensemble, all of which are wanted; "
+               "remove it, or give a space");
   fields.check(chosen != Kind::exact || has_goal_value, "prune",
                "exact needs a step at which the goal is reached; give goal.value, or take asha, median or none");
   fields.section(
@@ -133,9 +142,9 @@ void PruneOptions::describe(Fields& fields, bool has_goal_value) {
       "Where prune is median");
 }
 
-std::unique_ptr<Pruner> PruneOptions::make(Order order, std::int64_t budget) const {
+std::unique_ptr<Pruner> PruneOptions::make(Order order, std::int64_t budget, std::int64_t seeds) const {
   switch (kind.value_or(Kind::none)) {
-    case Kind::exact: return exact_pruner();
+    case Kind::exact: return exact_pruner(seeds);
     case Kind::asha:
       return asha_pruner(order, min_resource.value_or(std::max<std::int64_t>(1, budget / 64)), reduction_factor,
                          min_early_stopping_rate);

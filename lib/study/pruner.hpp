@@ -47,13 +47,14 @@ struct PruneOptions {
   std::int64_t reduction_factor = 4, min_early_stopping_rate = 0;
   std::int64_t startup_trials = 5, warmup_steps = 0;
 
-  void describe(Fields& fields, bool has_goal_value);
-  std::unique_ptr<Pruner> make(Order order, std::int64_t budget) const;
+  void describe(Fields& fields, bool has_goal_value, bool is_ensemble);
+  /// `budget`: steps of a trial; `seeds`: runs of each point.
+  std::unique_ptr<Pruner> make(Order order, std::int64_t budget, std::int64_t seeds) const;
 };
 
-/// Once a trial has reached the goal at some step, the others end there: the least steps to the goal stay what they
-/// are.
-std::unique_ptr<Pruner> exact_pruner();
+/// Once a trial has reached the goal at some step, the others of its seed end there: the least steps to the goal stay
+/// what they are, of each of the `seeds` that trials have in turn.
+std::unique_ptr<Pruner> exact_pruner(std::int64_t seeds);
 /// Li et al., "A system for massively parallel hyperparameter tuning", 2020, as Optuna's SuccessiveHalvingPruner has
 /// it: at the first report at or behind step min_resource · factor^(rate + i), rung i, the best ⌊n / factor⌋ of n go
 /// on, and in any case the best one.

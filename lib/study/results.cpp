@@ -28,6 +28,18 @@ std::optional<std::int64_t> resolution_of(const TrialRecord& best) {
   return reports.back().step - (reports.size() > 1 ? reports[reports.size() - 2].step : 0);
 }
 
+std::vector<std::optional<std::int64_t>> steps_by_seed(const StudyConfig& study,
+                                                       const std::vector<TrialRecord>& records, std::size_t group) {
+  if (study.seeds == 1 || !study.goal.value) return {};
+  std::vector<std::optional<std::int64_t>> fewest(static_cast<std::size_t>(study.seeds));
+  for (const TrialRecord& record : records) {
+    if (record.id.group != group || !record.curve.goal_step) continue;
+    auto& steps = fewest[static_cast<std::size_t>(record.id.index % study.seeds)];
+    steps = std::min(steps.value_or(*record.curve.goal_step), *record.curve.goal_step);
+  }
+  return fewest;
+}
+
 void add_best(GroupResult& result, const TrialPlan& plan, const TrialRecord& best) {
   const StudyConfig& study = plan.study();
   result.best = best;
@@ -99,6 +111,7 @@ StudyResults read_results(const fs::path& folder) {
       result.pruned += record.outcome == TrialOutcome::pruned ? 1 : 0;
       result.steps_run += record.steps_run;
     }
+    result.steps_by_seed = steps_by_seed(study, results.records, group);
     if (const TrialRecord* best = best_of(results.records, group, study.goal)) add_best(result, plan, *best);
   }
   return results;

@@ -28,6 +28,8 @@ struct GroupResult {
   std::int64_t steps_run = 0;  ///< of all trials
   std::optional<TrialRecord> best;
   std::optional<std::int64_t> steps_to_goal;
+  /// The fewest with each seed, where points are run with several: how much of steps_to_goal is luck.
+  std::vector<std::optional<std::int64_t>> steps_by_seed;
   std::optional<std::int64_t> resolution;  ///< steps between the evaluations around steps_to_goal
   std::optional<double> value;             ///< the best result
   std::optional<double> learning_rate;     ///< of the best trial

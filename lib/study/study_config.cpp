@@ -101,7 +101,7 @@ void StudyConfig::describe(Fields& fields) {
                  "of a trial at most, evenly over its budget (run.evaluate_every of the deck, when not given)");
   fields.integer("trials_feasible", trials_feasible, {1, 1e6},
                  "trials that do not diverge, of each batch (20; without a space: as many as seeds)");
-  prune.describe(fields, goal.value.has_value());
+  prune.describe(fields, goal.value.has_value(), is_ensemble());
   fields.integer("ranks_per_trial", ranks_per_trial, at_least_one, "ranks that train a trial together");
   fields.integer("seed", seed, {0, 9007199254740992.0}, "of the search: the same seed, the same points");
   fields.integer("seeds", seeds, {1, 1e6}, "runs of each point, with run.seed counted up from that of the deck");

@@ -31,6 +31,7 @@ Json json_of(const GroupResult& group) {
                {"effective_learning_rate", or_null(group.effective_rate)},
                {"noise_scale", or_null(group.noise_scale)},
                {"at_border", group.at_border}};
+  for (const auto& steps : group.steps_by_seed) json["steps_by_seed"].push_back(or_null(steps));
   if (!group.best) return json;
   Json settings = Json::object();
   for (const auto& [key, value] : group.best->settings) settings[key] = value;

@@ -50,6 +50,17 @@ std::string best_points(const StudyResults& results) {
   return table(rows);
 }
 
+std::string seeds_text(const StudyResults& results) {
+  std::string text;
+  for (const GroupResult& group : results.groups) {
+    if (group.steps_by_seed.empty()) continue;
+    std::vector<std::string> steps;
+    for (const auto& fewest : group.steps_by_seed) steps.push_back(or_dash(fewest));
+    text += fmt::format("{}: steps to goal by seed: {}; the fewest count\n", group.name, fmt::join(steps, ", "));
+  }
+  return text.empty() ? "" : "\n" + text;
+}
+
 std::string interval_text(const ScalingFit& fit) {
   return fmt::format("{} to {}", fit.low ? fmt::format("{:.4g}", *fit.low) : "0",
                      fit.high ? fmt::format("{:.4g}", *fit.high) : "any");
@@ -120,7 +131,7 @@ std::string report_study(const std::filesystem::path& folder) {
   const GoalOptions& goal = results.study.goal;
   std::string text = fmt::format("{}: {} {}\n\n", folder.string(), goal.metric.text(),
                                  goal.value ? fmt::format("{}", *goal.value) : goal.best);
-  text += best_points(results);
+  text += best_points(results) + seeds_text(results);
   for (const ScalingCurve& curve : curves) text += curve_text(curve);
   for (const BranchCurve& branch : branches) text += branch_text(branch, results.study);
   text += advice(results);

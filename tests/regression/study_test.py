@@ -144,6 +144,15 @@ class Studies(StudyTest):
         self.assertEqual({member["steps"] for member in members}, {20})
         self.assertEqual(len(list(self.folder.glob("study/trials/*/checkpoints/latest"))), 3)
 
+    def test_every_seed_comes_to_its_own_goal(self):
+        self.study(batches=[64], space=None, trials_feasible=None, seeds=3, evaluations=300)
+        out = self.lockstep("study", "study.yaml", ranks=2).out
+        members = records(self.folder / "study/ledger.jsonl").values()
+        self.assertEqual([member["outcome"] for member in members], ["reached"] * 3)
+        steps = [member["goal_step"] for member in members]
+        self.assertEqual(self.summary()["groups"][0]["steps_by_seed"], steps)
+        self.assertIn(f"batch 64: steps to goal by seed: {', '.join(map(str, steps))}; the fewest count", out)
+
     def test_diverged_and_failed_trials_are_lost_alone(self):
         # At a learning rate of 1e30 parameters are not finite after two steps; a weight decay of −1 is no deck's.
         self.study(batches=[16], trials_feasible=3, budget={"steps": 20}, evaluations=2,
@@ -350,6 +359,7 @@ class BadInput(StudyTest):
             ({"budgett": {"steps": 1}}, ["did you mean 'budget'?"]),
             ({"prune": "exakt"}, ["did you mean 'exact'?"]),
             ({"prune": "exact", "goal": {"metric": "validation_loss", "best": "min"}}, ["prune", "goal.value"]),
+            ({"prune": "exact", "space": None, "trials_feasible": None, "seeds": 3}, ["prune", "members of an ensemble"]),
             ({"ranks_per_trial": 2}, ["ranks_per_trial", "more than the 1 there are"]),
         ]:
             with self.subTest(sections):

@@ -113,6 +113,7 @@ INSTANTIATE_TEST_SUITE_P(
     Study, AnyPruner,
     testing::Values(
         "goal: {metric: validation_accuracy, value: 1}\nprune: exact\n",
+        "goal: {metric: validation_accuracy, value: 1}\nprune: exact\nseeds: 2\n",
         "goal: {metric: validation_accuracy, value: 1}\nprune: none\n",
         "goal: {metric: validation_accuracy, best: max}\nprune: asha\nasha: {min_resource: 4, reduction_factor: 2}\n",
         "goal: {metric: validation_accuracy, best: max}\nprune: median\nmedian: {startup_trials: 2}\n"));

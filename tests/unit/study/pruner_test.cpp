@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "support/fixtures.hpp"
@@ -57,7 +58,7 @@ TEST(Pruner, MedianDecidesAsOptunaDoes) {
 }
 
 TEST(Pruner, ExactEndsWhereAnotherHasReachedTheGoal) {
-  const auto pruner = exact_pruner();
+  const auto pruner = exact_pruner(1);
   const TrialCurve reached{.reports = {{10, 0.5}, {20, 0.9}}, .goal_step = 20, .complete = true}, other{};
   const TrialCurve* before[] = {&other, &reached};
   TrialCurve own{.reports = {{10, 0.4}}};
@@ -65,6 +66,15 @@ TEST(Pruner, ExactEndsWhereAnotherHasReachedTheGoal) {
   own.reports.push_back({20, 0.4});
   EXPECT_TRUE(pruner->ends(before, own));
   EXPECT_FALSE(pruner->ends({}, own));
+}
+
+TEST(Pruner, ExactLeavesEachSeedItsLeastSteps) {
+  const auto pruner = exact_pruner(2);
+  const TrialCurve reached{.reports = {{10, 0.5}, {20, 0.9}}, .goal_step = 20, .complete = true}, other{};
+  TrialCurve own{.reports = {{20, 0.4}}};
+  EXPECT_FALSE(pruner->ends(std::array{&reached}, own)) << "the other run of its point";
+  EXPECT_FALSE(pruner->ends(std::array{&other, &reached}, own)) << "the next point's first run";
+  EXPECT_TRUE(pruner->ends(std::array{&reached, &other}, own)) << "the next point's first run";
 }
 
 }  // namespace
