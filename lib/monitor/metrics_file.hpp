@@ -24,7 +24,7 @@ struct MetricsRow {
   std::vector<MetricValue> others;
 };
 
-/// The cells of a line of metrics.csv.
+/// The cells of a line of metrics.csv, one more than it has commas.
 std::vector<std::string> cells_of(const std::string& line);
 
 /// The curves of a run, a row at a time; each can be read before the next step. Rows that a full disk does not take

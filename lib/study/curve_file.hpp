@@ -10,7 +10,8 @@
 
 namespace lockstep {
 
-/// The evaluations in a run's metrics.csv, as a study's goal sees them.
+/// The evaluations in a run's metrics.csv, as a study's goal sees them. Both throw bad_data for a file with lines that
+/// no run has written; where there is none, nothing is found.
 std::vector<TrialReport> read_curve(const std::filesystem::path& metrics, const GoalOptions& goal);
 
 /// The last gradient noise scale there, in examples; none where it is not measured (one rank and one micro-batch).

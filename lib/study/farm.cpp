@@ -170,7 +170,9 @@ void Farm::run_trial(const TrialId& id) {
       deck = plan_.deck(id);
     });
     training.emplace(deck, slot_, this);
-    if (is_leader()) report_earlier_evaluations(id, training->trainer().steps());
+    slot_.run_collectively([&] {
+      if (is_leader()) report_earlier_evaluations(id, training->trainer().steps());
+    });
     has_stopped = training->run() == ExitStatus::stopped_early;
     if (has_stopped) reason = fmt::format("{} in {}", training->stopped_by(), plan_.folder(id).string());
   } catch (const DivergedError& error) {
