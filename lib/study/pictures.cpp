@@ -98,7 +98,7 @@ std::vector<std::pair<std::string, std::string>> study_pictures(const StudyResul
     return {{"branches.svg", branches_picture(results, branches)}};
   bool any = false;
   for (const ScalingCurve& curve : curves) any = any || !curve.steps.empty();
-  if (!any || !results.study.goal.value) return {};
+  if (!any) return {};
   return {{"steps_to_goal.svg", steps_picture(results, curves)}, {"learning_rate.svg", rates_picture(curves)}};
 }
 

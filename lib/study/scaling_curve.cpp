@@ -25,7 +25,7 @@ void conclude(ScalingCurve& curve) {
 
 std::vector<ScalingCurve> scaling_curves(const StudyResults& results) {
   std::vector<ScalingCurve> curves;
-  if (results.study.batches.size() < 2 || results.study.branch_from.present) return curves;
+  if (results.study.batches.size() < 2 || !results.study.goal.value) return curves;
   for (const GroupResult& group : results.groups) {
     const std::string name = group.name_without_batch();
     auto curve = std::ranges::find(curves, name, &ScalingCurve::name);

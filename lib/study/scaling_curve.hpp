@@ -20,7 +20,7 @@ struct ScalingCurve {
   std::optional<double> rate_power;  ///< p of: the best effective learning rate grows as batch^p
 };
 
-/// The curves of a study of batches; none of others. They point into the results.
+/// The curves of a study of batches with a value to reach; none of others. They point into the results.
 std::vector<ScalingCurve> scaling_curves(const StudyResults& results);
 
 }  // namespace lockstep

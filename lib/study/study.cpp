@@ -62,11 +62,12 @@ void check_start(const TrialPlan& plan, const Communicator& slot) {
 }
 
 std::string line_of(const TrialPlan& plan, const TrialRecord& record, std::int64_t feasible) {
-  std::vector<std::string> settings;
-  for (const auto& [key, value] : record.settings) settings.push_back(fmt::format("{} {}", key, value));
+  std::vector<std::string> what;  // the settings; of a repetition, which has none, the seed
+  for (const auto& [key, value] : record.settings) what.push_back(fmt::format("{} {}", key, value));
+  if (what.empty()) what.push_back(fmt::format("seed {}", record.seed));
   return fmt::format("{}: trial {} {} at step {} ({}){}; {} of {} feasible", plan.groups()[record.id.group].name,
                      record.id.index, outcome_names[static_cast<std::size_t>(record.outcome)], record.steps(),
-                     fmt::join(settings, ", "), record.message.empty() ? "" : ": " + record.message, feasible,
+                     fmt::join(what, ", "), record.message.empty() ? "" : ": " + record.message, feasible,
                      plan.study().trials());
 }
 

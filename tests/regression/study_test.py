@@ -144,6 +144,14 @@ class Studies(StudyTest):
         self.assertEqual({member["steps"] for member in members}, {20})
         self.assertEqual(len(list(self.folder.glob("study/trials/*/checkpoints/latest"))), 3)
 
+    def test_repetitions_of_batches_for_the_best(self):
+        """No goal is to be reached, so that nothing is fitted; trials have no settings of their own, but a seed."""
+        self.study(space=None, trials_feasible=None, budget={"steps": 2}, evaluations=1,
+                   goal={"metric": "validation_loss", "best": "min"})
+        out = self.lockstep("study", "study.yaml").out
+        self.assertIn("batch 16: trial 0 complete at step 2 (seed 7); 1 of 1 feasible", out)
+        self.assertNotIn("reach the goal", out)
+
     def test_every_seed_comes_to_its_own_goal(self):
         self.study(batches=[64], space=None, trials_feasible=None, seeds=3, evaluations=300)
         out = self.lockstep("study", "study.yaml", ranks=2).out
