@@ -5,10 +5,17 @@
 
 #include <fmt/format.h>
 
+#include <sstream>
+
 namespace lockstep {
 namespace {
 
 bool continues(char c) { return (static_cast<unsigned char>(c) & 0xC0u) == 0x80; }
+
+std::string without_indent(const std::string& line) {
+  const std::size_t first = line.find_first_not_of(' ');
+  return first == std::string::npos ? line : line.substr(first);
+}
 
 }  // namespace
 
@@ -38,6 +45,16 @@ std::string csv_cell(const std::string& text) {
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
   return quoted + '"';
+}
+
+std::pair<std::string, std::string> first_difference(const std::string& a, const std::string& b) {
+  std::istringstream of_a(a), of_b(b);
+  for (;;) {
+    std::string x, y;
+    const bool more_a = static_cast<bool>(std::getline(of_a, x)), more_b = static_cast<bool>(std::getline(of_b, y));
+    if (x != y || !more_a || !more_b)
+      return {more_a ? without_indent(x) : "nothing", more_b ? without_indent(y) : "nothing"};
+  }
 }
 
 std::string bytes_text(double bytes) {

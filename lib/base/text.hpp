@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace lockstep {
 
@@ -18,6 +19,9 @@ bool matches_pattern(const std::string& pattern, const std::string& name);
 
 /// As a cell of CSV: quoted, where it has to be, as RFC 4180 says.
 std::string csv_cell(const std::string& text);
+
+/// The first lines in which two texts differ, without blanks at their beginning; "nothing" where a text has ended.
+std::pair<std::string, std::string> first_difference(const std::string& a, const std::string& b);
 
 /// "812 B", "1.50 KB", "3.27 GB": powers of 1000.
 std::string bytes_text(double bytes);

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "io/replace_file.hpp"
 
 namespace lockstep {
@@ -85,21 +85,6 @@ Contents read_contents(const fs::path& file) {
   return contents;
 }
 
-/// The first line in which two texts differ.
-std::pair<std::string, std::string> difference(const std::string& was, const std::string& is) {
-  std::istringstream before(was), now(is);
-  std::string a, b;
-  for (;;) {
-    const bool more = static_cast<bool>(std::getline(before, a)), too = static_cast<bool>(std::getline(now, b));
-    if (!more && !too) return {};
-    if (!more) a.clear();
-    if (!too) b.clear();
-    if (a != b)
-      return {a.substr(a.find_first_not_of(' ') == std::string::npos ? 0 : a.find_first_not_of(' ')),
-              b.substr(b.find_first_not_of(' ') == std::string::npos ? 0 : b.find_first_not_of(' '))};
-  }
-}
-
 }  // namespace
 
 Ledger::Ledger(const fs::path& file, const std::string& identity) {
@@ -110,7 +95,7 @@ Ledger::Ledger(const fs::path& file, const std::string& identity) {
     begin_anew();
     contents = read_contents(file);
   }
-  const auto [was, is] = difference(contents.identity, identity);
+  const auto [was, is] = first_difference(contents.identity, identity);
   validate(contents.identity == identity, ExitStatus::bad_deck,
            "{}: is the ledger of another study (it has '{}' where this one has '{}'); name another output_dir",
            file.string(), was, is);

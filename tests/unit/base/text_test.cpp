@@ -22,5 +22,11 @@ TEST(Text, QuotesCellsThatNeedIt) {
   EXPECT_EQ(csv_cell("two\nlines"), "\"two\nlines\"");
 }
 
+TEST(Text, FindsTheFirstDifference) {
+  using Lines = std::pair<std::string, std::string>;
+  EXPECT_EQ(first_difference("a: 1\nb:\n  c: 2\n", "a: 1\nb:\n    c: 3\nd\n"), Lines("c: 2", "c: 3"));
+  EXPECT_EQ(first_difference("a: 1\n", "a: 1\nb: 2\n"), Lines("nothing", "b: 2"));
+}
+
 }  // namespace
 }  // namespace lockstep
