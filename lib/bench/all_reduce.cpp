@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "base/error.hpp"
+#include "base/median.hpp"
 #include "base/process.hpp"
 #include "base/timer.hpp"
 #include "comm/collective/make_all_reduce.hpp"
@@ -23,10 +24,7 @@ struct Contestant {
   std::vector<double> seconds;  ///< of each round
 
   std::string_view name() const { return algorithm->by_library ? "MPI_Allreduce" : algorithm->name; }
-  double median() {
-    std::ranges::sort(seconds);
-    return seconds[seconds.size() / 2];
-  }
+  double median() const { return lockstep::median(seconds); }
 };
 
 /// Seconds of one sum, on the slowest rank: of as many, one after the other, as take a while.

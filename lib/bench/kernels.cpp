@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/median.hpp"
 #include "bench/timing.hpp"
 #include "ops/batch_norm.hpp"
 #include "ops/bias.hpp"

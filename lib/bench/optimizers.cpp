@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "base/median.hpp"
 #include "bench/timing.hpp"
 #include "nn/model_config.hpp"
 #include "optim/optimizer.hpp"

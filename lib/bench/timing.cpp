@@ -32,10 +32,4 @@ double best_seconds_of(const std::function<void()>& call) {
   return best;
 }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
 }  // namespace lockstep

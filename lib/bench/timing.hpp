@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <vector>
 
 namespace lockstep {
 
@@ -12,7 +11,5 @@ double seconds_of(const std::function<void()>& call);
 
 /// Seconds of the fastest of the calls, at least three, that go into half a second (on devices a tenth).
 double best_seconds_of(const std::function<void()>& call);
-
-double median(std::vector<double> values);
 
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "base/median.hpp"
 #include "base/timer.hpp"
 #include "core/tensor.hpp"
 #include "ops/elementwise.hpp"
@@ -27,8 +28,7 @@ double median_seconds(const std::function<void()>& call) {
     space.fence("lockstep::bench");
     seconds.push_back(timer.seconds());
   }
-  std::ranges::nth_element(seconds, seconds.begin() + std::ssize(seconds) / 2);
-  return seconds[seconds.size() / 2];
+  return median(std::move(seconds));
 }
 
 /// A product of n × n numbers with n × n, by the first library that takes it; none where there is none.
@@ -47,11 +47,6 @@ std::optional<double> product_seconds(DType dtype, std::int64_t n) {
     return median_seconds([&] { product->forward(space, x.get(), bias.get(), y.get(), workspace); });
   }
   return std::nullopt;
-}
-
-double median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + std::ssize(values) / 2);
-  return values[values.size() / 2];
 }
 
 /// Numbers of all ranks, on rank 0 alone.
@@ -128,7 +123,7 @@ void measure_steps(const Communicator& comm, const RunConfig& deck, const Machin
     const auto milliseconds = [&](double TimedStep::* phase) {
       std::vector<double> seconds;
       for (const TimedStep& step : timed.steps) seconds.push_back(step.*phase);
-      return 1e3 * mean_of(comm, median(seconds));
+      return 1e3 * mean_of(comm, median(std::move(seconds)));
     };
     MeasuredStep step = network;
     step.examples = batch;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/median.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -73,7 +75,7 @@ class Median final : public Pruner {
       if (at != other->reports.end() && at->value) values.push_back(*at->value);
     }
     if (complete == 0 || complete < startup_trials_ || step < warmup_steps_ || values.empty()) return false;
-    const double best = best_of(own), middle = median_of(std::move(values));
+    const double best = best_of(own), middle = median(std::move(values));
     return order_ == Order::more_is_better ? best < middle : best > middle;
   }
   bool needs_their_ends() const override { return true; }
@@ -84,11 +86,6 @@ class Median final : public Pruner {
     for (const TrialReport& report : own.reports)
       if (report.value) values.push_back(*report.value);
     return order_ == Order::more_is_better ? std::ranges::max(values) : std::ranges::min(values);
-  }
-  static double median_of(std::vector<double> values) {
-    std::ranges::sort(values);
-    const std::size_t half = values.size() / 2;
-    return values.size() % 2 == 1 ? values[half] : values[half - 1] + (values[half] - values[half - 1]) * 0.5;
   }
 
   Order order_;
