@@ -2,6 +2,7 @@
 """`lockstep predict-scaling`, `check --machine` and `bench machine`: what they print and save, and what they refuse."""
 import os
 import re
+import shlex
 import unittest
 import xml.etree.ElementTree
 
@@ -60,6 +61,17 @@ class PredictScaling(LockstepTest):
         self.assertAlmostEqual(float(table[8]["price"]), 0.5 * float(table[8]["node-hours"]), delta=1e-3 * float(table[8]["price"]) + 1e-9)
         svg = xml.etree.ElementTree.parse(self.folder / "plot.svg").getroot()
         self.assertEqual(len([e for e in svg.iter() if e.tag.endswith("path")]), 2)
+
+    def test_the_table_of_the_document(self):
+        """Its command prints it, but for memory, which depends on the libraries of a build."""
+        text = (SOURCE / "docs/user/predict_scaling.md").read_text()
+        command = re.search(r"^lockstep (predict-scaling inputs/(?:.*\\\n)*.*)$", text, re.MULTILINE).group(1)
+        printed = rows(self.lockstep(*shlex.split(command.replace("\\\n", " ")), cwd=SOURCE).out)
+        documented = rows(re.search(r"^\| ranks .*?\n\n", text, re.MULTILINE | re.DOTALL).group())
+        self.assertEqual(list(documented), list(printed))
+        for ranks, row in documented.items():
+            del row["memory a rank"]
+            self.assertEqual(row, {title: printed[ranks][title] for title in row})
 
     def test_check_says_it_in_one_line(self):
         lines = self.lockstep("check", "deck.yaml", "--machine", "machine.yaml", "--ranks", 8).out.splitlines()

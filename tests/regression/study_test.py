@@ -5,6 +5,8 @@ get wrong in a study file."""
 import json
 import os
 import random
+import re
+import shutil
 import signal
 import subprocess
 import time
@@ -330,6 +332,18 @@ class Inputs(StudyTest):
         self.assertTrue(all(steps), steps)
         self.assertGreater(steps[0], 2 * steps[1])
         self.assertGreater(steps[1], 2 * steps[2])
+
+    def test_studies_of_the_document(self):
+        """Their ledgers give what it says of them, and its pictures."""
+        text = (program.SOURCE / "docs/user/study.md").read_text()
+        for folder in (program.SOURCE / "docs/user/studies").iterdir():
+            with self.subTest(folder.name):
+                shutil.copytree(folder, self.folder / folder.name)
+                out = self.lockstep("report", "--study", folder.name).out
+                largest = re.search("times the steps of perfect scaling: (.*)", out).group(1)
+                self.assertIn(f"times the steps of perfect scaling is {largest}", text)
+                for name in ("steps_to_goal.svg", "learning_rate.svg"):
+                    self.assertEqual((self.folder / folder.name / name).read_text(), (folder / name).read_text())
 
     def test_studies_of_files_are_in_order(self):
         """No run, but what they say is read: they end where the data are missing."""
