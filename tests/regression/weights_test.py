@@ -100,6 +100,32 @@ class Weights(LockstepTest):
         self.refused(78, ["model.weights.layout: NCHW cannot be followed to layer 'last'"], "check", "mixed.yaml", "model.weights={file: w.h5, layout: NCHW}")
         self.lockstep("check", "mixed.yaml", "model.weights={file: w.h5, layout: NHWC}")
 
+    def layout_of(self, layers, arrays, layout="auto"):
+        """A deck of an image of 3×3×4 and `layers`, and a check of it with a file of these parameters."""
+        self.deck("layout.yaml", **{**CNN, "model": {"layers": [{"conv2d": {"filters": 4, "kernel": 3, "stride": 4}, "name": "c"}, {"max_pool": 2, "name": "image"}, *layers]}})
+        self.weights("w.h5", {name: numpy.ones(shape, "f4") for name, shape in {"c/weight": (4, 1, 3, 3), "c/bias": 4, **arrays}.items()})
+        return "check", "layout.yaml", f"model.weights={{file: w.h5, layout: {layout}}}"
+
+    def test_a_flatten_of_another_shape_is_not_followed(self):
+        linear, last = {"linear": 10, "name": "l"}, {"linear": 10, "name": "last"}
+        conv, conv_shapes = {"conv1d": {"filters": 2, "kernel": 3}, "name": "l"}, {"l/weight": (2, 1, 3), "l/bias": 2, "last/weight": (10, 2), "last/bias": 10}
+        for layers, arrays in (
+                (["flatten", {"slice": {"end": 31}}, linear], {"l/weight": (10, 31), "l/bias": 10}),
+                (["flatten", {"sum": {"axes": [0]}}, linear], {"l/weight": (10, 1), "l/bias": 10}),
+                (["flatten", {"reshape": {"shape": [4, 9]}}, {"linear": 3, "name": "l"}, "flatten", last],
+                 {"l/weight": (3, 9), "l/bias": 3, "last/weight": (10, 12), "last/bias": 10}),
+                (["flatten", {"reshape": {"shape": [36, 1]}}, conv, "global_avg_pool", last], conv_shapes),
+                # 3×3×4 and 2×2×9
+                ([{"flatten": {}, "name": "a"}, {"conv2d": {"filters": 9, "kernel": 2}, "name": "d", "from": "image"}, {"flatten": {}, "name": "b"},
+                  {"add": {}, "from": ["a", "b"]}, linear],
+                 {"d/weight": (9, 4, 2, 2), "d/bias": 9, "l/weight": (10, 36), "l/bias": 10})):
+            with self.subTest(layers):
+                self.refused(78, ["model.weights.layout: NCHW cannot be followed to layer 'l'"], *self.layout_of(layers, arrays, "NCHW"))
+                self.refused(78, ["model.weights.layout: is to be given"], *self.layout_of(layers, arrays))
+                self.lockstep(*self.layout_of(layers, arrays, "NHWC"))
+        vector = {"l/weight": (10, 36), "l/bias": 10}
+        self.refused(78, ["layer 'l' reads a flatten of 3×3×4"], *self.layout_of(["flatten", "relu", "flatten", linear], vector))
+
     def test_frozen_layers_stay_as_they_are(self):
         weights = f"model.weights={{file: {self.checkpoint}, freeze: [\"body*\"]}}"
         before = self.arrays(self.checkpoint)

@@ -13,50 +13,63 @@ namespace {
 
 const std::string prefix = "/model/";
 
-/// Values of a vector that come of a flatten whose order matters: of [H, W, C], [T, C] or [D, H, W, C] with several
-/// places and channels.
+/// Values that come of a flatten whose order matters: of [H, W, C], [T, C] or [D, H, W, C] with several places and
+/// channels.
 struct Flattened {
   std::optional<Shape> image;  ///< they are that, element by element
-  bool mixed = false;          ///< they are beside others, or added to them
+  bool mixed = false;          ///< they are beside others, added to them, or under another shape
 
   explicit operator bool() const { return image || mixed; }
+  friend bool operator==(const Flattened&, const Flattened&) = default;
 };
+
+/// Whether channels first and channels last are two orders of these values.
+bool has_two_orders(const Shape& shape) { return shape[-1] > 1 && shape[-1] < shape.count(); }
+
+/// Whether each output is of all values of an example.
+bool mixes(const GraphNode& node) {
+  return node.shape.rank() == 1 && !node.parameters.empty() && node.parameters[0].shape.rank() == 2;  // a linear layer
+}
+
+Flattened read_by(const GraphNode& node, const std::vector<Flattened>& written) {
+  std::optional<Flattened> all;
+  for (const int input : node.inputs) {
+    const Flattened one = input == GraphNode::data ? Flattened() : written[static_cast<std::size_t>(input)];
+    all = all && *all != one ? Flattened{.mixed = true} : one;
+  }
+  return *all;
+}
+
+Flattened written_by(const GraphNode& node, const Flattened& read) {
+  const Shape& input = node.input_shapes[0];
+  if (mixes(node)) return {};
+  if (read) return node.shape == input ? read : Flattened{.mixed = true};
+  if (node.layer->type() == "flatten" && has_two_orders(input)) return {.image = input};
+  return {};
+}
 
 /// What of a flatten each node reads.
 std::vector<Flattened> flattened_inputs(const Graph& graph) {
-  const auto& nodes = graph.nodes();
-  std::vector<Flattened> read(nodes.size()), written(nodes.size());
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const GraphNode& node = nodes[i];
-    std::size_t images = 0;
-    for (const int input : node.inputs) {
-      if (input == GraphNode::data) continue;
-      const Flattened& one = written[static_cast<std::size_t>(input)];
-      if (one.image) ++images, read[i].image = one.image;
-      read[i].mixed = read[i].mixed || one.mixed;
-    }
-    const Shape& input = node.input_shapes[0];
-    if (images > 0 && (images < node.inputs.size() || (images > 1 && node.shape != input))) read[i] = {.mixed = true};
-    const bool mixes = !node.parameters.empty() && node.parameters[0].shape.rank() == 2;  // a linear layer
-    if (node.layer->type() == "flatten") {
-      if (input[-1] > 1 && input[-1] < input.count()) written[i].image = input;
-    } else if (!mixes) {
-      written[i] = read[i];
-    }
+  std::vector<Flattened> read, written;
+  for (const GraphNode& node : graph.nodes()) {
+    read.push_back(read_by(node, written));
+    written.push_back(written_by(node, read.back()));
   }
   return read;
 }
 
 /// Whether the parameter has a value, or a column, for each value that its layer reads.
 bool has_one_for_each_input(const GraphNode& node, const Parameter& parameter) {
-  const bool mixes = node.parameters[0].shape.rank() == 2;
-  return !mixes || parameter.shape.rank() == 2;
+  return node.parameters[0].shape.rank() != 2 || parameter.shape.rank() == 2;
 }
 
 /// Columns in the order channel, row, column of an image become row, column, channel; likewise of sequences and
 /// volumes.
 NamedArray channels_last(const NamedArray& array, const Shape& image) {
   const std::int64_t channels = image[-1], inputs = image.count(), pixels = inputs / channels;
+  validate(array.shape[-1] == inputs, ExitStatus::internal,
+           "{}: {} columns cannot be permuted as a flatten of {} (it has {} values); please report this", array.name,
+           array.shape[-1], to_string(image), inputs);
   const std::size_t element = size_of(array.dtype);
   const std::shared_ptr<std::byte[]> data(new std::byte[array.bytes()]);
   const auto at = [&](auto* values, std::int64_t i) { return values + static_cast<std::size_t>(i) * element; };
@@ -114,8 +127,8 @@ ChosenWeights choose_weights(const WeightsConfig& config, const ParameterFile& f
           config.file, node.name, values.image ? " of " + to_string(*values.image) : "");
       validate_key(
           config.layout == Layout::nhwc || !values.mixed, "model.weights.layout",
-          "NCHW cannot be followed to layer '{}' (it reads a flatten beside other values, or added to them); permute "
-          "its parameters in {}, and write NHWC",
+          "NCHW cannot be followed to layer '{}' (it reads a flatten beside other values, added to them, or under another "
+          "shape); permute its parameters in {}, and write NHWC",
           node.name, config.file);
       if (config.layout == Layout::nchw) *found = channels_last(*found, *values.image);
     }
