@@ -85,7 +85,9 @@ class Weights(LockstepTest):
         for ranks in (1, 2):
             self.assertEqual(self.evaluate("chw.h5", "model.weights={file: x, layout: NCHW}", ranks=ranks), self.evaluate(self.checkpoint, ranks=ranks))
         self.assertNotEqual(self.evaluate("chw.h5", "model.weights={file: x, layout: NHWC}"), wanted)
-        for command in (["train", "deck.yaml", "model.weights=chw.h5"], ["check", "deck.yaml", "model.weights=chw.h5"]):
+        reshape = "model.layers.4={reshape: {shape: [36]}}"  # in the flatten's place
+        self.assertEqual(self.evaluate("chw.h5", reshape, "model.weights={file: x, layout: NCHW}"), wanted)
+        for command in (["train", "deck.yaml", "model.weights=chw.h5"], ["check", "deck.yaml", "model.weights=chw.h5"], ["check", "deck.yaml", reshape, "model.weights=chw.h5"]):
             self.refused(78, ["model.weights.layout: is to be given", "layer 'fc1' reads a flatten of 3×3×4", "write NCHW"], *command)
         # What Lockstep has written is known, whatever the deck says of the file that the network has begun with.
         self.assertEqual(self.evaluate(self.checkpoint, "model.weights={file: x, layout: NCHW}"), wanted)
@@ -96,7 +98,7 @@ class Weights(LockstepTest):
         self.deck("mixed.yaml", **{**CNN, "model": {"layers": layers}})
         self.lockstep("train", "mixed.yaml", "run.output_dir=mixed", "run.steps=1")
         self.weights("w.h5", self.arrays(self.folder / "mixed/checkpoints/latest"))
-        self.refused(78, ["model.weights.layout: is to be given", "layer 'last' reads a flatten: in which order"], "check", "mixed.yaml", "model.weights=w.h5")
+        self.refused(78, ["model.weights.layout: is to be given", "layer 'last' reads values of a flatten or reshape: in which order"], "check", "mixed.yaml", "model.weights=w.h5")
         self.refused(78, ["model.weights.layout: NCHW cannot be followed to layer 'last'"], "check", "mixed.yaml", "model.weights={file: w.h5, layout: NCHW}")
         self.lockstep("check", "mixed.yaml", "model.weights={file: w.h5, layout: NHWC}")
 
@@ -125,6 +127,23 @@ class Weights(LockstepTest):
                 self.lockstep(*self.layout_of(layers, arrays, "NHWC"))
         vector = {"l/weight": (10, 36), "l/bias": 10}
         self.refused(78, ["layer 'l' reads a flatten of 3×3×4"], *self.layout_of(["flatten", "relu", "flatten", linear], vector))
+
+    def test_a_reshape_across_channels_is_not_followed(self):
+        linear, last = {"linear": 3, "name": "l"}, {"linear": 10, "name": "last"}
+        pooled = ["global_avg_pool", last]
+        of_linear = {"l/bias": 3, "last/weight": (10, 3), "last/bias": 10}
+        for layers, arrays in (
+                ([{"reshape": {"shape": [4, 9]}}, linear, *pooled], {**of_linear, "l/weight": (3, 9)}),
+                # a decoder: a vector as an image
+                (["global_avg_pool", {"linear": 36, "name": "d"}, {"reshape": {"shape": [3, 3, 4]}}, {"conv2d": {"filters": 3, "kernel": 2}, "name": "l"}, *pooled],
+                 {**of_linear, "l/weight": (3, 4, 2, 2), "d/weight": (36, 4), "d/bias": 36}),
+                ([{"patchify": 3}, linear, *pooled], {**of_linear, "l/weight": (3, 36)})):
+            with self.subTest(layers):
+                self.refused(78, ["model.weights.layout: NCHW cannot be followed to layer 'l'"], *self.layout_of(layers, arrays, "NCHW"))
+                self.refused(78, ["model.weights.layout: is to be given", "layer 'l' reads values of a flatten or reshape"], *self.layout_of(layers, arrays))
+                self.lockstep(*self.layout_of(layers, arrays, "NHWC"))
+        # One that leaves the channels as they are has the same values with either order.
+        self.lockstep(*self.layout_of([{"reshape": {"shape": [9, 4]}}, linear, *pooled], {**of_linear, "l/weight": (3, 4)}))
 
     def test_frozen_layers_stay_as_they_are(self):
         weights = f"model.weights={{file: {self.checkpoint}, freeze: [\"body*\"]}}"

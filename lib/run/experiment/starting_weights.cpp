@@ -13,8 +13,8 @@ namespace {
 
 const std::string prefix = "/model/";
 
-/// Values that come of a flatten whose order matters: of [H, W, C], [T, C] or [D, H, W, C] with several places and
-/// channels.
+/// Values that come of a flatten whose order matters, or of a reshape that is one: of [H, W, C], [T, C] or [D, H, W, C]
+/// with several places and channels.
 struct Flattened {
   std::optional<Shape> image;  ///< they are that, element by element
   bool mixed = false;          ///< they are beside others, added to them, or under another shape
@@ -40,12 +40,21 @@ Flattened read_by(const GraphNode& node, const std::vector<Flattened>& written) 
   return *all;
 }
 
+/// Whether places and channels become one extent, or others. A vector that becomes an image does so, too: with channels
+/// first, its values would be other pixels.
+bool crosses_channels(const GraphNode& node) {
+  const std::string_view type = node.layer->type();
+  if (type != "flatten" && type != "reshape" && type != "patchify") return false;
+  const Shape& input = node.input_shapes[0];
+  return node.shape[-1] != input[-1] && has_two_orders(input.rank() == 1 ? node.shape : input);
+}
+
 Flattened written_by(const GraphNode& node, const Flattened& read) {
   const Shape& input = node.input_shapes[0];
   if (mixes(node)) return {};
   if (read) return node.shape == input ? read : Flattened{.mixed = true};
-  if (node.layer->type() == "flatten" && has_two_orders(input)) return {.image = input};
-  return {};
+  if (!crosses_channels(node)) return {};
+  return node.shape.rank() == 1 ? Flattened{.image = input} : Flattened{.mixed = true};
 }
 
 /// What of a flatten each node reads.
@@ -121,14 +130,15 @@ ChosenWeights choose_weights(const WeightsConfig& config, const ParameterFile& f
     if (values && !file.is_checkpoint() && has_one_for_each_input(node, parameter)) {
       validate_key(
           config.layout != Layout::automatic, "model.weights.layout",
-          "is to be given ({} is no checkpoint of Lockstep, and layer '{}' reads a flatten{}: in which order the "
+          "is to be given ({} is no checkpoint of Lockstep, and layer '{}' reads {}: in which order the "
           "file's network had these values is not known); write NCHW for one with channels first, as PyTorch's, or "
           "NHWC",
-          config.file, node.name, values.image ? " of " + to_string(*values.image) : "");
+          config.file, node.name,
+          values.image ? "a flatten of " + to_string(*values.image) : "values of a flatten or reshape");
       validate_key(
           config.layout == Layout::nhwc || !values.mixed, "model.weights.layout",
-          "NCHW cannot be followed to layer '{}' (it reads a flatten beside other values, added to them, or under another "
-          "shape); permute its parameters in {}, and write NHWC",
+          "NCHW cannot be followed to layer '{}' (what it reads of a flatten or reshape is beside other values, added to "
+          "them, or under another shape); permute its parameters in {}, or those before the reshape, and write NHWC",
           node.name, config.file);
       if (config.layout == Layout::nchw) *found = channels_last(*found, *values.image);
     }
