@@ -128,6 +128,21 @@ class Weights(LockstepTest):
         vector = {"l/weight": (10, 36), "l/bias": 10}
         self.refused(78, ["layer 'l' reads a flatten of 3×3×4"], *self.layout_of(["flatten", "relu", "flatten", linear], vector))
 
+    def test_a_flatten_behind_moved_channels_is_not_followed(self):
+        linear, of_linear = {"linear": 10, "name": "l"}, {"l/weight": (10, 36), "l/bias": 10}
+        for layers, arrays in (
+                ([{"permute": {"order": [2, 0, 1]}}, "flatten", linear], of_linear),
+                ([{"permute": {"order": [2, 0, 1]}, "name": "p"}, {"add": {}, "from": ["p", "p"]}, {"reshape": {"shape": [36]}}, linear], of_linear),
+                ([{"mean": {"axes": [2]}}, "flatten", linear], {**of_linear, "l/weight": (10, 9)}),
+                (["flatten", {"group_norm": {"groups": 2}, "name": "l"}, {"linear": 10, "name": "last"}],
+                 {"l/weight": 36, "l/bias": 36, "last/weight": (10, 36), "last/bias": 10})):
+            with self.subTest(layers):
+                self.refused(78, ["model.weights.layout: NCHW cannot be followed to layer 'l'"], *self.layout_of(layers, arrays, "NCHW"))
+                self.refused(78, ["model.weights.layout: is to be given"], *self.layout_of(layers, arrays))
+                self.lockstep(*self.layout_of(layers, arrays, "NHWC"))
+        # With no flatten behind it, the order does not matter.
+        self.lockstep(*self.layout_of([{"permute": {"order": [2, 0, 1]}}, {"mean": {"axes": [1, 2]}}, linear], {**of_linear, "l/weight": (10, 4)}))
+
     def test_a_reshape_across_channels_is_not_followed(self):
         linear, last = {"linear": 3, "name": "l"}, {"linear": 10, "name": "last"}
         pooled = ["global_avg_pool", last]

@@ -18,6 +18,7 @@ const std::string prefix = "/model/";
 struct Flattened {
   std::optional<Shape> image;  ///< they are that, element by element
   bool mixed = false;          ///< they are beside others, added to them, or under another shape
+  bool moved = false;          ///< their channels may not be the last extent: a flatten of them cannot be followed
 
   explicit operator bool() const { return image || mixed; }
   friend bool operator==(const Flattened&, const Flattened&) = default;
@@ -35,9 +36,11 @@ Flattened read_by(const GraphNode& node, const std::vector<Flattened>& written) 
   std::optional<Flattened> all;
   for (const int input : node.inputs) {
     const Flattened one = input == GraphNode::data ? Flattened() : written[static_cast<std::size_t>(input)];
-    all = all && *all != one ? Flattened{.mixed = true} : one;
+    if (!all) all = one;
+    if (*all != one) all = *all || one ? Flattened{.mixed = true} : Flattened{.moved = true};
   }
-  return *all;
+  // Groups of channels first are of other values.
+  return all->image && node.layer->type() == "group_norm" ? Flattened{.mixed = true} : *all;
 }
 
 /// Whether places and channels become one extent, or others. A vector that becomes an image does so, too: with channels
@@ -49,12 +52,19 @@ bool crosses_channels(const GraphNode& node) {
   return node.shape[-1] != input[-1] && has_two_orders(input.rank() == 1 ? node.shape : input);
 }
 
+/// Whether the last extent may have been another one of the input.
+bool moves_channels(const GraphNode& node) {
+  const std::string_view type = node.layer->type();
+  return type == "permute" || type == "sum" || type == "mean";
+}
+
 Flattened written_by(const GraphNode& node, const Flattened& read) {
   const Shape& input = node.input_shapes[0];
   if (mixes(node)) return {};
   if (read) return node.shape == input ? read : Flattened{.mixed = true};
-  if (!crosses_channels(node)) return {};
-  return node.shape.rank() == 1 ? Flattened{.image = input} : Flattened{.mixed = true};
+  if (crosses_channels(node))
+    return node.shape.rank() == 1 && !read.moved ? Flattened{.image = input} : Flattened{.mixed = true};
+  return {.moved = node.shape.rank() > 1 && (read.moved || moves_channels(node))};
 }
 
 /// What of a flatten each node reads.
@@ -138,7 +148,7 @@ ChosenWeights choose_weights(const WeightsConfig& config, const ParameterFile& f
       validate_key(
           config.layout == Layout::nhwc || !values.mixed, "model.weights.layout",
           "NCHW cannot be followed to layer '{}' (what it reads of a flatten or reshape is beside other values, added to "
-          "them, or under another shape); permute its parameters in {}, or those before the reshape, and write NHWC",
+          "them, in groups, or under another shape or order); permute its parameters in {}, or those before the reshape, and write NHWC",
           node.name, config.file);
       if (config.layout == Layout::nchw) *found = channels_last(*found, *values.image);
     }
