@@ -30,8 +30,9 @@ void WeightsConfig::describe(Fields& fields) {
                "running values");
   static constexpr std::string_view layouts[] = {"auto", "NCHW", "NHWC"};
   fields.choice("layout", layout, layouts,
-                "of the images that a flatten of the file's network has read: NCHW (PyTorch): the parameters behind it are "
-                "permuted; auto: as Lockstep has them (NHWC) in its own checkpoints, and to be said where it matters in others");
+                "of the images that a flatten of the file's network has read: NCHW (PyTorch's images, and sequences of its "
+                "Conv1d): the parameters behind it are permuted; auto: as Lockstep has them (NHWC) in its own checkpoints, "
+                "and to be said where it matters in others");
   for (const auto& [from, to] : rename) {
     const auto stars = std::ranges::count(from, '*');
     fields.check(stars <= 1 && stars == std::ranges::count(to, '*'), "rename",

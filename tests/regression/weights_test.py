@@ -128,6 +128,12 @@ class Weights(LockstepTest):
         vector = {"l/weight": (10, 36), "l/bias": 10}
         self.refused(78, ["layer 'l' reads a flatten of 3×3×4"], *self.layout_of(["flatten", "relu", "flatten", linear], vector))
 
+    def test_advice_about_sequences_is_of_their_layers(self):
+        layers, arrays = ["sequence", {"lstm": 5, "name": "r"}, "flatten", {"linear": 10, "name": "l"}], {"l/weight": (10, 45), "l/bias": 10}
+        arrays.update({"r/weight_ih": (20, 4), "r/weight_hh": (20, 5), "r/bias_ih": 20, "r/bias_hh": 20})
+        self.refused(78, ["layer 'l' reads a flatten of 9×5", "NCHW behind PyTorch's Conv1d (N×C×T), or NHWC behind its LSTM, Embedding or attention (N×T×C)"],
+                     *self.layout_of(layers, arrays))
+
     def test_a_flatten_behind_moved_channels_is_not_followed(self):
         linear, of_linear = {"linear": 10, "name": "l"}, {"l/weight": (10, 36), "l/bias": 10}
         for layers, arrays in (

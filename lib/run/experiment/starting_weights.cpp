@@ -102,6 +102,14 @@ NamedArray channels_last(const NamedArray& array, const Shape& image) {
   return permuted;
 }
 
+/// What to write as layout.
+std::string_view advice_for(const Flattened& values) {
+  if (!values.image) return "write NHWC if it had them as this network has";
+  if (values.image->rank() == 2)
+    return "write NCHW behind PyTorch's Conv1d (N×C×T), or NHWC behind its LSTM, Embedding or attention (N×T×C)";
+  return "write NCHW for one with channels first, as PyTorch's, or NHWC";
+}
+
 std::string listed(const std::string& title, const std::vector<std::string>& names) {
   return names.empty() ? "" : fmt::format("\n  {}: {}", title, fmt::join(names, ", "));
 }
@@ -140,15 +148,15 @@ ChosenWeights choose_weights(const WeightsConfig& config, const ParameterFile& f
     if (values && !file.is_checkpoint() && has_one_for_each_input(node, parameter)) {
       validate_key(
           config.layout != Layout::automatic, "model.weights.layout",
-          "is to be given ({} is no checkpoint of Lockstep, and layer '{}' reads {}: in which order the "
-          "file's network had these values is not known); write NCHW for one with channels first, as PyTorch's, or "
-          "NHWC",
+          "is to be given ({} is no checkpoint of Lockstep, and layer '{}' reads {}: in which order the file's network "
+          "had these values is not known); {}",
           config.file, node.name,
-          values.image ? "a flatten of " + to_string(*values.image) : "values of a flatten or reshape");
+          values.image ? "a flatten of " + to_string(*values.image) : "values of a flatten or reshape",
+          advice_for(values));
       validate_key(
           config.layout == Layout::nhwc || !values.mixed, "model.weights.layout",
           "NCHW cannot be followed to layer '{}' (what it reads of a flatten or reshape is beside other values, added to "
-          "them, in groups, or under another shape or order); permute its parameters in {}, or those before the reshape, and write NHWC",
+          "them, in groups, or under another shape or order); bring its parameters in {}, or those before the reshape, into this network's order, and write NHWC",
           node.name, config.file);
       if (config.layout == Layout::nchw) *found = channels_last(*found, *values.image);
     }
