@@ -175,6 +175,8 @@ class Predict(LockstepTest):
         arguments = ["predict", "values/checkpoints/latest", "--data", "x.h5", "--output", "y.csv"]
         self.refused(64, ["gives values (loss mse)"], *arguments, "--classes")
         self.lockstep(*arguments)
+        self.lockstep("train", "deck.yaml", "loss.type=mae", "run.output_dir=absolute")
+        self.refused(64, ["gives values (loss mae)"], "predict", "absolute/checkpoints/latest", *arguments[2:], "--overwrite", "--classes")
 
 
 @unittest.skipUnless(h5py, "no h5py")

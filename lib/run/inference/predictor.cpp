@@ -153,8 +153,8 @@ std::string predict(const PredictOptions& options, const Communicator& comm) {
     check_normalize(data->format(), config.data.normalize);
     validate(options.form == PredictOptions::Form::outputs || config.loss.make()->wants_classes(),
              ExitStatus::bad_usage,
-             "{}: its network gives values (loss mse) and not classes; leave out --classes and --probabilities",
-             options.checkpoint);
+             "{}: its network gives values (loss {}) and not classes; leave out --classes and --probabilities",
+             options.checkpoint, config.loss.type);
     blocks.emplace(config, std::move(graph), *data, options.form);
   });
   comm.run_collectively([&] {
