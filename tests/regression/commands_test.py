@@ -117,6 +117,13 @@ class Commands(LockstepTest):
         self.assertIn("| `global` |", generated)
         self.assertIn(generated.strip(), page.read_text(), "make it again with: lockstep schema --reference --write docs/user/deck_reference.md")
 
+    def test_files_page_has_every_layer_with_parameters(self):
+        layers = json.loads((SOURCE / "tests/golden/layers.json").read_text())
+        of_parameters = {re.match(r"\{?(\w+)", layer["entry"])[1] for layer in layers if layer["parameters"]}
+        self.assertIn("linear", of_parameters)
+        rows = [line.split("|")[1] for line in (SOURCE / "docs/user/files.md").read_text().splitlines() if line.startswith("| `")]
+        self.assertEqual(of_parameters - {name for row in rows for name in re.findall(r"`(\w+)`", row)}, set())
+
     def test_reference_page_is_written_in_place(self):
         page = self.write("page.md", "# Page\n\nOur own words.\n\n<!-- generated -->\n| what | was |\n")
         self.assertEqual(self.lockstep("schema", "--reference", "--write", page).out, "")
