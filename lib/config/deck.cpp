@@ -168,8 +168,9 @@ void apply_override(DeckNode& deck, const std::string& assignment) {
   validate(equals != std::string::npos, ExitStatus::bad_usage,
            "'{}' is not an override (no '='); write key.path=value, without spaces around =", assignment);
   const std::string path = assignment.substr(0, equals);
-  validate(!path.empty() && path.front() != '.' && path.back() != '.' && path.find("..") == std::string::npos, ExitStatus::bad_usage,
-           "'{}' is not an override (a key in its path is empty); write key.path=value", assignment);
+  validate(!path.empty() && path.front() != '.' && path.back() != '.' && path.find("..") == std::string::npos,
+           ExitStatus::bad_usage, "'{}' is not an override (a key in its path is empty); write key.path=value",
+           assignment);
   refuse_what_is_no_text(assignment, std::string(command_line));
   const DeckPosition where{fmt::format("{} '{}'", command_line, assignment), 1, 1};
   const std::string text = assignment.substr(equals + 1);
