@@ -62,7 +62,8 @@ std::string shared_cores_remark(const Communicator& comm) {
 void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, const Print& print) {
   const std::int64_t most = std::ranges::max(options.bytes) / static_cast<std::int64_t>(sizeof(float));
   const Topology topology(comm);
-  const auto memory = gradient_memory(ParallelConfig(), topology.all, topology.node, static_cast<std::size_t>(most) * sizeof(float));
+  const auto memory = gradient_memory(ParallelConfig(), topology.all, topology.node,
+                                      static_cast<std::size_t>(most) * sizeof(float));
   std::vector<float> own(static_cast<std::size_t>(most));
 
   std::vector<Contestant> contestants;

@@ -20,19 +20,22 @@ std::pair<std::string_view, std::optional<std::string_view>> ends_of(std::string
 void WeightsConfig::describe(Fields& fields) {
   fields.path("file", file, "HDF5 file (a checkpoint, say) with parameters", Presence::required);
   static constexpr std::string_view matches[] = {"strict", "shapes"};
-  fields.choice("match", match, matches,
-                "strict: the file and the network must have the same parameters; shapes: takes those whose name and shape "
-                "are the same, and lists the others");
-  fields.text_pairs("rename", rename,
-                    "names in the file and what the network calls them, as {\"encoder/*\": \"body/*\"}; the first that fits");
+  fields.choice(
+      "match", match, matches,
+      "strict: the file and the network must have the same parameters; shapes: takes those whose name and shape "
+      "are the same, and lists the others");
+  fields.text_pairs(
+      "rename", rename,
+      "names in the file and what the network calls them, as {\"encoder/*\": \"body/*\"}; the first that fits");
   fields.texts("freeze", freeze,
                "layers that stay as they are, as [conv1, \"body*\"] (* stands for anything); batch_norm then takes its "
                "running values");
   static constexpr std::string_view layouts[] = {"auto", "NCHW", "NHWC"};
-  fields.choice("layout", layout, layouts,
-                "of the images that a flatten of the file's network has read: NCHW (PyTorch's images, and sequences of its "
-                "Conv1d): the parameters behind it are permuted; auto: as Lockstep has them (NHWC) in its own checkpoints, "
-                "and to be said where it matters in others");
+  fields.choice(
+      "layout", layout, layouts,
+      "of the images that a flatten of the file's network has read: NCHW (PyTorch's images, and sequences of its "
+      "Conv1d): the parameters behind it are permuted; auto: as Lockstep has them (NHWC) in its own checkpoints, "
+      "and to be said where it matters in others");
   for (const auto& [from, to] : rename) {
     const auto stars = std::ranges::count(from, '*');
     fields.check(stars <= 1 && stars == std::ranges::count(to, '*'), "rename",
@@ -49,7 +52,8 @@ std::string WeightsConfig::renamed(const std::string& name) const {
     }
     if (name.size() < begin.size() + end->size() || !name.starts_with(begin) || !name.ends_with(*end)) continue;
     const auto [new_begin, new_end] = ends_of(to);
-    return fmt::format("{}{}{}", new_begin, name.substr(begin.size(), name.size() - begin.size() - end->size()), *new_end);
+    return fmt::format("{}{}{}", new_begin, name.substr(begin.size(), name.size() - begin.size() - end->size()),
+                       *new_end);
   }
   return name;
 }

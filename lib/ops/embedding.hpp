@@ -12,8 +12,8 @@ inline constexpr std::int32_t no_row = -1;
 /// y = the rows of `weight` that the tokens name; NaN where a token is no_row. tokens i32 [n, T], others in
 /// [0, vocabulary); weight [vocabulary, features] of y's master_dtype, y [n, T, features].
 void embedding_forward(const ExecSpace& space, const Tensor& tokens, const Tensor& weight, const Tensor& y);
-/// dweight[v] (+)= the sum of dy over the places of token v, in their order (of more than 256 places the sum of the sums
-/// of 256): the same for any number of threads. Places of no_row add nothing.
+/// dweight[v] (+)= the sum of dy over the places of token v, in their order (of more than 256 places the sum of the
+/// sums of 256): the same for any number of threads. Places of no_row add nothing.
 void embedding_backward(const ExecSpace& space, const Tensor& tokens, const Tensor& dy, const Tensor& dweight,
                         Store store, const Tensor& workspace);
 /// Bytes that it needs for so many tokens, aligned for any number; dtype of dy.
