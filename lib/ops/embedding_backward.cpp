@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <bit>
 #include <cassert>
 
 #include "core/memory_plan.hpp"
@@ -12,48 +13,76 @@ namespace {
 /// their order: rounding errors of long sums stay small.
 constexpr std::int32_t piece_places = 256;
 
-/// What CPUs need in a workspace: a row for each frequent token, in which the sum of a piece grows.
+/// What CPUs need in a workspace: a row for each frequent token, in which the sum of a piece grows. Where so few places
+/// are that no token can be frequent, nothing.
 struct PieceRows {
   std::int64_t count;
-  void* sums;              ///< [most_frequent, features]
-  std::int32_t* number;    ///< [vocabulary] places of a token; of a frequent one −1 − its row, once it has one
-  std::int32_t* total;     ///< [most_frequent] places of the token of a row
-  std::int32_t* seen;      ///< [most_frequent] likewise, up to where places have been looked at
-  std::int32_t* of_place;  ///< [count] 4 · row + is_first + is_last; none: the token is rare
+  int bits = 0;                      ///< of the number of a slot
+  void* sums = nullptr;              ///< [most_frequent, features]
+  std::int32_t* token = nullptr;     ///< [slots] whose a slot is; no_row: nobody's
+  std::int32_t* number = nullptr;    ///< [slots] places of the token; of a frequent one −1 − its row, once it has one
+  std::int32_t* total = nullptr;     ///< [most_frequent] places of the token of a row
+  std::int32_t* seen = nullptr;      ///< [most_frequent] likewise, up to where places have been looked at
+  std::int32_t* of_place = nullptr;  ///< [count] 4 · row + is_first + is_last; none: the token is rare
 
   static constexpr std::int32_t none = -1, is_first = 1, is_last = 2;  ///< of a piece
 
-  PieceRows(void* workspace, DType master, std::int64_t places, std::int64_t vocabulary, std::int64_t features)
-      : count(places), sums(workspace) {
-    number = reinterpret_cast<std::int32_t*>(static_cast<std::byte*>(workspace) +
-                                             bytes_of_sums(master, count, features));
-    total = number + vocabulary;
+  PieceRows(void* workspace, DType master, std::int64_t places, std::int64_t features) : count(places) {
+    if (!may_be_frequent(count)) return;
+    bits = std::countr_zero(slots(count));
+    sums = workspace;
+    token = reinterpret_cast<std::int32_t*>(static_cast<std::byte*>(workspace) +
+                                            bytes_of_sums(master, count, features));
+    number = token + slots(count);
+    total = number + slots(count);
     seen = total + most_frequent(count);
     of_place = seen + most_frequent(count);
   }
 
   static std::int64_t most_frequent(std::int64_t count) { return count / piece_places; }
+  static bool may_be_frequent(std::int64_t count) { return count > piece_places; }
+  /// Half of them stay free, so that a token soon finds one.
+  static std::uint64_t slots(std::int64_t count) { return std::bit_ceil(2 * static_cast<std::uint64_t>(count)); }
   static std::size_t bytes_of_sums(DType master, std::int64_t count, std::int64_t features) {
     return align_up(static_cast<std::size_t>(most_frequent(count) * features) * size_of(master));
   }
-  static std::size_t bytes(DType master, std::int64_t count, std::int64_t vocabulary, std::int64_t features) {
-    const std::int64_t numbers = vocabulary + 2 * most_frequent(count) + count;
-    return bytes_of_sums(master, count, features) + static_cast<std::size_t>(numbers) * sizeof(std::int32_t);
+  static std::size_t bytes(DType master, std::int64_t count, std::int64_t features) {
+    if (!may_be_frequent(count)) return 0;
+    const std::size_t numbers = 2 * slots(count) + static_cast<std::size_t>(2 * most_frequent(count) + count);
+    return bytes_of_sums(master, count, features) + numbers * sizeof(std::int32_t);
+  }
+
+  /// The slot of a token, which it takes if it has none. Neighbouring tokens begin to look far apart (multiplicative
+  /// hashing: Knuth, "The art of computer programming", vol. 3, 6.4).
+  KOKKOS_INLINE_FUNCTION std::int32_t slot_of(std::int32_t wanted) const {
+    const std::uint32_t last = (std::uint32_t{1} << bits) - 1;
+    std::uint32_t slot = (static_cast<std::uint32_t>(wanted) * 2654435769U) >> (32 - bits);
+    while (token[slot] != wanted && token[slot] != no_row) slot = (slot + 1) & last;
+    token[slot] = wanted;
+    return static_cast<std::int32_t>(slot);
   }
 };
 
 /// One thread goes through the tokens twice, which is little beside adding up their gradients.
-void find_pieces(const ExecSpace& space, const std::int32_t* tokens, std::int64_t vocabulary, const PieceRows& rows) {
-  fill_zero(space, {rows.number, DType::i32, {vocabulary}});
+void find_pieces(const ExecSpace& space, const std::int32_t* tokens, const PieceRows& rows) {
+  const auto slots = static_cast<std::int64_t>(PieceRows::slots(rows.count));
+  fill_zero(space, {rows.number, DType::i32, {slots}});
+  Kokkos::parallel_for(
+      "lockstep::embedding::free_slots", RangePolicy(space, 0, slots),
+      KOKKOS_LAMBDA(const std::int64_t slot) { rows.token[slot] = no_row; });
   Kokkos::parallel_for(
       "lockstep::embedding::find_pieces", RangePolicy(space, 0, 1), KOKKOS_LAMBDA(std::int64_t) {
-        for (std::int64_t place = 0; place < rows.count; ++place)
-          if (tokens[place] != no_row) ++rows.number[tokens[place]];
+        for (std::int64_t place = 0; place < rows.count; ++place) {
+          if (tokens[place] == no_row) continue;
+          const std::int32_t slot = rows.slot_of(tokens[place]);
+          rows.of_place[place] = slot;  // for now
+          ++rows.number[slot];
+        }
         std::int32_t frequent = 0;
         for (std::int64_t place = 0; place < rows.count; ++place) {
-          rows.of_place[place] = PieceRows::none;
           if (tokens[place] == no_row) continue;
-          std::int32_t& number = rows.number[tokens[place]];
+          std::int32_t& number = rows.number[rows.of_place[place]];
+          rows.of_place[place] = PieceRows::none;
           if (number > piece_places) {
             rows.total[frequent] = number;
             rows.seen[frequent] = 0;
@@ -81,6 +110,7 @@ void add_up_tokens(const ExecSpace& space, std::int64_t features, const std::int
   const std::int64_t tiles = tiles_of(features);
   // With one thread whole rows, which are read and written in one piece.
   const std::int64_t parts = space.concurrency() < tiles ? space.concurrency() : tiles;
+  const bool may_be_frequent = PieceRows::may_be_frequent(rows.count);
   Kokkos::parallel_for(
       "lockstep::embedding::backward", RangePolicy(space, 0, parts), KOKKOS_LAMBDA(const std::int64_t part) {
         const std::int64_t first = tiles * part / parts * column_tile;
@@ -90,7 +120,7 @@ void add_up_tokens(const ExecSpace& space, std::int64_t features, const std::int
           if (tokens[place] == no_row) continue;
           Compute<T>* const to = dweight + tokens[place] * features;
           const T* const from = dy + place * features;
-          const std::int32_t of_place = rows.of_place[place];
+          const std::int32_t of_place = may_be_frequent ? rows.of_place[place] : PieceRows::none;
           if (of_place == PieceRows::none) {
             add_columns(to, from, first, end);
             continue;
@@ -276,7 +306,7 @@ std::size_t embedding_workspace_bytes(DType dtype, std::int64_t places, std::int
                                       std::int64_t features) {
   const DType master = master_dtype(dtype);
   return thread_per_element ? SortedPlaces::bytes(master, places, vocabulary, features)
-                            : PieceRows::bytes(master, places, vocabulary, features);
+                            : PieceRows::bytes(master, places, features);
 }
 
 void embedding_backward(const ExecSpace& space, const Tensor& tokens, const Tensor& dy, const Tensor& dweight,
@@ -299,8 +329,8 @@ void embedding_backward(const ExecSpace& space, const Tensor& tokens, const Tens
     });
   } else {
     if (store == Store::replace) fill_zero(space, dweight);
-    const PieceRows rows(workspace.data, dweight.dtype, count, vocabulary, features);
-    find_pieces(space, which, vocabulary, rows);
+    const PieceRows rows(workspace.data, dweight.dtype, count, features);
+    if (PieceRows::may_be_frequent(count)) find_pieces(space, which, rows);
     dispatch_float(dy.dtype, [&]<class T>(T) {
       add_up_tokens<T>(space, features, which, rows, dy.as<const T>(), dweight.as<Compute<T>>());
     });

@@ -85,6 +85,41 @@ TEST(EmbeddingOps, GradientsOfFrequentTokens) {
   }
 }
 
+/// Rows of tables that begin at multiples of a power of two, as those of recommenders do: the same rounding errors as
+/// of pieces that are added up in plain loops.
+TEST(EmbeddingOps, GradientsOfFrequentRowsOfManyTables) {
+  const std::int64_t vocabulary = 1 << 20, count = 3000;
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
+  for (std::size_t place = 0; place < tokens.size(); ++place)
+    tokens[place] = static_cast<std::int32_t>(place % 4 == 3 ? place * 1024 % vocabulary : place % 4 * 262144);
+  const std::vector<double> dy = test::filling(1, count);
+  std::vector<double> expected(static_cast<std::size_t>(vocabulary)), piece(expected);
+  std::vector<int> places(expected.size()), in_piece(expected.size());
+  for (const std::int32_t token : tokens) ++places[static_cast<std::size_t>(token)];
+  for (std::size_t place = 0; place < tokens.size(); ++place) {
+    const auto token = static_cast<std::size_t>(tokens[place]);
+    piece[token] += dy[place];
+    if (places[token] > 256 && ++in_piece[token] < 256) continue;
+    expected[token] += piece[token];
+    piece[token] = in_piece[token] = 0;
+  }
+  for (std::size_t token = 0; token < expected.size(); ++token) expected[token] += piece[token];
+
+  const OwnedTensor given = test::make_classes(tokens), gradient = test::make_tensor(DType::f64, {count, 1}, dy),
+                    dweight("dweight", DType::f64, {vocabulary, 1});
+  backward(given.get(), gradient.get(), dweight.get(), Store::replace);
+  EXPECT_EQ(test::values_of(dweight.get()), expected);
+}
+
+/// What CPUs need follows the places alone, so that large tables cost no more than small ones; of few places, nothing.
+TEST(EmbeddingOps, NeedsNoMemoryForWordsThatDoNotCome) {
+  if (thread_per_element) return;
+  EXPECT_EQ(embedding_workspace_bytes(DType::f32, 256, 26'000'000, 64), 0U);
+  const std::size_t bytes = embedding_workspace_bytes(DType::f32, 8192, 26'000'000, 64);
+  EXPECT_EQ(bytes, embedding_workspace_bytes(DType::f32, 8192, 1000, 64));
+  EXPECT_LT(bytes, 400'000U);
+}
+
 /// A token at 30 % of 65,536 places: sums of that many numbers of one sign, one after the other, lose five bits.
 TEST(EmbeddingOps, GradientsOfFrequentTokensAreRoundedLittle) {
   const std::int64_t count = 65536, features = 8;
