@@ -11,30 +11,24 @@ OptimizerSteps::OptimizerSteps(const TrainingConfig& config, const Communicator&
     : optimizer_(optimizer),
       learning_rate_(config.optimizer.learning_rate()),
       schedule_(config.schedule, length),
-      coefficients_(comm,
-                    [this](std::int64_t applied) {
-                      // One step less is applied than the host knows where the last one was skipped; the batch is that
-                      // of the next step all the same.
-                      return coefficients_at(applied, std::max(applied + skipped_, done_), before_ + applied);
-                    }),
+      coefficients_(
+          comm, [this](std::int64_t applied) { return coefficients_at(known_.place_of(applied), before_ + applied); }),
       clip_norm_(config.optimizer.clip_norm()),
       table_{.first = -1},
       memory_("lockstep::step_coefficients", sizeof(CoefficientTable)) {}
 
-StepCoefficients OptimizerSteps::coefficients_at(std::int64_t applied, std::int64_t done, std::int64_t own) const {
-  return optimizer_.coefficients({.learning_rate = learning_rate(applied, done),
-                                  .learning_rate_before = learning_rate_before(applied, done),
+/// What a velocity is made of has the learning rate of the last step that was applied.
+StepCoefficients OptimizerSteps::coefficients_at(const StepPlace& place, std::int64_t own) const {
+  const std::int64_t last = std::max<std::int64_t>(1, place.applied) - 1;
+  return optimizer_.coefficients({.learning_rate = learning_rate(place.applied, place.done),
+                                  .learning_rate_before = learning_rate(last, place.before_last),
                                   .number = own + 1});
-}
-
-double OptimizerSteps::learning_rate_before(std::int64_t applied, std::int64_t done) const {
-  const auto before = [](std::int64_t steps) { return std::max<std::int64_t>(1, steps) - 1; };
-  return learning_rate(before(applied), before(done));
 }
 
 StepScalars OptimizerSteps::scalars(std::int64_t applied, std::optional<std::int64_t> own) const {
   const std::int64_t done = own.value_or(before_ + applied);
-  return {.coefficients = coefficients_at(applied, applied, done), .first = done == 0 ? 1 : 0};
+  return {.coefficients = coefficients_at(KnownSteps{{.done = applied}}.place_of(applied), done),
+          .first = done == 0 ? 1 : 0};
 }
 
 void OptimizerSteps::forget() {
@@ -43,23 +37,29 @@ void OptimizerSteps::forget() {
   table_.first = -1;
 }
 
-void OptimizerSteps::go_to(std::int64_t done, std::int64_t skipped) {
-  done_ = done;
-  if (std::exchange(skipped_, skipped) != skipped) forget();
+void OptimizerSteps::go_to(const KnownSteps& steps) {
+  const auto is_the_same = [&](std::int64_t applied) {
+    const StepPlace before = known_.place_of(applied), now = steps.place_of(applied);
+    return schedule_.batch_factor(before.done) == schedule_.batch_factor(now.done) &&
+           schedule_.batch_factor(before.before_last) == schedule_.batch_factor(now.before_last);
+  };
+  const std::int64_t applied = steps.applied();
+  if (is_the_same(applied) && (steps.untaken == 0 || is_the_same(applied + 1))) return;
+  known_ = steps;
+  forget();
 }
 
-void OptimizerSteps::provide(const ExecSpace& space, std::int64_t done, std::int64_t skipped, std::int64_t untaken) {
-  go_to(done, skipped);
-  if (untaken > 0 && schedule_.batch_factor(done) != schedule_.batch_factor(done - 1)) forget();
-  put(space, coefficients_.cover(done - skipped - untaken, 2), 0);
+void OptimizerSteps::provide(const ExecSpace& space, const KnownSteps& steps) {
+  go_to(steps);
+  put(space, coefficients_.cover(steps.applied(), 2), 0);
 }
 
-void OptimizerSteps::provide(const ExecSpace& space, std::int64_t done, std::int64_t skipped, OwnSteps& own) {
-  go_to(done, skipped);
-  const std::int64_t applied = done - skipped, missed = before_ + applied - own.done();
+void OptimizerSteps::provide(const ExecSpace& space, const StepCount& count, OwnSteps& own) {
+  go_to({.count = count});
+  const std::int64_t applied = count.applied(), missed = before_ + applied - own.done();
   if (!own_coefficients_)
     own_coefficients_.emplace(own.ranks(), [this](std::int64_t step) {
-      return coefficients_at(step, step + skipped_, before_ + step - missed_);
+      return coefficients_at(known_.place_of(step), before_ + step - missed_);
     });
   if (std::exchange(missed_, missed) != missed) own_coefficients_->forget();
   put(space, own_coefficients_->cover(applied, 1), missed);

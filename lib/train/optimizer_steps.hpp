@@ -7,6 +7,7 @@
 #include "parallel/parallel_strategy.hpp"
 #include "parallel/shared_coefficients.hpp"
 #include "train/guard/step_judgement.hpp"
+#include "train/step_count.hpp"
 #include "train/training_config.hpp"
 
 namespace lockstep {
@@ -19,12 +20,11 @@ class OptimizerSteps {
   OptimizerSteps(const TrainingConfig& config, const Communicator& comm, const Optimizer& optimizer,
                  const RunLength& length);
 
-  /// Has what the next step multiplies with in the step's memory: behind `done` others, of which `skipped` were not
-  /// applied, and maybe the last one, if the host has not heard of it yet (`untaken`: 1). Mostly it is there.
-  /// Collective.
-  void provide(const ExecSpace& space, std::int64_t done, std::int64_t skipped, std::int64_t untaken);
+  /// Has what the next step multiplies with in the step's memory, whatever has become of the last one before it. Mostly
+  /// it is there. Collective.
+  void provide(const ExecSpace& space, const KnownSteps& steps);
   /// Likewise, behind exactly so many, where the optimizer has done `own`. Collective over the ranks that count them.
-  void provide(const ExecSpace& space, std::int64_t done, std::int64_t skipped, OwnSteps& own);
+  void provide(const ExecSpace& space, const StepCount& count, OwnSteps& own);
   /// What this rank finds that a step behind `applied` others of a run that skips none is done with, but for the scale
   /// of its gradients. `own`: steps that the optimizer's states come of; none: those of the run.
   StepScalars scalars(std::int64_t applied, std::optional<std::int64_t> own) const;
@@ -38,8 +38,6 @@ class OptimizerSteps {
   double learning_rate(std::int64_t applied, std::int64_t done) const {
     return learning_rate_ * schedule_.factor(applied, done);
   }
-  /// Of the step before that; of a skipped one, by the course of the last one that was applied. Of the first its own.
-  double learning_rate_before(std::int64_t applied, std::int64_t done) const;
   /// The optimizer's state comes of so many steps of another run, which its formulae count and the learning rate's
   /// course does not.
   void begin_behind(std::int64_t steps) {
@@ -47,9 +45,9 @@ class OptimizerSteps {
   }
 
  private:
-  StepCoefficients coefficients_at(std::int64_t applied, std::int64_t done, std::int64_t own) const;
-  /// The next step comes behind `done` others, of which `skipped` were not applied.
-  void go_to(std::int64_t done, std::int64_t skipped);
+  StepCoefficients coefficients_at(const StepPlace& place, std::int64_t own) const;
+  /// The next step comes behind these.
+  void go_to(const KnownSteps& steps);
   /// What is known has become something else.
   void forget();
   void put(const ExecSpace& space, const SharedCoefficients::Stretch& known, std::int64_t missed);
@@ -57,7 +55,7 @@ class OptimizerSteps {
   const Optimizer& optimizer_;
   double learning_rate_;
   std::int64_t before_ = 0;
-  std::int64_t done_ = 0, skipped_ = 0;  ///< before the next step
+  KnownSteps known_;  ///< that coefficients are computed behind; those of the next step are the same behind it
   LearningRateSchedule schedule_;
   SharedCoefficients coefficients_;
   std::optional<SharedCoefficients> own_coefficients_;  ///< where ranks count their own steps

@@ -6,13 +6,6 @@
 
 namespace lockstep {
 
-void StepCount::describe_state(StateFields& fields) {
-  fields.integer("step", done);
-  fields.integer("skipped_steps", skipped);
-  if (fields.has("steps_before_branch", before > 0)) fields.integer("steps_before_branch", before);
-  else before = 0;
-}
-
 StepUpdate::StepUpdate(const TrainingConfig& config, const Communicator& comm, const Dataset& data,
                        const RunLength& length, std::int64_t sums, const Parts& parts)
     : comm_(comm),
@@ -40,8 +33,8 @@ void StepUpdate::begin(const BatchPlan& batch, const StepRanks& ranks, std::int6
 }
 
 void StepUpdate::provide_coefficients() {
-  if (ranks_.own_steps) optimizer_steps_.provide(space_, count_.done, count_.skipped, *ranks_.own_steps);
-  else optimizer_steps_.provide(space_, count_.done, count_.skipped, guard_.untaken());
+  if (ranks_.own_steps) optimizer_steps_.provide(space_, count_, *ranks_.own_steps);
+  else optimizer_steps_.provide(space_, {.count = count_, .untaken = guard_.untaken()});
 }
 
 void StepUpdate::vote(const StepRequests& requests) {
@@ -120,7 +113,12 @@ StepResult StepUpdate::take_finding() {
   StepResult result{guard_.take(space_)};
   result.examples = examples_;
   const bool is_local = parts_.strategy.is_local(result.number);
-  count_.skipped += result.status == StepStatus::skipped && !is_local ? 1 : 0;
+  if (result.status == StepStatus::skipped && !is_local) {
+    ++count_.skipped;
+    ++count_.skipped_in_a_row;
+  } else if (result.done()) {
+    count_.skipped_in_a_row = 0;
+  }
   if (!result.done() && is_local)  // the other groups do not know
     throw Error(ExitStatus::internal, fmt::format("{} (found by rank {} for itself, as its deck has it: the "
                                                   "others end with it)",
@@ -138,7 +136,8 @@ std::optional<StepResult> StepUpdate::take_last() {
 }
 
 double StepUpdate::learning_rate() const {
-  return optimizer_steps_.learning_rate_before(count_.applied(), count_.done);
+  const auto before = [](std::int64_t steps) { return std::max<std::int64_t>(1, steps) - 1; };
+  return optimizer_steps_.learning_rate(before(count_.applied()), before(count_.done));
 }
 
 void StepUpdate::branch_behind(std::int64_t optimizer_steps) {

@@ -12,17 +12,6 @@
 
 namespace lockstep {
 
-/// Steps of a run.
-struct StepCount {
-  std::int64_t done = 0, skipped = 0;
-  std::int64_t before = 0;  ///< that were applied in the run that this one has branched from
-
-  std::int64_t applied() const { return done - skipped; }
-  /// That the optimizer's state comes of.
-  std::int64_t optimizer_steps() const { return before + applied(); }
-  void describe_state(StateFields& fields);
-};
-
 /// Of a step whose update begins while gradients are computed, since these cannot change what becomes of it.
 struct EarlyUpdate {
   bool may_be = false;              ///< in this run
@@ -76,7 +65,7 @@ class StepUpdate final : public Stateful {
   const StepCount& count() const { return count_; }
   StepGuard& guard() { return guard_; }
   const StepGuard& guard() const { return guard_; }
-  /// That the last step had (OptimizerSteps::learning_rate_before).
+  /// That the last step had; a skipped one, by the course of the last one that was applied.
   double learning_rate() const;
   /// The sum of squares of the last step's gradients. Collective.
   double gradient_square() { return f64_on_host(space_, optimizer_steps_.gradient_square(space_, parts_.strategy)); }
@@ -85,7 +74,7 @@ class StepUpdate final : public Stateful {
   void branch_behind(std::int64_t optimizer_steps);
   void describe_state(StateFields& fields) override;
   /// The state was set: the next step goes on from there. Collective.
-  void go_on() { optimizer_steps_.provide(space_, count_.done, count_.skipped, 0); }
+  void go_on() { optimizer_steps_.provide(space_, {.count = count_}); }
 
  private:
   void provide_coefficients();

@@ -4,7 +4,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "checkpoint/state_text.hpp"
 #include "mpi/run_outcome.hpp"
+#include "mpi/serial_training.hpp"
+#include "run/training/training_run.hpp"
+#include "support/fixtures.hpp"
+#include "train/optimizer_steps.hpp"
 
 namespace lockstep {
 namespace {
@@ -28,30 +33,109 @@ TEST(LateFindings, OverflowsAreLeftOutAllTheSame) {
   test::expect_the_same(rarely, often);
 }
 
+/// Has overflows, and a batch that becomes half of what it was.
+std::string ramped(std::int64_t ramp, const std::string& optimizer, const std::string& schedule, const char* scale,
+                   std::int64_t steps = 30) {
+  return fmt::format(
+      "{{data: {{synthetic: {{kind: random, shape: [40], classes: 5, train: 96, validation: 20}}}},"
+      " model: {{layers: [{{linear: {{features: 8}}}}, relu, {{linear: {{features: 5}}}}]}},"
+      " optimizer: {{{}}}, schedule: {{{}}}, batch: {{global: 24, ramp: [[{} steps, 12]]}},"
+      " precision: {{compute: fp16, loss_scale: {{{}}}}},"
+      " run: {{steps: {}, log_every: 10, evaluate_every: 0}}}}",
+      optimizer, schedule, ramp, scale, steps);
+}
+
+constexpr const char* by_batch = "scale_rule: linear, reference_batch: 24";
+
+std::string halved_behind(std::int64_t applied) {
+  return fmt::format("type: multistep, milestones: [{} steps], factor: 0.5", applied);
+}
+
+void expect_same_steps(const test::RunOutcome& ruled, const test::RunOutcome& wanted) {
+  EXPECT_EQ(ruled.applied, wanted.applied);
+  EXPECT_EQ(ruled.parameters, wanted.parameters);
+  EXPECT_EQ(ruled.states, wanted.states);
+}
+
 /// Batches come to their next stage behind as many steps whether these were skipped or not, and with them scale_rule's
 /// factor. The course that the same run without that rule has to take counts those that were applied.
 TEST(SkippedSteps, LeaveEachBatchItsLearningRate) {
   const auto outcome = [](std::int64_t ramp, double rate, const std::string& schedule, int steps = 30) {
-    return test::train_to_the_end(fmt::format(
-        "{{data: {{synthetic: {{kind: random, shape: [40], classes: 5, train: 96, validation: 20}}}},"
-        " model: {{layers: [{{linear: {{features: 8}}}}, relu, {{linear: {{features: 5}}}}]}},"
-        " optimizer: {{type: sgd, learning_rate: {}, momentum: 0.9}}, schedule: {{{}}},"
-        " batch: {{global: 24, ramp: [[{} steps, 12]]}}, precision: {{compute: fp16, loss_scale: {{initial: 1.0e+9}}}},"
-        " run: {{steps: {}, log_every: 10, evaluate_every: 0}}}}",
-        rate, schedule, ramp, steps));
+    return test::train_to_the_end(ramped(ramp, fmt::format("type: sgd, learning_rate: {}, momentum: 0.9", rate),
+                                         schedule, "initial: 1.0e+9", steps));
   };
-  const auto expect_same = [](const test::RunOutcome& ruled, const test::RunOutcome& wanted) {
-    EXPECT_EQ(ruled.applied, wanted.applied);
-    EXPECT_EQ(ruled.parameters, wanted.parameters);
-    EXPECT_EQ(ruled.states, wanted.states);
-  };
-  const std::string rule = "scale_rule: linear, reference_batch: 24";
   const std::int64_t applied = outcome(20, 0.25, "", 20).applied;
   ASSERT_GT(applied, 0);
   ASSERT_LT(applied, 17);
-  expect_same(outcome(20, 0.25, rule),
-              outcome(20, 0.25, fmt::format("type: multistep, milestones: [{} steps], factor: 0.5", applied)));
-  expect_same(outcome(2, 0.25, rule), outcome(2, 0.125, ""));
+  expect_same_steps(outcome(20, 0.25, by_batch), outcome(20, 0.25, halved_behind(applied)));
+  expect_same_steps(outcome(2, 0.25, by_batch), outcome(2, 0.125, ""));
+}
+
+constexpr const char* lars = "type: lars, learning_rate: 0.25, momentum: 0.9, momentum_correction: true";
+
+/// The first step on a new batch is skipped, others before it were not: the velocity is made of steps of the old one.
+TEST(SkippedSteps, LeaveAVelocityItsCorrection) {
+  const auto outcome = [](std::int64_t ramp, const std::string& schedule, std::int64_t steps = 30) {
+    return test::train_to_the_end(ramped(ramp, lars, schedule, "initial: 1.0e+9, interval: 2", steps));
+  };
+  std::int64_t ramp = 20;
+  const auto applied_in = [&](std::int64_t steps) { return outcome(ramp, by_batch, steps).applied; };
+  while (ramp < 28 && applied_in(ramp + 1) > applied_in(ramp)) ++ramp;
+  ASSERT_LT(ramp, 28) << "no step is skipped";
+  const std::int64_t applied = applied_in(ramp);
+  ASSERT_GT(applied, 2);
+  expect_same_steps(outcome(ramp, by_batch), outcome(ramp, halved_behind(applied)));
+}
+
+/// Coefficients behind these numbers of steps, one after the other: by the number of steps that are applied.
+std::vector<StepCoefficients> coefficients_behind(const std::vector<KnownSteps>& numbers, std::int64_t applied) {
+  const test::TemporaryFolder folder;
+  const Communicator comm = Communicator::world();
+  const RunConfig config = test::read_run_config(ramped(4, lars, by_batch, "initial: 8"),
+                                                 (folder.path() / "run").string());
+  TrainingRun run(config, comm);
+  OptimizerSteps steps(config, comm, run.trainer().optimizer(), run_length(config, 96));
+  const ExecSpace space;
+  std::vector<StepCoefficients> found;
+  for (const KnownSteps& known : numbers) {
+    steps.provide(space, known);
+    HostCopy<CoefficientTable> table;
+    table.start(space, steps.update_options(space, run.trainer().strategy()).coefficients);
+    const CoefficientTable& copy = table.take();
+    found.push_back(copy.of_step[applied - copy.first]);
+  }
+  return found;
+}
+
+/// The fifth step is the first one on a new batch, and skipped. The host hears of steps at once, or behind the next
+/// one, or goes on from a checkpoint in between.
+TEST(SkippedSteps, HaveTheSameCoefficientsBehindThemWheneverTheHostHears) {
+  const StepCoefficients wanted{0.125, 0.5};
+  const KnownSteps skipped{.count = {.done = 5, .skipped = 1, .skipped_in_a_row = 1}};
+  const std::vector<StepCoefficients> at_once = coefficients_behind({{{.done = 3}}, {{.done = 4}}, skipped}, 4),
+                                      resumed = coefficients_behind({skipped}, 4),
+                                      late = coefficients_behind(
+                                          {{{.done = 3}, 1},
+                                           {{.done = 4}, 1},
+                                           {{.done = 5}, 1},
+                                           {{.done = 6, .skipped = 1, .skipped_in_a_row = 1}, 1}},
+                                          4);
+  for (const auto& found : {at_once, resumed, late})
+    for (std::size_t i = found.size() > 1 ? 1 : 0; i < found.size(); ++i) EXPECT_EQ(found[i], wanted) << i;
+  const StepCoefficients unchanged{0.125, 1};
+  EXPECT_EQ(coefficients_behind({{{.done = 5}, 1}}, 5), std::vector{unchanged}) << "where it was applied";
+  const std::vector<KnownSteps> behind{{{.done = 6, .skipped = 1}},
+                                       {{.done = 6, .skipped = 1, .skipped_in_a_row = 1}, 1}};
+  EXPECT_EQ(coefficients_behind(behind, 5), (std::vector{unchanged, unchanged})) << "behind the next one";
+}
+
+TEST(SkippedSteps, InARowAreInTheState) {
+  StepCount count{.done = 9, .skipped = 4, .skipped_in_a_row = 2}, found{.skipped_in_a_row = 1};
+  restore_state(state_text([&](StateFields& fields) { count.describe_state(fields); }),
+                [&](StateFields& fields) { found.describe_state(fields); });
+  EXPECT_EQ(found.skipped_in_a_row, 2);
+  restore_state(R"({"step": 9, "skipped_steps": 4})", [&](StateFields& fields) { found.describe_state(fields); });
+  EXPECT_EQ(found.skipped_in_a_row, 0) << "of checkpoints that do not say";
 }
 
 constexpr const char* diverging =
