@@ -122,7 +122,7 @@ class Weights(LockstepTest):
                   {"add": {}, "from": ["a", "b"]}, linear],
                  {"d/weight": (9, 4, 2, 2), "d/bias": 9, "l/weight": (10, 36), "l/bias": 10})):
             with self.subTest(layers):
-                self.refused(78, ["model.weights.layout: NCHW cannot be followed to layer 'l'"], *self.layout_of(layers, arrays, "NCHW"))
+                self.refused(78, ["model.weights.layout: NCHW cannot be followed to layer 'l"], *self.layout_of(layers, arrays, "NCHW"))
                 self.refused(78, ["model.weights.layout: is to be given"], *self.layout_of(layers, arrays))
                 self.lockstep(*self.layout_of(layers, arrays, "NHWC"))
         vector = {"l/weight": (10, 36), "l/bias": 10}
@@ -143,7 +143,7 @@ class Weights(LockstepTest):
                 (["flatten", {"group_norm": {"groups": 2}, "name": "l"}, {"linear": 10, "name": "last"}],
                  {"l/weight": 36, "l/bias": 36, "last/weight": (10, 36), "last/bias": 10})):
             with self.subTest(layers):
-                self.refused(78, ["model.weights.layout: NCHW cannot be followed to layer 'l'"], *self.layout_of(layers, arrays, "NCHW"))
+                self.refused(78, ["model.weights.layout: NCHW cannot be followed to layer 'l"], *self.layout_of(layers, arrays, "NCHW"))
                 self.refused(78, ["model.weights.layout: is to be given"], *self.layout_of(layers, arrays))
                 self.lockstep(*self.layout_of(layers, arrays, "NHWC"))
         # With no flatten behind it, the order does not matter.
@@ -160,8 +160,8 @@ class Weights(LockstepTest):
                  {**of_linear, "l/weight": (3, 4, 2, 2), "d/weight": (36, 4), "d/bias": 36}),
                 ([{"patchify": 3}, linear, *pooled], {**of_linear, "l/weight": (3, 36)})):
             with self.subTest(layers):
-                self.refused(78, ["model.weights.layout: NCHW cannot be followed to layer 'l'"], *self.layout_of(layers, arrays, "NCHW"))
-                self.refused(78, ["model.weights.layout: is to be given", "layer 'l' reads values of a flatten or reshape"], *self.layout_of(layers, arrays))
+                self.refused(78, ["model.weights.layout: NCHW cannot be followed to layer 'l"], *self.layout_of(layers, arrays, "NCHW"))
+                self.refused(78, ["model.weights.layout: is to be given", "reads values of a flatten or reshape"], *self.layout_of(layers, arrays))
                 self.lockstep(*self.layout_of(layers, arrays, "NHWC"))
         # One that leaves the channels as they are has the same values with either order.
         self.lockstep(*self.layout_of([{"reshape": {"shape": [9, 4]}}, linear, *pooled], {**of_linear, "l/weight": (3, 4)}))
