@@ -44,7 +44,8 @@ class Samplers(LockstepTest):
         self.assertNotAlmostEqual(float(one[8]["loss"]) / float(four[8]["loss"]), 1, delta=1e-4, msg="210 examples are padded to 212")
         self.train("parts", "run.steps=13", ranks=4, data=data, model=model)
         self.assertEqual(four, self.train("parts", ranks=4, data=data, model=model))
-        self.deck("deck.yaml", run={"epochs": 4, "output_dir": "run4"}, data=GLYPHS, batch={"global": 24, "micro": 5}, model=model)
+        self.deck("deck.yaml", run={"epochs": 4, "output_dir": "run4"}, data=GLYPHS, batch={"global": 24, "micro": 5}, model=model,
+                  optimizer={"type": "sgd", "learning_rate": 0.05})
         self.refused(78, ["data.sampler: was distributed_sampler"], "train", "deck.yaml")
 
 
