@@ -25,10 +25,15 @@ class StopVote {
 
   /// Ranks may stop behind so many steps, and then write a checkpoint that takes so many seconds.
   bool is_for_stop(std::int64_t steps, double checkpoint_seconds);
-  /// Why; empty: it does not.
+  /// Why this rank wants it, and once the run has stopped, why that has; empty: it does not.
   const std::string& reason() const { return reason_; }
-  /// The run has ended, or stopped.
+  /// The run has ended.
   void done() { request_.done(); }
+  /// The run has stopped, for that reason.
+  void stopped(std::string reason) {
+    reason_ = std::move(reason);
+    done();
+  }
 
  private:
   StopRequest request_;

@@ -44,7 +44,7 @@ class TrainingRun {
   /// owner that it is to stop (`stopped_early`), and leaves a summary. Throws DivergedError.
   ExitStatus run();
   /// Why it has stopped early, and on which rank; of rank 0.
-  const std::string& stopped_by() const { return stopped_by_; }
+  const std::string& stopped_by() const { return stop_vote_.reason(); }
 
   /// One step of all ranks, on the next batch; `run` is a loop over it.
   const StepResult& step();
@@ -113,7 +113,6 @@ class TrainingRun {
   StopVote stop_vote_;
 
   StepResult last_step_;
-  std::string stopped_by_;
   bool is_complete_ = false;        ///< nothing is left to do, as an earlier process has found
   std::int64_t steps_at_once_ = 1;  ///< the run's, that were done by the last call of `step`
   double start_seconds_ = 0;        ///< from the start of the process to the first step

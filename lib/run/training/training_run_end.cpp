@@ -44,10 +44,12 @@ ExitStatus TrainingRun::stop() {
       reason.empty() ? "" : fmt::format("{} (rank {} on {})", reason, comm_.rank(), host_name()));
   write_summary(stopped_status);
   watchdog_.set_idle(true);
-  stop_vote_.done();
-  if (!comm_.is_root()) return ExitStatus::stopped_early;
-  stopped_by_ = *std::ranges::find_if(reasons, [](const std::string& each) { return !each.empty(); });
-  log("stopped at step {} of {}: {}; {} goes on from there", trainer_->steps(), total_steps(), stopped_by_,
+  if (!comm_.is_root()) {
+    stop_vote_.done();
+    return ExitStatus::stopped_early;
+  }
+  stop_vote_.stopped(*std::ranges::find_if(reasons, [](const std::string& each) { return !each.empty(); }));
+  log("stopped at step {} of {}: {}; {} goes on from there", trainer_->steps(), total_steps(), stopped_by(),
       folder_.goes_on_by_itself() ? "the same command" : "this deck with run.resume=auto");
   return ExitStatus::stopped_early;
 }
