@@ -64,7 +64,7 @@ class Communicator {
   void barrier() const;
   /// From one rank to all.
   void broadcast(std::string& text, int from = 0) const;
-  /// Likewise; doubles come from rank 0.
+  /// Numbers of one rank go to all: doubles those of rank 0.
   void broadcast(const ExecSpace& space, const Tensor& tensor, int from = 0) const;
   void broadcast(std::span<double> values) const;
   void broadcast(std::span<std::byte> bytes, int from = 0) const;

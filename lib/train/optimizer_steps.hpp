@@ -34,7 +34,7 @@ class OptimizerSteps {
   Tensor gradient_square(const ExecSpace& space, ParallelStrategy& strategy) const {
     return optimizer_.overwrites_gradients() ? square_ : strategy.gradient_square(space);
   }
-  /// Of a step behind `done` others, of which `applied` were.
+  /// The learning rate of a step behind `done` others, of which `applied` were not skipped.
   double learning_rate(std::int64_t applied, std::int64_t done) const {
     return learning_rate_ * schedule_.factor(applied, done);
   }

@@ -21,7 +21,7 @@ struct StepCount {
   std::int64_t before = 0;            ///< that were applied in the run that this one has branched from
 
   std::int64_t applied() const { return done - skipped; }
-  /// That the optimizer's state comes of.
+  /// Steps that the optimizer's state comes of, also those of the run before.
   std::int64_t optimizer_steps() const { return before + applied(); }
   void describe_state(StateFields& fields);
 };
@@ -31,9 +31,9 @@ struct KnownSteps {
   StepCount count;           ///< this one is done, and not skipped
   std::int64_t untaken = 0;  ///< 1: there is one
 
-  /// For certain.
+  /// Steps that were applied for certain.
   std::int64_t applied() const { return count.applied() - untaken; }
-  /// Of the next step if so many are applied, which are no fewer; or, beyond it, of one later if none is skipped.
+  /// The place of the step behind `steps` applied ones: the next step, or a later one if none is skipped until then.
   StepPlace place_of(std::int64_t steps) const;
 };
 

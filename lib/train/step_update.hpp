@@ -65,7 +65,7 @@ class StepUpdate final : public Stateful {
   const StepCount& count() const { return count_; }
   StepGuard& guard() { return guard_; }
   const StepGuard& guard() const { return guard_; }
-  /// That the last step had; a skipped one, by the course of the last one that was applied.
+  /// The learning rate of the last step; if it was skipped, by the course of the last one that was applied.
   double learning_rate() const;
   /// The sum of squares of the last step's gradients. Collective.
   double gradient_square() { return f64_on_host(space_, optimizer_steps_.gradient_square(space_, parts_.strategy)); }
