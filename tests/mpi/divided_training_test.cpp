@@ -131,9 +131,6 @@ TEST_P(DividedRuns, HaveTheBitsOfWholeOnes) {
   }
   if (c.steps > 6 && comm.size() > 4 && ExecSpace().concurrency() > 1)
     GTEST_SKIP() << "it takes minutes where so many ranks have several threads";
-  if (c.steps > 6 && comm.size() > 2 && comm.size() < 8 && std::string_view(shard) == "gradients")
-    GTEST_SKIP()
-        << "fifty steps of divided gradients are for 2 and 8 ranks; divided parameters are tried on any number";
   if (std::string_view(c.name) == "trees" && 8 % comm.size() != 0) GTEST_SKIP() << "8 shards are for 2, 4 or 8 ranks";
   Outcome outcomes[2];
   for (const bool divided : {false, true}) {
