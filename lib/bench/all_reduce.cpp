@@ -79,10 +79,9 @@ void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, c
     }
     const bool shared = algorithm.in_node_memory;
     if (shared && !memory) continue;
-    ParallelConfig config;
-    config.all_reduce = &algorithm;
     void* data = shared ? static_cast<void*>(memory->part(topology.node.rank())) : own.data();
-    sums.push_back(make_all_reduce(config, {}, topology, shared ? memory : std::nullopt, {DType::f32, data}));
+    sums.push_back(
+        make_all_reduce({.all_reduce = &algorithm}, {}, topology, shared ? memory : std::nullopt, {DType::f32, data}));
     contestants.push_back({&algorithm, [sum = sums.back().get()](std::int64_t count) {
                              sum->start(0, count);
                              wait_until([&] { return sum->advance(); });

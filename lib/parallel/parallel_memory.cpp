@@ -11,10 +11,6 @@
 namespace lockstep {
 namespace {
 
-bool sums_in_node_memory(const ParallelConfig& config) {
-  return !config.all_reduce || config.all_reduce->in_node_memory;
-}
-
 /// Units travel in the order in which ranks' layers use them.
 void check_same_windows(const Communicator& ranks, const ParameterWindows& windows) {
   std::string plan;
@@ -47,7 +43,7 @@ std::size_t gradient_bytes(const ParameterWindows& windows, const ParameterLayou
 
 std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Communicator& all,
                                           const Communicator& node, std::size_t bytes) {
-  if (!sums_in_node_memory(config) || all.size() == 1) return std::nullopt;
+  if (!sums_in_node_memory(config.all_reduce) || all.size() == 1) return std::nullopt;
   std::optional<NodeMemory> memory = NodeMemory::make(node, bytes);
   // Where one node has none, nobody uses any: all ranks must sum in the same way.
   if (all.all_reduce_max(memory ? 0 : 1) == 0) return memory;
@@ -70,7 +66,8 @@ ParameterDivision parameter_division(const ParallelConfig& config, int ranks, bo
 }
 
 bool may_share_parameters(const ParallelConfig& config) {
-  return config.share_parameters && config.separate_shards() == 0 && !memory_is_separate && sums_in_node_memory(config);
+  return config.share_parameters && config.separate_shards() == 0 && !memory_is_separate &&
+         sums_in_node_memory(config.all_reduce);
 }
 
 ParallelMemory parallel_memory(const ParallelConfig& config, const ShardGroups& groups, const Graph& graph,

@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "comm/node_memory.hpp"
-#include "comm/parallel_config.hpp"
-#include "comm/shard_groups.hpp"
 #include "nn/parameters/parameter_buffer.hpp"
+#include "parallel/config/parallel_config.hpp"
+#include "parallel/shard_groups.hpp"
 
 namespace lockstep {
 

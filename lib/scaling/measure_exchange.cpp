@@ -63,10 +63,9 @@ LinkSpeed exchange_speed(const Communicator& comm, Transport& transport, int pee
 LinkSpeed node_sum_speed(const Communicator& comm, const Topology& node) {
   const std::optional<NodeMemory> memory = NodeMemory::make(node.all, static_cast<std::size_t>(beyond_caches));
   if (comm.all_reduce_max(memory ? 0 : 1) > 0) return {.latency_us = 1, .bandwidth_gbps = 1};
-  ParallelConfig config;
-  config.all_reduce = find_algorithm("hierarchical");
   void* const gradients = memory->part(node.all.rank());
-  const auto sum = make_all_reduce(config, {}, node, memory, {DType::f32, gradients});
+  const auto sum = make_all_reduce({.all_reduce = find_algorithm("hierarchical")}, {}, node, memory,
+                                   {DType::f32, gradients});
   const std::vector<std::byte> own(static_cast<std::size_t>(beyond_caches));
   std::vector<std::byte> read(own.size());
   const auto seconds = [&](std::int64_t bytes) {

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "comm/collective/fastest.hpp"
-#include "comm/shard_groups.hpp"
 #include "parallel/parallel_memory.hpp"
+#include "parallel/shard_groups.hpp"
 
 namespace lockstep {
 namespace {

@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-#include "comm/parallel_config.hpp"
+#include "parallel/config/parallel_config.hpp"
 #include "scaling/replay.hpp"
 
 namespace lockstep {

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "comm/parallel_config.hpp"
+#include "parallel/config/parallel_config.hpp"
 #include "scaling/replay.hpp"
 
 namespace lockstep {

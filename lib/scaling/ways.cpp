@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-#include "comm/shard_groups.hpp"
+#include "parallel/shard_groups.hpp"
 #include "scaling/prediction.hpp"
 
 namespace lockstep {

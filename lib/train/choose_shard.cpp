@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/text.hpp"
+#include "parallel/choose_device_sums.hpp"
 
 namespace lockstep {
 namespace {

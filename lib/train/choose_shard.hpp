@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/choose_device_sums.hpp"
+#include "comm/device_sums.hpp"
 #include "train/step_memory.hpp"
 
 namespace lockstep {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "train/make_strategy.hpp"
 
-#include "comm/choose_device_sums.hpp"
 #include "parallel/asynchronous/free_parallel.hpp"
 #include "parallel/asynchronous/played_gradients.hpp"
 #include "parallel/asynchronous/played_workers.hpp"
+#include "parallel/choose_device_sums.hpp"
 #include "parallel/data_parallel.hpp"
 #include "parallel/local/local_parallel.hpp"
 #include "parallel/sharded/sharded_parallel.hpp"

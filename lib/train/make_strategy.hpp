@@ -2,8 +2,8 @@
 #pragma once
 
 #include "comm/device_all_reduce.hpp"
-#include "comm/shard_groups.hpp"
 #include "parallel/parallel_memory.hpp"
+#include "parallel/shard_groups.hpp"
 #include "train/trainer.hpp"
 
 namespace lockstep {

@@ -13,6 +13,7 @@
 #include "parallel/asynchronous/ordered_sum.hpp"
 #include "parallel/asynchronous/parameter_store.hpp"
 #include "parallel/asynchronous/played_gradients.hpp"
+#include "parallel/choose_device_sums.hpp"
 #include "parallel/compression/compression.hpp"
 #include "parallel/local/adasum_exchange.hpp"
 #include "parallel/local/fragment_sums.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include "comm/choose_device_sums.hpp"
+#include "comm/device_sums.hpp"
 #include "data/dataset.hpp"
 #include "train/training_config.hpp"
 

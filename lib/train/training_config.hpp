@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/parallel_config.hpp"
 #include "data/batch_partition.hpp"
 #include "nn/loss.hpp"
 #include "nn/model.hpp"
@@ -16,6 +15,7 @@
 #include "optim/loss_scaler.hpp"
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
+#include "parallel/config/parallel_config.hpp"
 #include "train/loss_watch.hpp"
 
 namespace lockstep {

@@ -20,12 +20,11 @@ struct Way {
   const char* between = "auto";
 
   friend void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
-  ParallelConfig config() const {
-    ParallelConfig config;
-    config.all_reduce = find_algorithm(algorithm);
-    config.leaders = leaders;
-    config.between_nodes = find_algorithm(between);
-    return config;
+  SumOptions options(DType wire) const {
+    return {.all_reduce = find_algorithm(algorithm),
+            .wire = wire,
+            .between_nodes = find_algorithm(between),
+            .leaders = leaders};
   }
   Communicator ranks() const {
     const Communicator world = Communicator::world();
@@ -55,14 +54,13 @@ struct Setting {
   ReduceBuffer buffer;
   std::unique_ptr<Collective> sum;
 
-  Setting(const Way& way, DType dtype, std::int64_t count, ParallelConfig::Wire wire)
+  Setting(const Way& way, DType dtype, std::int64_t count, DType wire)
       : topology(way.ranks()), own(static_cast<std::size_t>(count)) {
-    ParallelConfig config = way.config();
-    config.wire = wire;
-    if (config.all_reduce->in_node_memory)
+    const SumOptions options = way.options(wire);
+    if (options.all_reduce->in_node_memory)
       memory = NodeMemory::make(topology.node, static_cast<std::size_t>(count) * size_of(dtype));
     buffer = {dtype, memory ? static_cast<void*>(memory->part(topology.node.rank())) : own.data()};
-    sum = make_all_reduce(config, {}, topology, memory, buffer);
+    sum = make_all_reduce(options, {}, topology, memory, buffer);
   }
 
   test::HostNumbers numbers(std::int64_t count) const { return {buffer.data, buffer.dtype, count}; }
@@ -97,7 +95,7 @@ class Sums : public testing::TestWithParam<Way> {};
 TEST_P(Sums, OfWhateverSize) {
   for (const DType dtype : {DType::f32, DType::f64})
     for (const std::int64_t count : {0, 1, 5, 1003, 100003}) {
-      Setting setting(GetParam(), dtype, count, ParallelConfig::Wire::fp32);
+      Setting setting(GetParam(), dtype, count, DType::f32);
       const Communicator& comm = setting.topology.all;
       for (int round = 0; round < 3; ++round) {
         test::set_values(setting.numbers(count), test::filling(tag_of(comm.rank(), round), count));
@@ -113,7 +111,7 @@ TEST_P(Sums, OfWhateverSize) {
 
 TEST_P(Sums, OfStretches) {
   constexpr std::int64_t count = 5003;
-  Setting setting(GetParam(), DType::f64, count, ParallelConfig::Wire::fp32);
+  Setting setting(GetParam(), DType::f64, count, DType::f32);
   const Communicator& comm = setting.topology.all;
   const auto before = test::filling(tag_of(comm.rank(), 0), count);
   test::set_values(setting.numbers(count), before);
@@ -127,16 +125,15 @@ TEST_P(Sums, OfStretches) {
 }
 
 TEST_P(Sums, WithSixteenBitsOnTheWire) {
-  if (GetParam().config().all_reduce->by_library) GTEST_SKIP() << "MPI adds in the type that travels";
+  if (find_algorithm(GetParam().algorithm)->by_library) GTEST_SKIP() << "MPI adds in the type that travels";
   constexpr std::int64_t count = 4001;
-  for (const auto& [wire, dtype] :
-       {std::pair(ParallelConfig::Wire::bf16, DType::bf16), std::pair(ParallelConfig::Wire::fp16, DType::f16)}) {
+  for (const DType wire : {DType::bf16, DType::f16}) {
     Setting setting(GetParam(), DType::f32, count, wire);
     const Communicator& comm = setting.topology.all;
     test::set_values(setting.numbers(count), test::filling(tag_of(comm.rank(), 0), count));
     setting.run(0, count);
     // Each of up to `size` messages rounds a partial sum, which is at most `size`.
-    const double allowed = test::rounding_error(dtype) * comm.size() * comm.size();
+    const double allowed = test::rounding_error(wire) * comm.size() * comm.size();
     EXPECT_LT(test::largest_difference(test::values_of(setting.numbers(count)), sum_of_all(comm.size(), 0, count)),
               allowed + 1e-6);
     expect_the_same_everywhere(comm, setting.numbers(count));
@@ -149,11 +146,10 @@ TEST(EmulatedNetwork, TakesItsTime) {
   const Communicator comm = Communicator::world();
   if (comm.size() < 2) GTEST_SKIP() << "needs two ranks";
   constexpr std::int64_t count = 250'000;  // 1 MB
-  ParallelConfig config;
-  config.all_reduce = find_algorithm("ring");
   const Topology topology(emulate_network(comm, {2000, 0.1, 1}));
   std::vector<float> numbers(count, 1.0F);
-  const auto sum = make_all_reduce(config, {}, topology, std::nullopt, {DType::f32, numbers.data()});
+  const auto sum = make_all_reduce({.all_reduce = find_algorithm("ring")}, {}, topology, std::nullopt,
+                                   {DType::f32, numbers.data()});
   const Timer timer;  // nobody begins before all are here
   comm.barrier();
   sum->start(0, count);

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "comm/choose_device_sums.hpp"
+#include "comm/device_sums.hpp"
 #include "comm/mpi_device_all_reduce.hpp"
 #include "comm/nccl/nccl.hpp"
 #include "comm/spin_backoff.hpp"

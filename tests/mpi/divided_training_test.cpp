@@ -11,8 +11,8 @@
 
 #include "checkpoint/checkpoint_numbers.hpp"
 #include "comm/emulated_network.hpp"
-#include "comm/shard_groups.hpp"
 #include "counting_network.hpp"
+#include "parallel/shard_groups.hpp"
 #include "run/experiment/experiment.hpp"
 #include "serial_training.hpp"
 #include "support/fixtures.hpp"

@@ -34,6 +34,8 @@ const Algorithm* find_algorithm(std::string_view name) {
   return found == std::end(table) ? nullptr : found;
 }
 
+bool sums_in_node_memory(const Algorithm* algorithm) { return !algorithm || algorithm->in_node_memory; }
+
 std::vector<std::string_view> algorithm_names(const std::function<bool(const Algorithm&)>& is_wanted) {
   std::vector<std::string_view> names;
   for (const Algorithm& algorithm : table)
@@ -43,7 +45,7 @@ std::vector<std::string_view> algorithm_names(const std::function<bool(const Alg
 
 std::unique_ptr<Collective> all_reduce(const Algorithm& algorithm, const AllReduceParts& parts) {
   if (algorithm.make) return algorithm.make(parts);
-  return all_reduce(algorithm, make_transport(parts.topology.all), parts.buffer, parts.wire);
+  return all_reduce(algorithm, make_transport(parts.topology.all), parts.buffer, parts.options.wire);
 }
 
 }  // namespace lockstep

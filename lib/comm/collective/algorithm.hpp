@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "comm/collective/collective.hpp"
-#include "comm/collective/shard_place.hpp"
+#include "comm/collective/sum_options.hpp"
 #include "comm/node_memory.hpp"
 #include "comm/topology.hpp"
 
@@ -20,9 +20,7 @@ struct AllReduceParts {
   /// Memory of this node, whose part of this rank begins with the buffer; none: nobody shares memory.
   const std::optional<NodeMemory>& memory;
   ReduceBuffer buffer;
-  DType wire = DType::f32;
-  const Algorithm* between_nodes = nullptr;  ///< null: what is fastest
-  std::optional<std::int64_t> leaders;       ///< ranks of each node that sum between nodes; none: as many as help
+  const SumOptions& options;
 };
 
 using Scheduler = Schedule (*)(int rank, int size, std::int64_t count);
@@ -37,25 +35,20 @@ struct Algorithm {
   AllReduceMaker make = nullptr;  ///< of an all-reduce that is more than messages
   bool by_library = false;        ///< sends its messages itself: it knows neither wire formats nor emulated networks
   bool in_node_memory = false;    ///< takes AllReduceParts::memory, where there is one
-  bool in_device_memory = false;  ///< sums where kernels run (comm/choose_device_sums.hpp), and not on hosts
+  bool in_device_memory = false;  ///< sums where kernels run (comm/device_sums.hpp), and not on hosts
 };
 
 std::span<const Algorithm> algorithms();
 /// The line of this name; null: there is none.
 const Algorithm* find_algorithm(std::string_view name);
+/// Whether ranks of a node sum in its memory first, where they share any; null: what is fastest.
+bool sums_in_node_memory(const Algorithm* algorithm);
 /// Names of the algorithms that `is_wanted`, in the table's order.
 std::vector<std::string_view> algorithm_names(const std::function<bool(const Algorithm&)>& is_wanted);
 
-/// The all-reduce of a line over all ranks of the topology. Throws SharedError (bad_deck) where that cannot be.
-/// Collective.
+/// The all-reduce of a line over all ranks of the topology, whatever options.all_reduce is. Throws SharedError
+/// (bad_deck) where that cannot be. Collective.
 std::unique_ptr<Collective> all_reduce(const Algorithm& algorithm, const AllReduceParts& parts);
-// The two halves of it, for ranks that own the sums of shard_place. `algorithm`: null: what is fastest, as far as that
-// is known without measuring. Where ranks share AllReduceParts::memory they sum in it, and what is gathered lies in a
-// buffer that a node's ranks have in common; of `memory` the flags alone are used then. They throw Error (bad_deck)
-// where the algorithm has no such operation. Collective.
-ShardPlace shard_place(const Algorithm* algorithm, const AllReduceParts& parts);
-std::unique_ptr<Collective> reduce_scatter(const Algorithm* algorithm, const AllReduceParts& parts);
-std::unique_ptr<Collective> all_gather(const Algorithm* algorithm, const AllReduceParts& parts);
 
 /// A sum over ranks that share no memory with each other. Collective over them.
 using SumBetween = std::function<std::unique_ptr<Collective>(const Communicator& ranks)>;

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/timer.hpp"
-#include "comm/parallel_config.hpp"
 #include "optim/step_scalars.hpp"
 #include "parallel/asynchronous/push_order.hpp"
 #include "parallel/asynchronous/update_steps.hpp"
+#include "parallel/config/parallel_config.hpp"
 
 namespace lockstep {
 

@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "comm/parallel_config.hpp"
 #include "parallel/asynchronous/meeting_workers.hpp"
 #include "parallel/asynchronous/ordered_sum.hpp"
 #include "parallel/asynchronous/push_order.hpp"
+#include "parallel/config/parallel_config.hpp"
 #include "parallel/local/outer_optimizer.hpp"
 #include "parallel/reducers/deterministic_reducer.hpp"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/asynchronous_config.hpp"
+#include "parallel/config/asynchronous_config.hpp"
 
 namespace lockstep {
 

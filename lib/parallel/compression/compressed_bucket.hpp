@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "comm/collective/schedule.hpp"
-#include "comm/compress_config.hpp"
 #include "optim/optimizer.hpp"
+#include "parallel/config/compress_config.hpp"
 
 namespace lockstep {
 

@@ -79,7 +79,8 @@ CompressionMemory compression_memory(const ParallelConfig& config, const Paramet
 
 Compression::Compression(const ParallelConfig& config, const Topology& ranks, const std::optional<NodeMemory>& memory,
                          const ParameterLayout& layout, const CompressionBasis& basis)
-    : config_(config),
+    : config_(config.compress),
+      between_nodes_(config.between_nodes),
       ranks_(ranks),
       memory_(memory),
       step_{.seed = basis.seed},
@@ -115,7 +116,7 @@ std::vector<Stretch> Compression::stretches() const {
 template <class T>
 std::unique_ptr<Collective> Compression::between_places(const Communicator& places, const ReduceBuffer& gradients) {
   using Method = CompressConfig::Method;
-  const CompressedNumbers<T> numbers{.config = config_.compress,
+  const CompressedNumbers<T> numbers{.config = config_,
                                      .step = step_,
                                      .buckets = buckets_,
                                      .numbers = static_cast<T*>(gradients.data),
@@ -123,16 +124,14 @@ std::unique_ptr<Collective> Compression::between_places(const Communicator& plac
                                      .velocities = static_cast<T*>(velocities_.get().data),
                                      .momentum = momentum_};
   const Topology topology = ranks_.of(places);
-  ParallelConfig by_messages = config_;
-  by_messages.all_reduce = config_.between_nodes;
   const auto exact_sum = [&](const ReduceBuffer& buffer) {
-    return make_all_reduce(by_messages, {}, topology, std::nullopt, buffer);
+    return make_all_reduce({.all_reduce = between_nodes_}, {}, topology, std::nullopt, buffer);
   };
   const auto gathered = [&](std::unique_ptr<Code<T>> code) {
     return gathered_sum<T>(numbers, std::move(code), make_transport(places));
   };
   std::unique_ptr<Collective> compressed;
-  switch (config_.compress.method) {
+  switch (config_.method) {
     case Method::int8: compressed = int8_sum<T>(numbers, make_transport(places)); break;
     case Method::qsgd: compressed = gathered(qsgd_code<T>(numbers, places.rank())); break;
     case Method::sign: compressed = gathered(sign_code<T>(numbers)); break;
@@ -167,8 +166,8 @@ void Compression::add_held_numbers(std::vector<HeldNumbers>& numbers) const {
       numbers.push_back(std::move(held));
     }
   };
-  if (config_.compress.error_feedback) add_of_all_places("error", errors_.get());
-  if (config_.compress.corrects_momentum()) add_of_all_places("velocity", velocities_.get());
+  if (config_.error_feedback) add_of_all_places("error", errors_.get());
+  if (config_.corrects_momentum()) add_of_all_places("velocity", velocities_.get());
   if (thin_layout_.elements() == 0) return;
   HeldNumbers thin{.state = "q", .layout = thin_layout_, .values = thin_.get()};
   if (ranks_.all.is_root()) thin.held = {{0, thin.values.count()}};

@@ -7,10 +7,10 @@
 
 #include "comm/collective/collective.hpp"
 #include "comm/node_memory.hpp"
-#include "comm/parallel_config.hpp"
 #include "comm/topology.hpp"
 #include "nn/parameters/parameter_layout.hpp"
 #include "parallel/compression/compressed_bucket.hpp"
+#include "parallel/config/parallel_config.hpp"
 #include "parallel/held_numbers.hpp"
 
 namespace lockstep {
@@ -41,7 +41,7 @@ class Compression {
   /// The buckets of what is trained, which begin with tensors.
   std::vector<Stretch> stretches() const;
   /// Whether these have the optimizer's momentum in them, so that it is to add none.
-  bool applies_momentum() const { return places_ > 0 && config_.compress.corrects_momentum(); }
+  bool applies_momentum() const { return places_ > 0 && config_.corrects_momentum(); }
   /// Their sum in the flat buffer of gradients of the host. Collective.
   std::unique_ptr<Collective> make_sum(const ReduceBuffer& gradients);
   /// `examples`: of all ranks.
@@ -61,7 +61,8 @@ class Compression {
   template <class T>
   std::unique_ptr<Collective> between_places(const Communicator& places, const ReduceBuffer& gradients);
 
-  ParallelConfig config_;
+  CompressConfig config_;
+  const Algorithm* between_nodes_;  ///< of exact sums; null: what is fastest
   Topology ranks_;
   std::optional<NodeMemory> memory_;
   StepFacts step_;

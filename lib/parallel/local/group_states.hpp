@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "comm/local_config.hpp"
+#include "parallel/config/local_config.hpp"
 #include "parallel/data_parallel.hpp"
 #include "parallel/local/step_group.hpp"
 #include "parallel/own_steps.hpp"

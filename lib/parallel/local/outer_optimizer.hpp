@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "comm/local_config.hpp"
 #include "nn/parameters/flat_part.hpp"
 #include "optim/outer_step.hpp"
+#include "parallel/config/local_config.hpp"
 
 namespace lockstep {
 

@@ -10,7 +10,6 @@
 #include <mutex>
 #include <thread>
 
-#include "base/log.hpp"
 #include "comm/surviving_ranks.hpp"
 #include "nn/parameters/flat_part.hpp"
 #include "parallel/reducers/outlast_kernels.hpp"
@@ -135,15 +134,15 @@ BucketedReducer::BucketedReducer(const ParallelConfig& config, std::span<const A
         ExitStatus::bad_deck,
         "parallel.overlap: this MPI serves one thread alone (MPI_THREAD_SERIALIZED is not given); take poll");
   const ReduceBuffer buffer{gradients.dtype, host_};
+  SumOptions options = config.sums();
   if (compressed) sum_ = std::move(compressed);
   else
-    sum_ = config.shard == ParallelConfig::Shard::none ? make_all_reduce(config, measured, groups, memory, buffer)
-                                                       : make_reduce_scatter(config, groups, memory, buffer);
+    sum_ = config.shard == ParallelConfig::Shard::none ? make_all_reduce(options, measured, groups, memory, buffer)
+                                                       : make_reduce_scatter(options, groups, memory, buffer);
   add_buckets(buckets.trained, sum_.get());
   if (!buckets.statistics.empty()) {
-    ParallelConfig whole = config;
-    whole.wire = ParallelConfig::Wire::fp32;
-    exact_sum_ = make_all_reduce(whole, measured, groups, memory, buffer);
+    options.wire = DType::f32;
+    exact_sum_ = make_all_reduce(options, measured, groups, memory, buffer);
     add_buckets(buckets.statistics, exact_sum_.get());
   }
   const bool automatic = config.overlap == Overlap::automatic;

@@ -6,12 +6,11 @@
 #include <optional>
 #include <vector>
 
-#include "base/timer.hpp"
-#include "comm/collective/make_all_reduce.hpp"
 #include "core/pinned_memory.hpp"
 #include "core/stream_event.hpp"
 #include "parallel/reducers/buckets.hpp"
 #include "parallel/reducers/gradient_reducer.hpp"
+#include "parallel/reducers/grouped_sum.hpp"
 
 namespace lockstep {
 

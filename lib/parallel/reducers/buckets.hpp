@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "comm/collective/schedule.hpp"
-#include "comm/parallel_config.hpp"
 #include "nn/parameters/parameter_windows.hpp"
+#include "parallel/config/parallel_config.hpp"
 
 namespace lockstep {
 

@@ -6,7 +6,7 @@
 
 #include "comm/collective/executor.hpp"
 #include "comm/collective/shard_tree.hpp"
-#include "comm/parallel_config.hpp"
+#include "parallel/config/parallel_config.hpp"
 #include "parallel/reducers/gradient_reducer.hpp"
 
 namespace lockstep {

@@ -21,9 +21,7 @@ DeviceReducer::DeviceReducer(const ParallelConfig& config, std::unique_ptr<Devic
 }
 
 DType DeviceReducer::type_on_wire(const ParallelConfig& config, DType gradients) {
-  using Wire = ParallelConfig::Wire;
-  if (config.wire == Wire::fp32 || gradients != DType::f32) return gradients;
-  return config.wire == Wire::bf16 ? DType::bf16 : DType::f16;
+  return gradients == DType::f32 ? config.sums().wire : gradients;
 }
 
 void DeviceReducer::add_buckets(std::span<const Stretch> buckets, const Tensor& rounded) {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "comm/device_all_reduce.hpp"
-#include "comm/parallel_config.hpp"
+#include "parallel/config/parallel_config.hpp"
 #include "parallel/reducers/buckets.hpp"
 #include "parallel/reducers/gradient_reducer.hpp"
 

@@ -16,7 +16,7 @@ ParameterGather::ParameterGather(const ParallelConfig& config, const Topology& t
     values_on_host_ = staging_memory("lockstep::values_on_host", parameters.owned().values().bytes());
     values = values_on_host_.data();
   }
-  gather_ = make_all_gather(config, topology_, memory_.flags, {parameters.dtype(), values});
+  gather_ = make_all_gather(config.sums(), topology_, memory_.flags, {parameters.dtype(), values});
   if (memory_.flags) node_barrier_ = node_all_gather(*memory_.flags, 0, nullptr);
   follow(nullptr);
 }

@@ -20,7 +20,7 @@ WindowGather::WindowGather(const ParallelConfig& config, const Topology& topolog
     staging_ = staging_memory("lockstep::values_on_host", windows.bytes());
     host_ = staging_.data();
   }
-  gather_ = make_all_gather(config, topology, memory.flags, {windows.dtype, host_});
+  gather_ = make_all_gather(config.sums(), topology, memory.flags, {windows.dtype, host_});
   if (memory.flags) node_barrier_ = node_all_gather(*memory.flags, 0, nullptr);
   for (const ParameterRange& range : parameters.windows().units) {
     Unit& unit = units_.emplace_back();

@@ -24,9 +24,10 @@ WindowReducer::WindowReducer(const ParallelConfig& config, const ShardGroups& gr
     host_ = staging_.data();
   }
   const ReduceBuffer buffer{windows.dtype, host_};
-  sum_ = make_reduce_scatter(config, groups.group, memory, buffer);
-  if (groups.count() > 1) between_groups_ = make_sum_between_groups(config, groups, buffer);
-  const ShardPlace place = make_shard_place(config, groups.group, memory);
+  SumOptions options = config.sums();
+  sum_ = make_reduce_scatter(options, groups.group, memory, buffer);
+  if (groups.count() > 1) between_groups_ = make_sum_between_groups(options, groups, buffer);
+  const ShardPlace place = make_shard_place(options, groups.group, memory);
   for (const Stretch& bucket : buckets.trained) {
     Bucket& added = buckets_.emplace_back(
         Bucket{{bucket.first, bucket.count()}, sum_.get(), {}, between_groups_.get()});
@@ -34,9 +35,8 @@ WindowReducer::WindowReducer(const ParallelConfig& config, const ShardGroups& gr
       added.owned.push_back({owned.first, owned.count()});
   }
   if (const ParameterRange statistics = parameters.layout().statistics(); statistics.count > 0) {
-    ParallelConfig whole = config;
-    whole.wire = ParallelConfig::Wire::fp32;
-    exact_sum_ = make_all_reduce(whole, {}, groups, memory, buffer);
+    options.wire = DType::f32;
+    exact_sum_ = make_all_reduce(options, {}, groups, memory, buffer);
     for (const Stretch& bucket : buckets.statistics) {
       const ParameterRange range{bucket.first, bucket.count()};
       buckets_.push_back({range, exact_sum_.get(), {range.within(statistics)}, nullptr});

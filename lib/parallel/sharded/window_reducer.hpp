@@ -5,10 +5,10 @@
 #include <optional>
 #include <vector>
 
-#include "comm/collective/make_all_reduce.hpp"
 #include "nn/parameters/parameter_buffer.hpp"
 #include "parallel/reducers/buckets.hpp"
 #include "parallel/reducers/gradient_reducer.hpp"
+#include "parallel/reducers/grouped_sum.hpp"
 
 namespace lockstep {
 

@@ -5,8 +5,8 @@
 
 #include "base/log.hpp"
 #include "checkpoint/training_arrays.hpp"
-#include "comm/choose_device_sums.hpp"
 #include "comm/collective/all_reduce_table.hpp"
+#include "comm/device_sums.hpp"
 #include "io/replace_file.hpp"
 #include "parallel/asynchronous/worker_steps.hpp"
 #include "run/experiment/starting_weights.hpp"

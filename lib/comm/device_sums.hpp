@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 
+#include "comm/communicator.hpp"
 #include "comm/device_all_reduce.hpp"
-#include "comm/parallel_config.hpp"
-#include "comm/topology.hpp"
 
 namespace lockstep {
 
@@ -26,9 +24,6 @@ struct DeviceSums {
   Way way = Way::on_hosts;
   std::string remark;  ///< why `auto` does without nccl, which is there
 };
-
-/// What the deck asks for; mpi is subject to what MPI can do. Throws KeyError where that cannot be had.
-DeviceSums choose_device_sums(const ParallelConfig& config, const DeviceFacts& facts);
 
 /// Of ranks that each have a device for themselves, where this build computes on devices.
 DeviceFacts expected_devices(int ranks);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "comm/shard_groups.hpp"
+#include "parallel/shard_groups.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

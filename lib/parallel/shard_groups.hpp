@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include "comm/parallel_config.hpp"
 #include "comm/topology.hpp"
+#include "parallel/config/parallel_config.hpp"
 
 namespace lockstep {
 

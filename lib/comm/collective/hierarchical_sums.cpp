@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "comm/collective/by_size.hpp"
 #include "comm/collective/fastest.hpp"
+#include "comm/collective/make_all_reduce.hpp"
 #include "comm/collective/node_all_reduce.hpp"
 
 namespace lockstep {
@@ -12,17 +13,20 @@ using Operation = std::unique_ptr<Collective> (*)(const Algorithm&, std::unique_
 /// By messages, by what the deck names, or else the fastest.
 std::unique_ptr<Collective> by_messages(Operation operation, const Communicator& ranks, const Algorithm* algorithm,
                                         const AllReduceParts& parts) {
-  if (algorithm) return operation(*algorithm, make_transport(ranks), parts.buffer, parts.wire);
+  if (algorithm) return operation(*algorithm, make_transport(ranks), parts.buffer, parts.options.wire);
   std::vector<BySize::Way> ways;
   for (const AllReduceRow& row : fastest_by_messages(ranks.size()))
     ways.push_back({row.up_to / static_cast<std::int64_t>(size_of(parts.buffer.dtype)),
-                    operation(*row.algorithm, make_transport(ranks), parts.buffer, parts.wire)});
+                    operation(*row.algorithm, make_transport(ranks), parts.buffer, parts.options.wire)});
   return std::make_unique<BySize>(std::move(ways));
 }
 
 int leaders_in(const AllReduceParts& parts) {
-  return parts.topology.one_node() ? 0 : leaders_of(parts.leaders, parts.topology.smallest);
+  return parts.topology.one_node() ? 0 : leaders_of(parts.options.leaders, parts.topology.smallest);
 }
+
+/// What ranks send by that share no memory; null: what is fastest.
+const Algorithm* named(const Algorithm* algorithm) { return sums_in_node_memory(algorithm) ? nullptr : algorithm; }
 
 /// Between the leaders of one number; null for who is none.
 std::unique_ptr<Collective> between_leaders(Operation operation, const AllReduceParts& parts) {
@@ -31,7 +35,7 @@ std::unique_ptr<Collective> between_leaders(Operation operation, const AllReduce
   if (leaders == 0) return nullptr;
   // All others have nothing to say to each other.
   const Communicator number = topology.all.split(std::min(topology.node.rank(), leaders));
-  return topology.node.rank() < leaders ? by_messages(operation, number, parts.between_nodes, parts) : nullptr;
+  return topology.node.rank() < leaders ? by_messages(operation, number, parts.options.between_nodes, parts) : nullptr;
 }
 
 }  // namespace
@@ -50,26 +54,30 @@ std::unique_ptr<Collective> hierarchical_sum(const Topology& topology, const std
   return node_all_reduce(*memory, dtype, 1, is_leader ? between(alike) : nullptr);
 }
 
-ShardPlace shard_place(const Algorithm* algorithm, const AllReduceParts& parts) {
-  const Topology& topology = parts.topology;
-  if (!parts.memory || (algorithm && !algorithm->in_node_memory))
+ShardPlace make_shard_place(const SumOptions& options, const Topology& topology,
+                            const std::optional<NodeMemory>& memory) {
+  if (!memory || !sums_in_node_memory(options.all_reduce))
     return ShardPlace::of_rank(topology.all.rank(), topology.all.size());
-  return ShardPlace::of_node(topology, std::max(1, leaders_in(parts)));
+  return ShardPlace::of_node(topology, std::max(1, leaders_in({topology, memory, {}, options})));
 }
 
-std::unique_ptr<Collective> reduce_scatter(const Algorithm* algorithm, const AllReduceParts& parts) {
-  const bool by_name = algorithm && !algorithm->in_node_memory;
-  if (!parts.memory || by_name)
-    return by_messages(reduce_scatter, parts.topology.all, by_name ? algorithm : nullptr, parts);
-  return node_reduce_scatter(*parts.memory, parts.buffer.dtype, shard_place(algorithm, parts),
+std::unique_ptr<Collective> make_reduce_scatter(const SumOptions& options, const Topology& topology,
+                                                const std::optional<NodeMemory>& memory, const ReduceBuffer& buffer) {
+  const AllReduceParts parts{topology, memory, buffer, options};
+  if (!memory || !sums_in_node_memory(options.all_reduce))
+    return by_messages(reduce_scatter, topology.all, named(options.all_reduce), parts);
+  return node_reduce_scatter(*memory, buffer.dtype, make_shard_place(options, topology, memory),
                              between_leaders(reduce_scatter, parts));
 }
 
-std::unique_ptr<Collective> all_gather(const Algorithm* algorithm, const AllReduceParts& parts) {
-  const bool by_name = algorithm && !algorithm->in_node_memory;
-  if (!parts.memory || by_name)
-    return by_messages(all_gather, parts.topology.all, by_name ? algorithm : nullptr, parts);
-  return node_all_gather(*parts.memory, leaders_in(parts), between_leaders(all_gather, parts));
+std::unique_ptr<Collective> make_all_gather(const SumOptions& options, const Topology& topology,
+                                            const std::optional<NodeMemory>& flags, const ReduceBuffer& buffer) {
+  SumOptions whole = options;
+  whole.wire = DType::f32;
+  const AllReduceParts parts{topology, flags, buffer, whole};
+  if (!flags || !sums_in_node_memory(options.all_reduce))
+    return by_messages(all_gather, topology.all, named(options.all_reduce), parts);
+  return node_all_gather(*flags, leaders_in(parts), between_leaders(all_gather, parts));
 }
 
 std::unique_ptr<Collective> fastest_all_reduce(const AllReduceParts& parts) { return hierarchical_all_reduce(parts); }

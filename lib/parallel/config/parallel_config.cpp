@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "comm/parallel_config.hpp"
+#include "parallel/config/parallel_config.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,9 +21,6 @@ bool sends_messages(const Algorithm& algorithm) { return algorithm.all_reduce !=
 bool divides(const Algorithm* algorithm) {
   return !algorithm || algorithm->reduce_scatter || algorithm->in_node_memory;
 }
-
-/// Whether ranks of a node sum in its memory first; null: auto.
-bool sums_in_nodes(const Algorithm* algorithm) { return !algorithm || algorithm->in_node_memory; }
 
 /// A key that names one of some algorithms, or auto.
 void choose(Fields& fields, std::string_view key, const Algorithm*& chosen, std::vector<std::string_view> names,
@@ -48,6 +45,14 @@ bool ParallelConfig::allows(Shard wanted) const {
   return !local.present && !asynchronous.present && !backup.present && !compress.present && !deals_anew() &&
          divides(all_reduce) && divides(between_nodes) && all_reduce_table.empty() &&
          (wanted < Shard::gradients || overlap != Overlap::thread);
+}
+
+SumOptions ParallelConfig::sums() const {
+  static constexpr DType types[] = {DType::f32, DType::bf16, DType::f16};
+  return {.all_reduce = all_reduce,
+          .wire = types[static_cast<std::size_t>(wire)],
+          .between_nodes = between_nodes,
+          .leaders = leaders};
 }
 
 int ParallelConfig::workers(int ranks) const {
@@ -213,7 +218,7 @@ void ParallelConfig::describe(Fields& fields) {
                            own_way ? own_way : "sync_batch_norm: false"));
   for (const auto& [key, is_set] :
        {std::pair("between_nodes", between_nodes != nullptr), {"leaders", leaders.has_value()}})
-    fields.check(!is_set || sums_in_nodes(all_reduce), key,
+    fields.check(!is_set || sums_in_node_memory(all_reduce), key,
                  fmt::format("is of hierarchical sums, and all_reduce: {} makes no difference between nodes and ranks; "
                              "leave one out",
                              all_reduce ? all_reduce->name : ""));
@@ -277,7 +282,7 @@ void ParallelConfig::check_compress(Fields& fields) const {
   needs(!deterministic.present, "deterministic", "fixed trees add up exact gradients; leave it out");
   needs(!local.present, "local", "compress is of gradients that all ranks sum in each step; leave it out");
   needs(wire == Wire::fp32, "wire", "compress says itself how gradients travel; take fp32");
-  needs(sums_in_nodes(all_reduce), "all_reduce",
+  needs(sums_in_node_memory(all_reduce), "all_reduce",
         "compress sums in a node's memory, and between nodes in its own way; take auto or hierarchical");
   needs(all_reduce_table.empty(), "all_reduce_table", "compress sums in one way, whatever the size; leave it out");
   needs(leaders.value_or(1) == 1, "leaders", "compressed sums have one leader in each node; take auto or 1");

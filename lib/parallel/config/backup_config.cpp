@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "comm/backup_config.hpp"
+#include "parallel/config/backup_config.hpp"
 
 namespace lockstep {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "comm/local_config.hpp"
+#include "parallel/config/local_config.hpp"
 
 #include <fmt/format.h>
 

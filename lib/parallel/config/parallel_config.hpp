@@ -8,15 +8,14 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/asynchronous_config.hpp"
-#include "comm/backup_config.hpp"
-#include "comm/compress_config.hpp"
-#include "comm/local_config.hpp"
+#include "comm/collective/sum_options.hpp"
 #include "config/fields.hpp"
+#include "parallel/config/asynchronous_config.hpp"
+#include "parallel/config/backup_config.hpp"
+#include "parallel/config/compress_config.hpp"
+#include "parallel/config/local_config.hpp"
 
 namespace lockstep {
-
-struct Algorithm;
 
 /// Of ParallelConfig::Shard, in the order of how much is divided.
 inline constexpr std::string_view shard_names[] = {"none", "optimizer", "gradients", "parameters"};
@@ -98,6 +97,8 @@ struct ParallelConfig : Config {
     shard = way;
     chooses_shard = false;
   }
+  /// How gradients are summed.
+  SumOptions sums() const;
   /// How many of so many ranks share batch_norm's mean and variance with each other; 1: each has its own.
   int ranks_of_statistics(int ranks) const {
     return sync_batch_norm ? static_cast<int>(std::min<std::int64_t>(group_size.value_or(ranks), ranks)) : 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "comm/asynchronous_config.hpp"
+#include "parallel/config/asynchronous_config.hpp"
 
 #include "config/deck.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "comm/compress_config.hpp"
+#include "parallel/config/compress_config.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "comm/choose_device_sums.hpp"
 #include "comm/collective/algorithm.hpp"
+#include "parallel/choose_device_sums.hpp"
 #include "support/scratch.hpp"
 
 namespace lockstep {

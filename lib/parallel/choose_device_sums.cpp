@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "comm/choose_device_sums.hpp"
+#include "parallel/choose_device_sums.hpp"
 
-#include <algorithm>
-
-#include "base/log.hpp"
 #include "comm/collective/algorithm.hpp"
-#include "comm/mpi_device_all_reduce.hpp"
-#include "comm/nccl/nccl.hpp"
-#include "comm/shared_devices.hpp"
 #include "config/deck.hpp"
 
 namespace lockstep {
@@ -35,35 +29,6 @@ DeviceSums choose_device_sums(const ParallelConfig& config, const DeviceFacts& f
   if (divides || !config.all_reduce_table.empty() || !facts.has_nccl) return {};
   if (facts.shared.empty()) return {Way::nccl, ""};
   return {Way::on_hosts, "gradients are summed on the hosts, as nccl takes a device for each rank"};
-}
-
-DeviceFacts expected_devices(int ranks) {
-  return {.ranks = ranks, .all_have_devices = runs_on_device, .has_nccl = !nccl_version().empty()};
-}
-
-DeviceFacts device_facts(const Communicator& ranks) {
-  const std::vector<std::string> places = ranks.gather_to_root(own_device_place());
-  const std::vector<std::string> remarks = shared_devices(places);
-  DeviceFacts facts = expected_devices(ranks.size());
-  if (!remarks.empty()) facts.shared = remarks.front();
-  ranks.broadcast(facts.shared);
-  facts.emulates_network = ranks.network() != nullptr;
-  return facts;
-}
-
-std::unique_ptr<DeviceAllReduce> device_all_reduce(const DeviceSums& sums, const Communicator& ranks) {
-  if (!sums.remark.empty() && ranks.is_root()) warn_line(sums.remark);
-  switch (sums.way) {
-    case DeviceSums::Way::nccl: return nccl_all_reduce(ranks);
-    case DeviceSums::Way::mpi:
-      if (mpi_takes_device_memory(ranks)) return mpi_device_all_reduce(ranks);
-      if (ranks.is_root())
-        warn_line(
-            "parallel.all_reduce: this MPI library sums no memory of devices; gradients are copied to the hosts for it");
-      return nullptr;
-    case DeviceSums::Way::on_hosts: break;
-  }
-  return nullptr;
 }
 
 }  // namespace lockstep

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "comm/device_sums.hpp"
+#include "parallel/config/parallel_config.hpp"
+
+namespace lockstep {
+
+/// Where gradients are summed, as the deck asks for it; mpi is subject to what MPI can do. Throws KeyError where that
+/// cannot be had.
+DeviceSums choose_device_sums(const ParallelConfig& config, const DeviceFacts& facts);
+
+}  // namespace lockstep
