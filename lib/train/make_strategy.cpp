@@ -16,13 +16,11 @@ namespace {
 LocalParallel::Parts local_parts(const TrainingConfig& config, const ShardGroups& all, const Topology& group,
                                  std::optional<NodeMemory> memory, std::unique_ptr<DeviceAllReduce> on_devices,
                                  std::span<const AllReduceRow> measured, ParameterBuffer& parameters) {
-  // The node's memory is that of sums over all: those of groups, and of a node's, go by messages.
-  ParallelConfig by_messages = config.parallel;
-  if (by_messages.all_reduce && by_messages.all_reduce->in_node_memory) by_messages.all_reduce = nullptr;
   const bool on_device = on_devices != nullptr;
+  // The node's memory is that of sums over all: those of groups, and of a node's, go by messages.
   const auto sums_in = [&](const Topology& ranks) {
     return std::make_unique<DataParallel>(
-        by_messages, std::span<const AllReduceRow>(), ShardGroups(by_messages, ranks), std::nullopt,
+        config.parallel, std::span<const AllReduceRow>(), ShardGroups(config.parallel, ranks), std::nullopt,
         on_device && ranks.all.size() > 1 ? sums_on_devices(config, ranks.all) : std::unique_ptr<DeviceAllReduce>(),
         parameters);
   };

@@ -39,9 +39,8 @@ FragmentSums::FragmentSums(const ParallelConfig& config, const ShardGroups& grou
     : fragments_(local_fragments(layout, config.local.fragments)) {
   const std::int64_t largest = std::ranges::max(fragments_, {}, &ParameterRange::count).count;
   numbers_ = OwnedTensor("lockstep::fragment_sums", layout.master(), {largest + std::ssize(Beside())});
-  // Neither the node's memory nor the helper thread, which are those of gradients.
+  // Without the node's memory and the helper thread, which are those of gradients.
   ParallelConfig beside_steps = config;
-  if (config.all_reduce && config.all_reduce->in_node_memory) beside_steps.all_reduce = nullptr;
   beside_steps.overlap = ParallelConfig::Overlap::poll;
   for (std::size_t i = 0; i < fragments_.size(); ++i) {
     const std::vector<Stretch> trained{{0, fragments_[i].within({0, layout.trained_size()}).count}};
