@@ -71,7 +71,7 @@ class Builder {
 
   void add_sums() {
     // fp64 travels as it is, and what stands behind the gradients (statistics) as well, in buckets of its own.
-    const double wire = config_.wire != ParallelConfig::Wire::fp32 && bytes_ == 4 ? 2 : bytes_;
+    const double wire = bytes_ == 4 ? static_cast<double>(size_of(config_.sums().wire)) : bytes_;
     const auto add = [&](Operation operation, const std::vector<Stretch>& stretches, double travels) {
       for (const Stretch& bucket : stretches) {
         ExchangeCost sum = sums_.of(operation, bucket.count(), bytes_, travels);

@@ -30,7 +30,7 @@ ExchangeCost Sums::of(Operation operation, std::int64_t count, double element_by
   const auto [found, is_new] = known_.try_emplace({operation, count, wire_bytes});
   if (!is_new) return found->second;
   const Algorithm* const algorithm = config_.all_reduce;
-  const bool in_memory = (!algorithm || algorithm->in_node_memory) && (shares_ || operation == Operation::all_reduce);
+  const bool in_memory = sums_in_node_memory(algorithm) && (shares_ || operation == Operation::all_reduce);
   // Those of MPI and NCCL cannot be replayed: they are taken to be as fast as the fastest of ours.
   found->second = in_memory
                       ? in_nodes(operation, count, element_bytes, wire_bytes)
@@ -71,8 +71,8 @@ ExchangeCost Sums::in_nodes(Operation operation, std::int64_t count, double elem
 ExchangeCost Sums::between_groups(const Fabric& fabric, std::int64_t count, double element_bytes,
                                   double wire_bytes) const {
   if (fabric.ranks == 1 || count == 0) return {};
-  const bool in_nodes = !config_.all_reduce || config_.all_reduce->in_node_memory;
-  const Algorithm* const algorithm = in_nodes ? config_.between_nodes : config_.all_reduce;
+  const Algorithm* const algorithm = sums_in_node_memory(config_.all_reduce) ? config_.between_nodes
+                                                                             : config_.all_reduce;
   const auto [found, is_new] = known_between_.try_emplace({fabric.ranks, count, wire_bytes});
   if (is_new)
     found->second = by_messages(Operation::all_reduce, algorithm && algorithm->all_reduce ? algorithm : nullptr, fabric,
