@@ -27,6 +27,7 @@ PLATFORM = """<?xml version='1.0'?>
 NETWORK = (MEGABYTES, BUCKET_MB, FORWARD_MS, BACKWARD_MS)
 WHAT = "gather scatter none optimizer parameters".split()  # `gradients` sends what `optimizer` does, where a step has one micro-batch
 MOST_RANKS_OF_BOTH = 64
+PARALLEL = ("parallel_memory", "shard_groups", "reducers/bucketed_reducer", "reducers/buckets", "reducers/grouped_sum")  # what step.cpp uses of it, beside config/
 REAL = ["--cfg=smpi/simulate-computation:no", "--cfg=smpi/grow-injected-times:no"]  # adding takes no time, and looking for a message as long each time
 SMPIRUN = ["smpirun", "--cfg=contexts/factory:ucontext", "--cfg=contexts/stack-size:1024", "--cfg=network/model:CM02", "--cfg=smpi/test:1e-7",
            "--cfg=smpi/host-speed:100Gf", "--log=root.thresh:warning"]
@@ -36,7 +37,7 @@ def build(folder, base):
     """With SMPI's MPI in the place of the real one; everything else is the code that trains."""
     program = folder / "step"
     comm = [path for path in sorted((SOURCE / "lib/comm").glob("**/*.cpp")) if path.stem not in ("spin_backoff", "stand_in") and path.parts[-2:] != ("nccl", "all_reduce.cpp")]  # step.cpp waits in its own way
-    sources = [SOURCE / "perf/simulate/step.cpp", *(SOURCE / f"lib/parallel/{name}.cpp" for name in ("bucketed_reducer", "buckets", "parallel_memory")), *comm]
+    sources = [SOURCE / "perf/simulate/step.cpp", *(SOURCE / f"lib/parallel/{name}.cpp" for name in PARALLEL), *sorted((SOURCE / "lib/parallel/config").glob("*.cpp")), *comm]
     subprocess.run(["smpicxx", "-O2", "-std=c++20", "-w", "-DSMPI_NO_OVERRIDE_MALLOC", "-DFMT_SHARED", "-DLOCKSTEP_FAKE_DEVICE=0", f"-I{SOURCE / 'lib'}", f"-I{SOURCE}",
                     "-I/usr/include/kokkos", *sources, *base, "-o", program, "-lkokkoscore", "-lyaml-cpp", "-lspdlog", "-lfmt", "-ltrilinos_kokkoskernels", "-ldnnl", "-lopenblas",
                     "-ldl"], check=True)
