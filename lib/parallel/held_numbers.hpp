@@ -48,8 +48,8 @@ std::vector<HeldNumbers> owned_numbers(const ParameterBuffer& parameters, const 
                                        bool of_first_group);
 
 /// Ranks that have the same parts get the optimizer's states of the first of them, and the parameters' values that are
-/// with these (OffloadedValues). Collective; a rank whose file fails
-/// (of offloaded states) throws io_error when all have come to the end.
+/// with these (OffloadedValues). Collective; a rank whose file of offloaded states fails throws io_error when all have
+/// come to the end.
 void share_states(const ExecSpace& space, const Communicator& ranks, const Optimizer& optimizer);
 
 }  // namespace lockstep
