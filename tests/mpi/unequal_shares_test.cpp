@@ -54,9 +54,9 @@ TEST_F(UnequalShares, FollowTheCurveOfAPlainLoop) {
     TrainingRun run(test::read_run_config(deck("shares: measured", more, 1000), (folder_.path() / "run").string()),
                     comm);
     for (int step = 0; step < steps; ++step) {
-      if (step == 1) run.deal_shares({50, 1, 30, 16});
-      if (step == 8) run.deal_shares({3, 44, 0, 50});
-      if (step == 14) run.deal_shares({24, 24, 25, 24});
+      if (step == 1) run.batches().deal({50, 1, 30, 16});
+      if (step == 8) run.batches().deal({3, 44, 0, 50});
+      if (step == 14) run.batches().deal({24, 24, 25, 24});
       run.step();
       EXPECT_NEAR(run.trainer().step_numbers().metrics.loss / expected.losses[static_cast<std::size_t>(step)], 1, 1e-12)
           << "step " << step;
@@ -86,7 +86,7 @@ TEST_F(UnequalShares, LeaveADeterministicRunItsBits) {
         TrainingRun run(test::read_run_config(deck(parallel, more, 1000), (folder_.path() / "run").string()), comm);
         for (int step = 0; step < steps; ++step) {
           for (const Deal& deal : deals)
-            if (deal.step == step) run.deal_shares(deal.parts);
+            if (deal.step == step) run.batches().deal(deal.parts);
           run.step();
         }
         const std::string found = bits_of(run);
@@ -123,7 +123,7 @@ TEST_F(UnequalShares, GoOnFromACheckpointOnAnyRanks) {
     on_ranks(part.ranks, [&](const Communicator& comm) {
       TrainingRun run(config(name + "/parts", part.step), comm);
       EXPECT_EQ(run.trainer().steps(), done);
-      if (!part.parts.empty()) run.deal_shares(part.parts);
+      if (!part.parts.empty()) run.batches().deal(part.parts);
       EXPECT_EQ(run.run(), ExitStatus::done);
       EXPECT_EQ(bits_of(run) == expected, part.step == 40);
     });

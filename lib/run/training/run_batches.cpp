@@ -33,27 +33,31 @@ void check_sampler(const RunConfig& config, int ranks) {
                "batches in another way); remove one of them");
 }
 
-RunBatches::RunBatches(const Communicator& comm, const RunConfig& config, const Datasets& data, Trainer& trainer,
-                       DataPosition& state)
-    : comm_(comm), config_(config), data_(data), trainer_(trainer), batch_dealing_(trainer.strategy()), state_(state) {}
-
-std::int64_t RunBatches::largest() const { return std::min(config_.batch.largest(), data_.train->size()); }
+RunBatches::RunBatches(const OpenedDeck& deck, DataPosition& state)
+    : deck_(deck),
+      trainer_(*deck.trainer),
+      batch_dealing_(trainer_.strategy()),
+      balance_(deck.config.parallel, deck.comm, trainer_, trainer_.strategy(), deck.largest_batch()),
+      state_(state) {
+  deck.comm.run_collectively([&] { prepare(trainer_.partition()); });
+}
 
 /// With the ragged last batch of an epoch and of an evaluation: what they need is made before the first step.
 std::vector<std::int64_t> RunBatches::sizes(const BatchPartition& partition) const {
-  const std::int64_t size = data_.train->size();
+  const Communicator& comm = deck_.comm;
+  const std::int64_t size = deck_.examples();
   std::vector<std::int64_t> sizes;
-  for (const RunLength::Stage& stage : config_.batch.stages()) {
+  for (const RunLength::Stage& stage : deck_.config.batch.stages()) {
     const std::int64_t global = std::min(stage.batch, size);
-    for (const std::int64_t examples : {global, config_.data.drop_last ? 0 : size % global})
-      for (const MicroBatch& micro_batch : micro_batches_of(partition, examples, comm_.rank()))
+    for (const std::int64_t examples : {global, deck_.config.data.drop_last ? 0 : size % global})
+      for (const MicroBatch& micro_batch : micro_batches_of(partition, examples, comm.rank()))
         sizes.push_back(micro_batch.count);
   }
-  for (const Dataset* split : {data_.validation.get(), data_.test.get()}) {
+  for (const Dataset* split : {deck_.data.validation.get(), deck_.data.test.get()}) {
     if (!split) continue;
-    const std::int64_t all = split->size(), round = partition.largest_micro_batch(largest()) * comm_.size();
+    const std::int64_t all = split->size(), round = partition.largest_micro_batch(deck_.largest_batch()) * comm.size();
     for (const std::int64_t examples : {std::min(all, round), all % round})
-      sizes.push_back(share_of(examples, comm_.rank(), comm_.size()).count);
+      sizes.push_back(share_of(examples, comm.rank(), comm.size()).count);
   }
   return sizes;
 }
@@ -65,34 +69,36 @@ void RunBatches::prepare(const BatchPartition& partition) {
   }
 }
 
-void RunBatches::begin(const BatchPartition& partition) {
+void RunBatches::begin() {
+  const RunConfig& config = deck_.config;
   // Seeds of decks are below 2⁵³.
-  const auto order_seed = static_cast<std::uint64_t>(config_.run.seed) +
+  const auto order_seed = static_cast<std::uint64_t>(config.run.seed) +
                           (static_cast<std::uint64_t>(state_.rollbacks) << 53);
-  const bool interleaved = config_.data.sampler == DataConfig::SamplerKind::distributed_sampler;
-  const std::int64_t ignored = config_.loss.make()->ignored_class();
-  const Sampling sampling = with_positions(
-      config_.source, [&] { return sampling_of(config_.data, *data_.train, comm_.size(), order_seed, ignored); });
+  const bool interleaved = config.data.sampler == DataConfig::SamplerKind::distributed_sampler;
+  const std::int64_t ignored = config.loss.make()->ignored_class();
+  const Sampling sampling = with_positions(config.source, [&] {
+    return sampling_of(config.data, *deck_.data.train, deck_.comm.size(), order_seed, ignored);
+  });
   using Dealing = BatchDealing::Dealing;
   const Dealing dealing = batch_dealing_.dealing();
-  const Sampler sampler({.dataset_size = data_.train->size(),
-                         .global_batch = largest(),
-                         .batch_at = [length = run_length(config_, data_.train->size())](
-                                         const SamplerPosition& at) { return length.batch_at(at.epoch, at.next); },
-                         .drop_last = config_.data.drop_last,
-                         .sampling = sampling,
-                         .repeats = draws_again(config_.data.sampler),
-                         .interleaved = interleaved,
-                         .rank = comm_.rank(),
-                         .partition = partition,
-                         .parts = batch_dealing_.parts_of_batch(),
-                         .batches = trainer_.steps(),
-                         .parts_of = dealing == Dealing::in_known_order
-                                         ? [this](std::int64_t step) { return batch_dealing_.parts_of(step); }
-                                         : std::function<std::span<const std::int64_t>(std::int64_t)>()},
-                        state_.position);
-  loader_ = std::make_unique<DataLoader>(*data_.train, sampler, trainer_.partition().room(largest()),
-                                         config_.data.augment, static_cast<std::uint64_t>(config_.run.seed),
+  const Sampler sampler(
+      {.dataset_size = deck_.examples(),
+       .global_batch = deck_.largest_batch(),
+       .batch_at = [length = deck_.length()](const SamplerPosition& at) { return length.batch_at(at.epoch, at.next); },
+       .drop_last = config.data.drop_last,
+       .sampling = sampling,
+       .repeats = draws_again(config.data.sampler),
+       .interleaved = interleaved,
+       .rank = deck_.comm.rank(),
+       .partition = balance_.partition(),
+       .parts = batch_dealing_.parts_of_batch(),
+       .batches = trainer_.steps(),
+       .parts_of = dealing == Dealing::in_known_order
+                       ? [this](std::int64_t step) { return batch_dealing_.parts_of(step); }
+                       : std::function<std::span<const std::int64_t>(std::int64_t)>()},
+      state_.position);
+  loader_ = std::make_unique<DataLoader>(*deck_.data.train, sampler, trainer_.partition().room(deck_.largest_batch()),
+                                         config.data.augment, static_cast<std::uint64_t>(config.run.seed),
                                          dealing == Dealing::as_they_come ? DataLoader::on_demand : DataLoader::ahead);
 }
 
@@ -103,8 +109,14 @@ const HostBatch& RunBatches::next() {
   return asks ? loader_->take(request) : *loader_->next();
 }
 
-void RunBatches::deal(const BatchPartition& partition) {
-  comm_.run_collectively([&] {
+void RunBatches::balance(const Trainer::ExposedSeconds& exposed) {
+  if (const auto parts = balance_.steps_done(exposed)) deal(*parts);
+}
+
+void RunBatches::deal(const std::vector<std::int64_t>& parts) {
+  balance_.set(parts);
+  const BatchPartition& partition = balance_.partition();
+  deck_.comm.run_collectively([&] {
     ExecSpace().fence("lockstep::deal_shares");  // kernels that are under way have the memory that layers prepare
     prepare(partition);
   });

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "data/data_loader.hpp"
-#include "run/deck/run_config.hpp"
+#include "run/training/opened_deck.hpp"
 #include "run/training/run_state.hpp"
-#include "train/trainer.hpp"
+#include "train/balance/load_balance.hpp"
 
 namespace lockstep {
 
@@ -15,24 +15,18 @@ namespace lockstep {
 void check_sampler(const RunConfig& config, int ranks);
 
 /// The batches that a run trains on: this rank's shares, read from where the run stands in its data, in an order that
-/// its seed gives and each rollback changes.
+/// its seed gives and each rollback changes. Slower ranks get less to do, where the deck wants that.
 class RunBatches {
  public:
-  /// All outlive this.
-  RunBatches(const Communicator& comm, const RunConfig& config, const Datasets& data, Trainer& trainer,
-             DataPosition& state);
+  /// Makes the trainer ready for this rank's shares, also of evaluations. Both outlive this. Collective.
+  RunBatches(const OpenedDeck& deck, DataPosition& state);
 
-  /// Makes the trainer ready for this rank's shares of batches that are divided so, and of evaluations.
-  void prepare(const BatchPartition& partition);
-  /// Begins to read where the state has the run, batches that are divided so.
-  void begin(const BatchPartition& partition);
+  /// Begins to read where the state has the run.
+  void begin();
   /// Nothing is read any more; `begin` may follow.
   void end() { loader_.reset(); }
   /// The next one; stays as it is until the call after this. Waits for it.
   const HostBatch& next();
-  /// Batches are divided so as soon as loaders can do it. Collective.
-  void deal(const BatchPartition& partition);
-
   /// The run stands behind this batch.
   void step_done(const BatchPlan& batch);
   /// The step on the last one comes to nothing: the run stands before it.
@@ -40,15 +34,22 @@ class RunBatches {
   /// Where it stood before the last one.
   const SamplerPosition& position_before() const { return before_; }
 
+  /// Of steps that have waited so long for other ranks: what follows for the next ones. Collective.
+  void balance(const Trainer::ExposedSeconds& exposed);
+  /// Ranks divide batches by these parts (BatchPartition) as soon as loaders can do it, where shares are measured, of
+  /// several ranks. Collective.
+  void deal(const std::vector<std::int64_t>& parts);
+  /// Whether a group of ranks may leave out steps.
+  bool paces_groups() const { return balance_.paces_groups(); }
+
  private:
-  std::int64_t largest() const;
+  void prepare(const BatchPartition& partition);
   std::vector<std::int64_t> sizes(const BatchPartition& partition) const;
 
-  const Communicator& comm_;
-  const RunConfig& config_;
-  const Datasets& data_;
+  const OpenedDeck& deck_;
   Trainer& trainer_;
   BatchDealing& batch_dealing_;
+  LoadBalance balance_;
   DataPosition& state_;
   SamplerPosition before_;
   std::unique_ptr<DataLoader> loader_;

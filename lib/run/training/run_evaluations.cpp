@@ -8,18 +8,17 @@
 
 namespace lockstep {
 
-RunEvaluations::RunEvaluations(const Communicator& comm, const RunConfig& config, const Datasets& data,
-                               Trainer& trainer, EvaluationState& state, const DataPosition& position,
+RunEvaluations::RunEvaluations(const OpenedDeck& deck, EvaluationState& state, const DataPosition& position,
                                Progress& progress, RunOwner* owner)
-    : comm_(comm),
-      data_(data),
-      trainer_(trainer),
+    : comm_(deck.comm),
+      data_(deck.data),
+      trainer_(*deck.trainer),
       state_(state),
       position_(position),
       progress_(progress),
       owner_(owner),
-      interval_(config.run.evaluation_interval()),
-      selection_(config.selection()) {}
+      interval_(deck.config.run.evaluation_interval()),
+      selection_(deck.config.selection()) {}
 
 bool RunEvaluations::has_come(const StepsDone& steps) const {
   if (interval_.count == 0 || !data_.validation) return false;
@@ -28,7 +27,7 @@ bool RunEvaluations::has_come(const StepsDone& steps) const {
 
 bool RunEvaluations::is_due(const StepsDone& steps) const {
   if (steps.last == 0 || state_.evaluated_step == steps.last) return false;
-  return trainer_.has_common_parameters() && (state_.owes_evaluation || has_come(steps));
+  return steps.is_common && (state_.owes_evaluation || has_come(steps));
 }
 
 std::optional<Metrics> RunEvaluations::evaluate(const Dataset& data, const Interruption& interruption) {

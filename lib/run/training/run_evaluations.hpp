@@ -5,14 +5,12 @@
 #include <optional>
 #include <utility>
 
-#include "data/dataset.hpp"
 #include "monitor/progress.hpp"
 #include "monitor/selection.hpp"
-#include "run/deck/run_config.hpp"
+#include "run/training/opened_deck.hpp"
 #include "run/training/run_owner.hpp"
 #include "run/training/run_state.hpp"
 #include "run/training/steps_done.hpp"
-#include "train/trainer.hpp"
 
 namespace lockstep {
 
@@ -23,8 +21,8 @@ struct Summary;
 class RunEvaluations {
  public:
   /// All outlive this. `owner`: null where the run has none.
-  RunEvaluations(const Communicator& comm, const RunConfig& config, const Datasets& data, Trainer& trainer,
-                 EvaluationState& state, const DataPosition& position, Progress& progress, RunOwner* owner);
+  RunEvaluations(const OpenedDeck& deck, EvaluationState& state, const DataPosition& position, Progress& progress,
+                 RunOwner* owner);
 
   /// Whether one on validation data is, by the deck's interval. Where ranks have no common parameters, it waits for
   /// these (`postpone`).

@@ -14,6 +14,7 @@ struct StepsDone {
   std::int64_t count = 1;
   SamplerPosition before;  ///< where the run stood in its data before the last one
   SamplerPosition after;   ///< and behind it
+  bool is_common = true;   ///< behind them, ranks have common parameters
 
   /// Whether the number of one of them is a multiple of `period`.
   bool have_come_to(std::int64_t period) const { return last % period < count; }

@@ -10,34 +10,38 @@
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
 #include "base/process.hpp"
+#include "run/experiment/experiment.hpp"
 
 namespace lockstep {
 namespace {
 
-std::string banner(const RunConfig& config, Trainer& trainer, std::int64_t examples) {
+std::string banner(const OpenedDeck& deck) {
+  const RunConfig& config = deck.config;
+  Trainer& trainer = *deck.trainer;
+  const std::int64_t examples = deck.examples();
   const int threads = ExecSpace().concurrency();
   const BatchPartition& partition = trainer.partition();
-  const std::int64_t batch = std::min(config.batch.largest(), examples), at_once = partition.largest_micro_batch(batch);
+  const std::int64_t batch = deck.largest_batch(), at_once = partition.largest_micro_batch(batch);
   const std::string micro = at_once < partition.largest_share(batch) ? fmt::format(", at most {} at once", at_once)
                                                                      : "";
   return fmt::format("{}: {} parameters, {} training examples, {}{}, {}, {} with {} thread{} a rank, {} steps{}",
                      config.run.name, trainer.model().graph().parameter_count(), examples,
                      batch_text(config, partition, examples), micro,
                      precision_names[static_cast<std::size_t>(config.precision.compute)], ExecSpace::name(), threads,
-                     threads == 1 ? "" : "s", run_length(config, examples).steps(), end_of_run_text(config, examples));
+                     threads == 1 ? "" : "s", deck.total_steps(), end_of_run_text(config, examples));
 }
 
 }  // namespace
 
 ExitStatus TrainingRun::run() {
-  log("{}", banner(config_, *trainer_, data_.train->size()));
+  log("{}", banner(deck_));
   for (const std::string& remark :
-       run_remarks(config_, trainer_->model().graph(), trainer_->partition(), data_.train->size()))
+       run_remarks(deck_.config, trainer_.model().graph(), trainer_.partition(), deck_.examples()))
     warn("{}", remark);
   if (!folder_.resumed_from().empty() && !is_complete_)
-    log("goes on from {} at step {}", folder_.resumed_from(), trainer_->steps());
+    log("goes on from {} at step {}", folder_.resumed_from(), trainer_.steps());
   if (is_complete_) {
-    log("{} is already at step {}: nothing is left to do.", folder_.resumed_from(), trainer_->steps());
+    log("{} is already at step {}: nothing is left to do.", folder_.resumed_from(), trainer_.steps());
     return ExitStatus::done;
   }
   start_seconds_ = seconds_since_process_start();
@@ -47,24 +51,24 @@ ExitStatus TrainingRun::run() {
     if (!parameters_are_of_use()) continue;
     // What is logged from here on is beyond the schedule: a run that goes on from this checkpoint drops it,
     // so that its curves are those of a run that never stopped.
-    if (!evaluations_->ended_by_owner()) checkpoints_->finish();
+    if (!evaluations_.ended_by_owner()) checkpoints_.finish();
     if (ends_between_rows()) log_step();
-    if (!evaluations_->have_validated(trainer_->steps()) && !validate()) return stop();
-    if (last_step_.done() && data_.test && !evaluations_->test(interruption())) return stop();
+    if (!evaluations_.have_validated(trainer_.steps()) && !validate()) return stop();
+    if (last_step_.done() && deck_.data.test && !evaluations_.test(interruption())) return stop();
   } while (!last_step_.done());
   comm_.run_collectively([&] {
-    if (checkpoints_->writer()) progress_.file()->flush_to_disk();
+    if (checkpoints_.writer()) progress_.file()->flush_to_disk();
   });
-  comm_.run_collectively([&] { checkpoints_->tidy(); });
-  const bool early = trainer_->steps() < total_steps();
-  const Selection& selection = evaluations_->selection();
+  comm_.run_collectively([&] { checkpoints_.tidy(); });
+  const bool early = trainer_.steps() < total_steps();
+  const Selection& selection = evaluations_.selection();
   if (early)
-    log("{}: the run ends at step {}", evaluations_->ended_by_owner() ? "it has been told so" : selection.reason(),
-        trainer_->steps());
-  write_summary(selection.target_reached()       ? "target_reached"
-                : evaluations_->ended_by_owner() ? "ended"
-                : early                          ? "out_of_patience"
-                                                 : "done");
+    log("{}: the run ends at step {}", evaluations_.ended_by_owner() ? "it has been told so" : selection.reason(),
+        trainer_.steps());
+  write_summary(selection.target_reached()      ? "target_reached"
+                : evaluations_.ended_by_owner() ? "ended"
+                : early                         ? "out_of_patience"
+                                                : "done");
   stop_vote_.done();
   watchdog_.set_idle(true);
   return ExitStatus::done;
@@ -77,15 +81,15 @@ bool TrainingRun::train_to_the_end() {
     if (last_step_.status == StepStatus::rollback) roll_back();
     if (evaluation_due()) {  // which a run that was stopped has left to this one
       if (!validate()) return false;
-      checkpoints_->outdate();
+      checkpoints_.outdate();
       if (last_step_.done()) checkpoint_if_due();
     } else if (finished()) {
       return true;
     } else {
       const Timer timer;
-      const std::int64_t before = trainer_->steps();
+      const std::int64_t before = trainer_.steps();
       step();
-      if (last_step_.done()) after_steps(trainer_->steps() - before, timer.seconds());
+      if (last_step_.done()) after_steps(trainer_.steps() - before, timer.seconds());
       if (last_step_.requests.stop && last_step_.done() && (!finished() || evaluation_due())) return false;
     }
   }
@@ -93,27 +97,33 @@ bool TrainingRun::train_to_the_end() {
 
 /// Where ranks go their own ways for a while, all that they do until they meet.
 const StepResult& TrainingRun::step() {
-  const std::int64_t before = trainer_->steps();
+  const std::int64_t before = trainer_.steps();
   do step_once();
-  while (last_step_.done() && trainer_->steps() == before);
+  while (last_step_.done() && trainer_.steps() == before);
   return last_step_;
 }
 
 void TrainingRun::step_once() {
-  const HostBatch& batch = batches_->next();
-  const std::int64_t number = trainer_->steps() + 1;
-  take(trainer_->step(batch, [this] {
-    return StepRequests{.stop = wants_to_stop(false), .checkpoint = checkpoints_->time_has_come()};
+  const HostBatch& batch = batches_.next();
+  const std::int64_t number = trainer_.steps() + 1;
+  take(trainer_.step(batch, [this] {
+    return StepRequests{
+        .stop = stop_vote_.is_for_stop(trainer_.strategy().steps_between_meetings(), checkpoints_.seconds_for_next()),
+        .checkpoint = comm_.is_root() && checkpoint_schedule_.minutes_have_passed()};
   }));
-  steps_at_once_ = std::max<std::int64_t>(1, trainer_->steps() + 1 - number);
-  if (last_step_.done()) batches_->step_done(batch.plan);
-  else if (last_step_.number < number) batches_->take_back();
-  const bool logs = steps_done().have_come_to(config_.run.log_every), settles = reads_parameters();
-  if (!last_step_.done() || (!logs && !settles)) return;
-  if (std::optional<StepResult> settled = settles ? trainer_->settle() : trainer_->take_last()) {
+  steps_at_once_ = std::max<std::int64_t>(1, trainer_.steps() + 1 - number);
+  if (last_step_.done()) batches_.step_done(batch.plan);
+  else if (last_step_.number < number) batches_.take_back();
+  const StepsDone steps = steps_done();
+  const bool is_logged = steps.have_come_to(deck_.config.run.log_every);
+  const bool reads_parameters = finished() || evaluation_due() ||
+                                checkpoint_schedule_.is_due(steps, last_step_.requests) ||
+                                checkpoint_schedule_.copies_are_due(steps) || last_step_.requests.stop;
+  if (!last_step_.done() || (!is_logged && !reads_parameters)) return;
+  if (std::optional<StepResult> settled = reads_parameters ? trainer_.settle() : trainer_.take_last()) {
     settled->requests = last_step_.requests;
     take(std::move(*settled));
-    if (!last_step_.done()) batches_->take_back();
+    if (!last_step_.done()) batches_.take_back();
   }
 }
 
@@ -124,40 +134,29 @@ void TrainingRun::take(StepResult result) {
   if (last_step_.status == StepStatus::applied && !last_step_.message.empty()) warn("{}", last_step_.message);
 }
 
-/// Whether something comes behind the last step that needs the parameters which it leaves.
-bool TrainingRun::reads_parameters() const {
-  return finished() || evaluation_due() || checkpoints_->is_due(steps_done(), last_step_.requests) ||
-         checkpoints_->copies_due() || last_step_.requests.stop;
-}
-
 void TrainingRun::after_steps(std::int64_t steps, double seconds) {
-  if (checkpoints_->writer()) folder_.lock().require_lately();
+  if (checkpoints_.writer()) folder_.lock().require_lately();
   watchdog_.extend_timeout(false);
-  heartbeat().step = trainer_->steps() + 1;
+  heartbeat().step = trainer_.steps() + 1;
   stop_vote_.step_done(seconds);
-  const Trainer::ExposedSeconds exposed = trainer_->take_exposed_seconds();
+  const Trainer::ExposedSeconds exposed = trainer_.take_exposed_seconds();
   progress_.steps_done(steps, seconds, exposed, last_step_.examples);
-  if (const auto parts = balance_->steps_done(exposed)) deal_shares(*parts);
+  batches_.balance(exposed);
   if (progress_.times().count() == steps) watchdog_.median_step(seconds);
-  if (!trainer_->has_common_parameters() || steps_at_once_ > 1) {
-    evaluations_->postpone(steps_done());
-    checkpoints_->postpone(steps_done(), last_step_.requests);
+  if (!trainer_.has_common_parameters() || steps_at_once_ > 1) {
+    evaluations_.postpone(steps_done());
+    checkpoint_schedule_.postpone(steps_done(), last_step_.requests);
   }
-  checkpoints_->audit_if_due(steps_at_once_);
-  const bool logged = steps_done().have_come_to(config_.run.log_every);
-  if (logged || trainer_->steps() == total_steps())
-    state_.curves.record = StepRecord{.step = trainer_->steps(),
-                                      .numbers = trainer_->step_numbers(),
+  audit_.compare_if_due(steps_at_once_);
+  const bool logged = steps_done().have_come_to(deck_.config.run.log_every);
+  if (logged || trainer_.steps() == total_steps())
+    state_.curves.record = StepRecord{.step = trainer_.steps(),
+                                      .numbers = trainer_.step_numbers(),
                                       .skipped = last_step_.status == StepStatus::skipped,
                                       .logged = logged};
   if (logged) log_step();
   if ((!last_step_.requests.stop || finished()) && evaluation_due() && !validate()) last_step_.requests.stop = true;
   if (last_step_.done()) checkpoint_if_due();
-}
-
-void TrainingRun::deal_shares(const std::vector<std::int64_t>& parts) {
-  balance_->set(parts);
-  batches_->deal(balance_->partition());
 }
 
 /// The step of the state's record.
@@ -168,47 +167,53 @@ void TrainingRun::log_step() {
                  .left = total_steps() - record.step,
                  .skipped = record.skipped,
                  .numbers = record.numbers,
-                 .scales = trainer_->step_scales()});
+                 .scales = trainer_.step_scales()});
   // A slow group may leave out most steps.
-  const double usual = balance_->paces_groups() ? stop_vote_.longest_step() : progress_.times().quantile(0.5);
+  const double usual = batches_.paces_groups() ? stop_vote_.longest_step() : progress_.times().quantile(0.5);
   watchdog_.median_step(usual * static_cast<double>(steps_at_once_));
   if (folder_.resumed_from().empty())
-    checkpoints_->say_when_only_at_the_end(progress_.times().quantile(0.5) *
-                                           static_cast<double>(total_steps() - record.step));
+    checkpoint_schedule_.say_when_only_at_the_end(progress_.times().quantile(0.5) *
+                                                  static_cast<double>(total_steps() - record.step));
 }
 
 RunEvaluations::Interruption TrainingRun::interruption() {
-  return {.is_wanted = [this, saved = checkpoints_->is_saved()] { return wants_to_stop(saved); },
-          .longest_step = stop_vote_.longest_step()};
+  const auto is_wanted = [this, saved = checkpoints_.is_saved()] {
+    return stop_vote_.is_for_stop(trainer_.strategy().steps_between_meetings(),
+                                  saved ? 0 : checkpoints_.seconds_for_next());
+  };
+  return {.is_wanted = is_wanted, .longest_step = stop_vote_.longest_step()};
 }
 
 /// False where ranks vote to stop first: then the run that goes on evaluates. What the result means for the
 /// run is in `last_step_`.
 bool TrainingRun::validate() {
-  if (!data_.validation || !parameters_are_of_use()) return true;
-  const std::optional<StepFinding> finding = evaluations_->validate(interruption());
+  if (!deck_.data.validation || !parameters_are_of_use()) return true;
+  const std::optional<StepFinding> finding = evaluations_.validate(interruption());
   if (finding && finding->status != StepStatus::applied) static_cast<StepFinding&>(last_step_) = *finding;
   return finding.has_value();
 }
 
 /// Every rank holds the same state, so rank 0 writes it, behind the next steps.
 void TrainingRun::checkpoint_if_due() {
-  const bool best = evaluations_->take_best();
-  if (!best && !checkpoints_->is_due(steps_done(), last_step_.requests)) {
-    if (checkpoints_->copies_due()) checkpoints_->write_copies();
-    return;
+  const bool best = evaluations_.take_best();
+  if (best || checkpoint_schedule_.is_due(steps_done(), last_step_.requests)) {
+    watchdog_.extend_timeout(true);  // rank 0 may have to wait for the disk
+    checkpoint_schedule_.written();
+    checkpoints_.write();
+  } else if (checkpoint_schedule_.copies_are_due(steps_done())) {
+    checkpoint_schedule_.copied(trainer_.steps());
+    checkpoints_.write_copies();
   }
-  watchdog_.extend_timeout(true);  // rank 0 may have to wait for the disk
-  checkpoints_->write();
 }
 
 /// To the newest checkpoint, and on from there with the examples in another order.
 void TrainingRun::roll_back() {
-  const PhaseClock::Scope phase(trainer_->clock(), StepPhase::set_up);
-  const std::int64_t rollbacks = state_.data.rollbacks + 1, anomalies = trainer_->guard().anomalies();
+  const PhaseClock::Scope phase(trainer_.clock(), StepPhase::set_up);
+  const std::int64_t rollbacks = state_.data.rollbacks + 1, anomalies = trainer_.guard().anomalies();
   std::optional<RunFolder::Found> found;
   comm_.run_collectively([&] {
-    if (comm_.is_root()) found = checkpoints_->find_good(folder_);
+    checkpoints_.wait();
+    if (comm_.is_root()) found = checkpoints_.find_good();
   });
   if (comm_.all_reduce_max(found ? 1 : 0) == 0) {
     last_step_.message +=
@@ -216,20 +221,21 @@ void TrainingRun::roll_back() {
         "before, with a smaller learning rate";
     give_up();
   }
-  batches_->end();
+  batches_.end();
   comm_.run_collectively([&] {
     if (!comm_.is_root()) return;
-    restore(found->checkpoint, found->file);
-    checkpoints_->quarantine_others(trainer_->steps());
+    saved_state_.restore(found->checkpoint, found->file);
+    checkpoints_.quarantine_others(trainer_.steps());
     progress_.open(folder_.metrics(), state_.curves.metrics_rows);
   });
-  share_state();
-  checkpoints_->go_back_to(trainer_->steps());
-  checkpoints_->tidy();
+  saved_state_.share();
+  checkpoints_.go_back_to(trainer_.steps());
+  checkpoint_schedule_.copied(trainer_.steps());
+  checkpoints_.tidy();
   state_.data.rollbacks = rollbacks;
-  trainer_->guard().set_anomalies(anomalies);
-  comm_.run_collectively([&] { batches_->begin(balance_->partition()); });
-  log("{}; goes back to step {}, and on with other examples", last_step_.message, trainer_->steps());
+  trainer_.guard().set_anomalies(anomalies);
+  comm_.run_collectively([&] { batches_.begin(); });
+  log("{}; goes back to step {}, and on with other examples", last_step_.message, trainer_.steps());
   last_step_ = {};
 }
 

@@ -10,15 +10,9 @@
 
 namespace lockstep {
 
-/// Whether this rank wants it to. `saved`: the newest checkpoint is of this step.
-bool TrainingRun::wants_to_stop(bool saved) {
-  return stop_vote_.is_for_stop(trainer_->strategy().steps_between_meetings(),
-                                saved || !comm_.is_root() ? 0 : checkpoints_->seconds_for_next());
-}
-
 /// Whether the last update has left them finite; else `last_step_` says what follows. Collective.
 bool TrainingRun::parameters_are_of_use() {
-  StepFinding finding = trainer_->guard().inspect_parameters(ExecSpace(), trainer_->steps());
+  StepFinding finding = trainer_.guard().inspect_parameters(ExecSpace(), trainer_.steps());
   if (finding.status == StepStatus::applied) return true;
   static_cast<StepFinding&>(last_step_) = std::move(finding);
   return false;
@@ -26,8 +20,8 @@ bool TrainingRun::parameters_are_of_use() {
 
 /// The step cannot be done, and the state is that before it; or the parameters are spoilt, and are not written.
 void TrainingRun::give_up() {
-  if (last_step_.bad_parameters) comm_.run_collectively([&] { checkpoints_->wait(); });
-  else checkpoints_->finish();
+  if (last_step_.bad_parameters) comm_.run_collectively([&] { checkpoints_.wait(); });
+  else checkpoints_.finish();
   write_summary(failed_status);
   throw DivergedError(ExitStatus::internal, last_step_.message);
 }
@@ -38,7 +32,7 @@ ExitStatus TrainingRun::stop() {
     if (last_step_.status == StepStatus::rollback) roll_back();
     else give_up();
   }
-  checkpoints_->finish();
+  checkpoints_.finish();
   const std::string& reason = stop_vote_.reason();
   const std::vector<std::string> reasons = comm_.gather_to_root(
       reason.empty() ? "" : fmt::format("{} (rank {} on {})", reason, comm_.rank(), host_name()));
@@ -49,7 +43,7 @@ ExitStatus TrainingRun::stop() {
     return ExitStatus::stopped_early;
   }
   stop_vote_.stopped(*std::ranges::find_if(reasons, [](const std::string& each) { return !each.empty(); }));
-  log("stopped at step {} of {}: {}; {} goes on from there", trainer_->steps(), total_steps(), stopped_by(),
+  log("stopped at step {} of {}: {}; {} goes on from there", trainer_.steps(), total_steps(), stopped_by(),
       folder_.goes_on_by_itself() ? "the same command" : "this deck with run.resume=auto");
   return ExitStatus::stopped_early;
 }
@@ -58,27 +52,26 @@ void TrainingRun::write_summary(const std::string& status) {
   Summary summary;
   summary.status = status;
   if (status == failed_status) summary.failure = last_step_.message;
-  summary.steps = trainer_->steps();
+  summary.steps = trainer_.steps();
   summary.epochs = state_.data.position.epoch;
   summary.ranks = comm_.size();
   if (earlier_) summary.lost_ranks = earlier_->lost_ranks;
   summary.threads = ExecSpace().concurrency();
   if (state_.curves.record) summary.train = state_.curves.record->numbers.metrics;
-  evaluations_->describe(summary);
-  progress_.describe_times(summary, comm_, trainer_->clock());
-  summary.gradients = trainer_->strategy().gradient_counts(trainer_->steps());
-  summary.groups = config_.parallel.asynchronous.groups;
-  summary.examples_per_step = trainer_->strategy().examples_of_update(
-      std::min(config_.batch.largest(), data_.train->size()));
-  summary.flops_per_example = trainer_->model().training_flops(1);
-  summary.parameters = trainer_->model().graph().parameter_count();
+  evaluations_.describe(summary);
+  progress_.describe_times(summary, comm_, trainer_.clock());
+  summary.gradients = trainer_.strategy().gradient_counts(trainer_.steps());
+  summary.groups = deck_.config.parallel.asynchronous.groups;
+  summary.examples_per_step = trainer_.strategy().examples_of_update(deck_.largest_batch());
+  summary.flops_per_example = trainer_.model().training_flops(1);
+  summary.parameters = trainer_.model().graph().parameter_count();
   summary.peak_rss_bytes = comm_.all_reduce_max(peak_rss_bytes());
   summary.resumed_from = folder_.resumed_from();
-  summary.provenance = provenance_;
-  summary.deck = deck_;
+  summary.provenance = deck_.provenance;
+  summary.deck = deck_.text;
   if (!comm_.is_root()) return;
   heartbeat().enter(static_cast<std::int32_t>(StepPhase::checkpoint));  // it may have to wait for the disk
-  summary.checkpoints = checkpoints_->writer()->times();
+  summary.checkpoints = checkpoints_.writer()->times();
   summary.start_seconds = start_seconds_;
   try {
     folder_.lock().require();

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "data/data_config.hpp"
+#include "run/deck/run_config.hpp"
+#include "train/trainer.hpp"
+
+namespace lockstep {
+
+/// A deck that all ranks have agreed on, with what it names: the data, and a trainer of the network.
+struct OpenedDeck {
+  /// The parameters are not initialised. `ranks` outlives this. Collective; whatever is wrong on any rank is thrown on
+  /// all of them.
+  OpenedDeck(const RunConfig& deck, const Communicator& ranks);
+
+  std::int64_t examples() const { return data.train->size(); }  ///< to train on
+  std::int64_t largest_batch() const { return std::min(config.batch.largest(), examples()); }
+  RunLength length() const { return run_length(config, examples()); }
+  std::int64_t total_steps() const { return length().steps(); }
+
+  const Communicator& comm;
+  RunConfig config;
+  std::string text;  ///< resolved
+  Datasets data;
+  std::string provenance;  ///< of what the run is made; JSON
+  std::unique_ptr<Trainer> trainer;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/training/saved_state.hpp"
+
+#include <filesystem>
+
+#include "base/heartbeat.hpp"
+#include "base/log.hpp"
+#include "checkpoint/state_text.hpp"
+#include "run/experiment/provenance.hpp"
+#include "run/training/resume.hpp"
+
+namespace lockstep {
+
+SavedState::SavedState(const OpenedDeck& deck, const RunFolder& folder, RunState& state, Selection& selection,
+                       Progress& progress)
+    : deck_(deck),
+      folder_(folder),
+      trainer_(*deck.trainer),
+      state_(state),
+      selection_(selection),
+      progress_(progress),
+      numbers_(deck.comm, trainer_.strategy().held_numbers(trainer_.optimizer())) {}
+
+void SavedState::describe(StateFields& fields) {
+  trainer_.describe_state(fields);
+  state_.describe_state(fields);
+  selection_.describe_state(fields);
+  ExampleOrder order(deck_.config, deck_.examples());  // check_resume has seen to that it is the checkpoint's
+  order.describe_state(fields);
+}
+
+std::map<std::string, std::string> SavedState::texts() {
+  std::map<std::string, std::string> texts{{"deck", deck_.text}, {"provenance", deck_.provenance}};
+  if (const std::string vocabulary = deck_.data.train->vocabulary(); !vocabulary.empty())
+    texts["vocabulary"] = vocabulary;
+  state_.curves.metrics_rows = progress_.file()->rows();
+  texts["state"] = state_text([this](StateFields& fields) { describe(fields); });
+  return texts;
+}
+
+void SavedState::restore(const Checkpoint& checkpoint, const std::string& file) {
+  with_positions(deck_.config.source, [&] {
+    check_resume(checkpoint, file, deck_.config, deck_.examples(), trainer_.model().parameters().parameters());
+  });
+  if (const auto before = checkpoint.texts.find("provenance");
+      before != checkpoint.texts.end() && !same_data(before->second, deck_.provenance))
+    warn("{}: was made with other data than those that are there now; the run goes on with these", file);
+  restored_.emplace(file);
+  ExampleOrder order;
+  restore_state(checkpoint, file, [&](StateFields& fields) {
+    describe(fields);
+    order.describe_state(fields);
+  });
+  if (order.version != example_order && order.shuffle && state_.data.position.next > 0)
+    warn(
+        "{}: was written in the middle of an epoch by a version that shuffles in another way; what is left of this epoch "
+        "has some examples for the second time, and others not at all",
+        file);
+  selection_.forget_best([&](std::int64_t step) {  // of another folder, or removed
+    return step != trainer_.steps() && !std::filesystem::exists(folder_.checkpoints() / checkpoint_name(step));
+  });
+}
+
+void SavedState::branch() {
+  const RunConfig& config = deck_.config;
+  const std::string& file = config.run.branch_from;
+  const Checkpoint checkpoint = with_positions(
+      config.source, [&] { return open_branching_point(config, [] { heartbeat().beat(); }); });
+  with_positions(config.source,
+                 [&] { check_branch(checkpoint, file, config.optimizer, trainer_.model().parameters().parameters()); });
+  restored_.emplace(file);
+  const std::int64_t steps = optimizer_steps_of(checkpoint, file);
+  trainer_.branch_behind(steps);
+  log("{}: the run begins with its parameters and its optimizer's state, which {} steps have made", file, steps);
+}
+
+void SavedState::share() {
+  const auto described = [this](StateFields& fields) { describe(fields); };
+  std::string text = state_text(described);
+  deck_.comm.broadcast(text);
+  restore_state(text, described);
+  heartbeat().step = trainer_.steps() + 1;
+  share_numbers();
+  trainer_.share_parameters();
+}
+
+/// Each rank gets its part of a checkpoint's, where rank 0 has one.
+void SavedState::share_numbers() {
+  deck_.comm.run_collectively([&] {
+    if (!deck_.comm.is_root()) return numbers_.serve();
+    const NumberStream::Turn turn(numbers_);
+    if (restored_) restore_numbers(numbers_, *restored_, [] { heartbeat().beat(); });
+    restored_.reset();
+  });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/training/state_audit.hpp"
+
+#include <utility>
+
+#include "base/log.hpp"
+
+namespace lockstep {
+
+StateAudit::StateAudit(const OpenedDeck& deck)
+    : trainer_(*deck.trainer), comm_(deck.comm), every_(deck.config.parallel.audit_every) {
+  if (comm_.size() == 1 || every_ == 0) return;
+  const ParallelStrategy& strategy = trainer_.strategy();
+  audit_.emplace(comm_, strategy.ranks_of_same_part(), trainer_.model().parameters(), trainer_.optimizer(),
+                 strategy.ranks_have_same_states() ? ReplicaAudit::States::alike : ReplicaAudit::States::own);
+  if (audit_->compares_anything()) return;
+  audit_.reset();
+  if (comm_.is_root())
+    warn(
+        "parallel.audit_every: there is nothing to compare, as parallel.shard leaves each number to one rank alone; "
+        "leave it out, or divide the model in groups (parallel.shard_group), which are compared");
+}
+
+void StateAudit::compare_if_due(std::int64_t steps) {
+  if (!audit_) return;
+  is_due_ |= trainer_.steps() % every_ < steps;
+  if (is_due_ && trainer_.has_common_parameters()) compare();
+}
+
+void StateAudit::compare() {
+  is_due_ = false;
+  if (!audit_ || std::exchange(audited_step_, trainer_.steps()) == trainer_.steps()) return;
+  trainer_.strategy().finish_update(space_);
+  audit_->compare(space_, trainer_.steps());
+}
+
+bool StateAudit::is_good() {
+  compare();
+  if (!trainer_.guard().parameters_are_finite(space_)) return false;
+  space_.fence("lockstep::checkpoint");
+  return true;
+}
+
+}  // namespace lockstep
