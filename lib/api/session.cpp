@@ -139,7 +139,7 @@ Session::State::State(const std::function<RunConfig()>& read, MPI_Comm mpi) : co
   numbers_held.emplace(comm, trainer->strategy().held_numbers(trainer->optimizer()));
   comm.run_collectively([&] {
     for (const MicroBatch& micro : micro_batches_of(trainer->partition(), config.batch.global, comm.rank()))
-      if (micro.count > 0) trainer->prepare(micro.count);
+      if (micro.count > 0) trainer->model().prepare(micro.count);
     if (comm.is_root() || trainer->model().parameters().windows().division.values)
       initialize_parameters(config, trainer->model());
   });
@@ -163,7 +163,7 @@ const HostBatch& Session::State::batch_of(const Array& inputs, const Array& targ
   try {
     check(inputs, targets);
     for (const std::int64_t n : {std::min(inputs.examples, most), inputs.examples % most})
-      if (n > 0) trainer->prepare(n);
+      if (n > 0) trainer->model().prepare(n);
   } catch (const std::exception&) {
     failure = std::current_exception();
   }
@@ -204,7 +204,7 @@ void Session::State::divide_into_shards(const std::vector<std::int64_t>& counts)
   if (plan.global_examples == config.batch.global) return;  // which all is ready for
   comm.run_collectively([&] {
     for (const MicroBatch& micro : plan.micro_batches)
-      if (micro.count > 0) trainer->prepare(micro.count);
+      if (micro.count > 0) trainer->model().prepare(micro.count);
   });
 }
 
@@ -285,7 +285,7 @@ void Session::save(const std::string& file) {
   state.require_whole();
   const DuringCall call(state.comm);
   const ExecSpace space;
-  const bool is_finite = state.trainer->guard().parameters_are_finite(space);
+  const bool is_finite = state.trainer->update().guard().parameters_are_finite(space);
   space.fence("lockstep::save");
   state.comm.run_collectively([&] {
     if (!state.comm.is_root()) return state.numbers_held->serve();

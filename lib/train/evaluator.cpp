@@ -135,40 +135,31 @@ Metrics MetricSums::reduce_all(const ExecSpace& space, const Communicator& comm,
   return metrics;
 }
 
-namespace {
-
-/// Adds to `sums` those of `count` examples of the batch. All ranks do that equally often, the last times some without
-/// examples: layers may wait for each other's parameters.
-void add_metrics(StepContext& context, Model& model, const Loss& loss, const HostBatch& batch, std::int64_t first,
-                 std::int64_t count, BatchUploader& uploader, MetricSums& sums) {
-  const DeviceBatch examples = uploader.upload(context.space, batch, first, count);
-  model.forward(context, examples.inputs, [&](const Model::Output& output) {
-    sums.add_others(context.space, output, examples.targets);
-    sums.add(context.space, loss, count, output, examples.targets);
+void Evaluator::add(StepContext& context, const HostBatch& batch, std::int64_t first, std::int64_t count) {
+  const DeviceBatch examples = parts_.uploader.upload(space_, batch, first, count);
+  parts_.model.forward(context, examples.inputs, [&](const Model::Output& output) {
+    parts_.sums.add_others(space_, output, examples.targets);
+    parts_.sums.add(space_, parts_.loss, count, output, examples.targets);
   });
   context.same_parameters = true;
   heartbeat().beat();
 }
 
-}  // namespace
-
-std::optional<Metrics> evaluate(const ExecSpace& space, const Communicator& comm, Model& model, const Loss& loss,
-                                const Dataset& dataset, BatchUploader& uploader, MetricSums& sums,
-                                std::int64_t max_batch, const std::function<bool()>& gives_up) {
+std::optional<Metrics> Evaluator::evaluate(const Dataset& dataset, const std::function<bool()>& gives_up) {
   const Sampler sampler({.dataset_size = dataset.size(),
-                         .global_batch = max_batch * comm.size(),
+                         .global_batch = max_batch_ * comm_.size(),
                          .shuffle = false,
                          .epochs = 1,
-                         .rank = comm.rank(),
-                         .partition = {.ranks = comm.size(), .micro = max_batch}});
-  DataLoader loader(dataset, sampler, max_batch, AugmentConfig{}, 0);
-  StepContext context{.space = space, .training = false};
-  sums.clear(space);
+                         .rank = comm_.rank(),
+                         .partition = {.ranks = comm_.size(), .micro = max_batch_}});
+  DataLoader loader(dataset, sampler, max_batch_, AugmentConfig{}, 0);
+  StepContext context{.space = space_, .training = false};
+  parts_.sums.clear(space_);
   while (const HostBatch* batch = loader.next()) {
-    add_metrics(context, model, loss, *batch, 0, batch->size(), uploader, sums);
+    add(context, *batch, 0, batch->size());
     if (gives_up()) return std::nullopt;
   }
-  Metrics metrics = sums.reduce_all(space, comm, loss, dataset.size());
+  Metrics metrics = parts_.sums.reduce_all(space_, comm_, parts_.loss, dataset.size());
   if (!metrics.has_loss)
     warn(
         "{}: no target of its {} examples counts: each is of loss.ignore_class, or of a class whose weight in "
@@ -177,14 +168,13 @@ std::optional<Metrics> evaluate(const ExecSpace& space, const Communicator& comm
   return metrics;
 }
 
-Metrics evaluate(const ExecSpace& space, const Communicator& comm, Model& model, const Loss& loss,
-                 const HostBatch& batch, BatchUploader& uploader, MetricSums& sums, std::int64_t max_batch) {
-  StepContext context{.space = space, .training = false};
-  sums.clear(space);
-  const std::int64_t largest = comm.all_reduce_max(batch.size());
-  for (const MicroBatch& part : micro_batches_of(batch.size(), largest, {.micro = max_batch}))
-    add_metrics(context, model, loss, batch, part.first, part.count, uploader, sums);
-  return sums.reduce_all(space, comm, loss, batch.plan.global_examples);
+Metrics Evaluator::evaluate(const HostBatch& batch) {
+  StepContext context{.space = space_, .training = false};
+  parts_.sums.clear(space_);
+  const std::int64_t largest = comm_.all_reduce_max(batch.size());
+  for (const MicroBatch& part : micro_batches_of(batch.size(), largest, {.micro = max_batch_}))
+    add(context, batch, part.first, part.count);
+  return parts_.sums.reduce_all(space_, comm_, parts_.loss, batch.plan.global_examples);
 }
 
 }  // namespace lockstep

@@ -69,16 +69,36 @@ class MetricSums {
   OwnedTensor confusions_;  ///< f64 [classes, classes], where they are counted
 };
 
-/// Metrics over each example of a dataset exactly once, shared out over the ranks; a warning where there is no loss,
-/// because no target counts. Collective. `gives_up` is
-/// asked after each batch, as many times on all ranks, and answers all of them the same: there is no result then.
-std::optional<Metrics> evaluate(
-    const ExecSpace& space, const Communicator& comm, Model& model, const Loss& loss, const Dataset& dataset,
-    BatchUploader& uploader, MetricSums& sums, std::int64_t max_batch,
-    const std::function<bool()>& gives_up = [] { return false; });
+/// Evaluates a network on examples that ranks share out, up to `max_batch` of a rank at once.
+class Evaluator {
+ public:
+  /// What it evaluates, and with what; steps may use the same.
+  struct Parts {
+    Model& model;
+    const Loss& loss;
+    BatchUploader& uploader;
+    MetricSums& sums;
+  };
+  /// All outlive this.
+  Evaluator(const Communicator& comm, const Parts& parts, std::int64_t max_batch)
+      : comm_(comm), parts_(parts), max_batch_(max_batch) {}
 
-/// Metrics over the examples of a batch, each rank's share, whatever its micro-batches. Collective.
-Metrics evaluate(const ExecSpace& space, const Communicator& comm, Model& model, const Loss& loss,
-                 const HostBatch& batch, BatchUploader& uploader, MetricSums& sums, std::int64_t max_batch);
+  /// Metrics over each example of a dataset exactly once; a warning where there is no loss, because no target counts.
+  /// `gives_up` is asked after each batch, as many times on all ranks, and answers all of them the same: there is no
+  /// result then. Collective.
+  std::optional<Metrics> evaluate(const Dataset& dataset, const std::function<bool()>& gives_up = [] { return false; });
+  /// Metrics over the examples of a batch, each rank's share, whatever its micro-batches. Collective.
+  Metrics evaluate(const HostBatch& batch);
+
+ private:
+  /// Adds the metrics of `count` examples of the batch. All ranks do that equally often, the last times some without
+  /// examples: layers may wait for each other's parameters.
+  void add(StepContext& context, const HostBatch& batch, std::int64_t first, std::int64_t count);
+
+  const Communicator& comm_;
+  Parts parts_;
+  std::int64_t max_batch_;
+  ExecSpace space_;
+};
 
 }  // namespace lockstep

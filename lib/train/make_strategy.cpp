@@ -12,11 +12,22 @@
 namespace lockstep {
 namespace {
 
+bool has_workers(const ParallelConfig& parallel) { return parallel.runs_freely() || parallel.has_stepping_workers(); }
+
+/// Where the deck has gradients summed in the devices' memory; else null. Collective.
+std::unique_ptr<DeviceAllReduce> sums_on_devices(const TrainingConfig& config, const Communicator& comm) {
+  const DeviceFacts facts = device_facts(comm);
+  DeviceSums sums;
+  comm.run_collectively(
+      [&] { with_positions(config.source, [&] { sums = choose_device_sums(config.parallel, facts); }); });
+  return device_all_reduce(sums, comm);
+}
+
 /// The parts of a strategy that does steps in groups of ranks, and sums over all between them. Collective.
 LocalParallel::Parts local_parts(const TrainingConfig& config, const ShardGroups& all, const Topology& group,
-                                 std::optional<NodeMemory> memory, std::unique_ptr<DeviceAllReduce> on_devices,
-                                 std::span<const AllReduceRow> measured, ParameterBuffer& parameters) {
-  const bool on_device = on_devices != nullptr;
+                                 SumMemory memory, std::span<const AllReduceRow> measured,
+                                 ParameterBuffer& parameters) {
+  const bool on_device = memory.on_devices != nullptr;
   // The node's memory is that of sums over all: those of groups, and of a node's, go by messages.
   const auto sums_in = [&](const Topology& ranks) {
     return std::make_unique<DataParallel>(
@@ -26,8 +37,8 @@ LocalParallel::Parts local_parts(const TrainingConfig& config, const ShardGroups
   };
   LocalParallel::Parts parts;
   if (config.groups_count_steps()) parts.own_steps = std::make_unique<OwnSteps>(group.all);
-  parts.all = std::make_unique<DataParallel>(config.parallel, measured, all, std::move(memory), std::move(on_devices),
-                                             parameters);
+  parts.all = std::make_unique<DataParallel>(config.parallel, measured, all, std::move(memory.on_hosts.gradients),
+                                             std::move(memory.on_devices), parameters);
   parts.group = sums_in(group);
   const Topology& ranks = all.ranks;
   if (config.parallel.local.nests() && ranks.node.size() > group.all.size()) parts.node = sums_in(ranks.of(ranks.node));
@@ -53,19 +64,33 @@ std::unique_ptr<ParallelStrategy> sums_of_updates(ParallelConfig config, const T
 
 }  // namespace
 
-std::unique_ptr<DeviceAllReduce> sums_on_devices(const TrainingConfig& config, const Communicator& comm) {
-  const DeviceFacts facts = device_facts(comm);
-  DeviceSums sums;
-  comm.run_collectively(
-      [&] { with_positions(config.source, [&] { sums = choose_device_sums(config.parallel, facts); }); });
-  return device_all_reduce(sums, comm);
+RankGroups rank_groups(const TrainingConfig& config, const Topology& all) {
+  const ParallelConfig& parallel = config.parallel;
+  std::optional<ShardGroups> shards;
+  Topology step = all;
+  all.all.run_collectively([&] {
+    with_positions(config.source, [&] {
+      shards.emplace(parallel, all);
+      if (has_workers(parallel))
+        step = all.of(all.all.split(all.all.rank() / parallel.ranks_of_worker(all.all.size())));
+      else if (parallel.local.present) step = local_group_of(parallel.local, all);
+    });
+  });
+  return {.shards = *shards, .step = step};
+}
+
+SumMemory sum_memory(const TrainingConfig& config, const RankGroups& groups, const Graph& graph, const StepPlan& plan) {
+  SumMemory memory{.on_devices = sums_on_devices(config, groups.shards.ranks.all), .on_hosts = {}};
+  if (!memory.on_devices && !has_workers(config.parallel))
+    memory.on_hosts = parallel_memory(config.parallel, groups.shards, graph, plan, config.dtype());
+  return memory;
 }
 
 std::unique_ptr<ParallelStrategy> make_strategy(const TrainingConfig& config, TrainingProblem& problem,
-                                                const Topology& topology, const Topology& group,
-                                                const ShardGroups& groups, ParallelMemory memory,
-                                                std::unique_ptr<DeviceAllReduce> on_devices,
+                                                const RankGroups& groups, SumMemory memory,
                                                 const BatchPartition& partition, ParameterBuffer& parameters) {
+  const auto& [shards, group] = groups;
+  const Topology& topology = shards.ranks;
   const LocalConfig& local = config.parallel.local;
   const AsynchronousConfig& asynchronous = config.parallel.asynchronous;
   WorkersCourse course{.batch = config.batch.global, .meets = problem.meets, .last = problem.length.steps()};
@@ -75,18 +100,17 @@ std::unique_ptr<ParallelStrategy> make_strategy(const TrainingConfig& config, Tr
     return std::make_unique<PlayedWorkers>(config.parallel, topology.all, std::move(problem.pushes), std::move(course),
                                            parameters);
   if (local.present)
-    return std::make_unique<LocalParallel>(local, topology, group,
-                                           local_parts(config, groups, group, std::move(memory.gradients),
-                                                       std::move(on_devices), problem.measured, parameters),
-                                           partition, problem.length.steps(), parameters);
+    return std::make_unique<LocalParallel>(
+        local, topology, group, local_parts(config, shards, group, std::move(memory), problem.measured, parameters),
+        partition, problem.length.steps(), parameters);
   const bool divides = topology.all.size() > 1 || config.parallel.offloads_parameters();
   if (config.parallel.shard != ParallelConfig::Shard::none && divides)
-    return std::make_unique<ShardedParallel>(config.parallel, groups, std::move(memory), parameters);
+    return std::make_unique<ShardedParallel>(config.parallel, shards, std::move(memory.on_hosts), parameters);
   if (asynchronous.present)
     return std::make_unique<PlayedGradients>(asynchronous, topology.all, std::move(problem.pushes),
                                              sums_of_updates(config.parallel, topology, parameters), parameters);
-  return std::make_unique<DataParallel>(config.parallel, problem.measured, groups, std::move(memory.gradients),
-                                        std::move(on_devices), parameters,
+  return std::make_unique<DataParallel>(config.parallel, problem.measured, shards, std::move(memory.on_hosts.gradients),
+                                        std::move(memory.on_devices), parameters,
                                         CompressionBasis{problem.seed, config.optimizer.gradient_momentum()});
 }
 

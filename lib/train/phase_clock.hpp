@@ -46,14 +46,17 @@ class PhaseClock {
 
   /// Seconds that the device, or the host, has spent in a phase: in those passages that have ended.
   double seconds(StepPhase phase) const { return seconds_[static_cast<std::size_t>(phase)]; }
+  /// Of the passes of steps, with the wait for other ranks' statistics.
+  double pass_seconds() const { return seconds(StepPhase::forward) + seconds(StepPhase::backward); }
   /// Seconds of a phase that the host has waited for other ranks.
   double waited(StepPhase phase) const { return waited_[static_cast<std::size_t>(phase)]; }
-  double waited_in_steps() const {
+  /// Likewise of all phases of steps, since this was asked before.
+  double take_waited_in_steps() {
     double seconds = 0;
     for (const StepPhase phase : {StepPhase::data, StepPhase::forward, StepPhase::backward, StepPhase::reduce,
                                   StepPhase::optimizer, StepPhase::other})
       seconds += waited(phase);
-    return seconds;
+    return seconds - std::exchange(taken_, seconds);
   }
   /// `take` returns the seconds that the host has waited for other ranks since it was called before.
   void count_waits_of(std::function<double()> take) { take_waited_ = std::move(take); }
@@ -80,6 +83,7 @@ class PhaseClock {
   }
 
   std::array<double, phase_names.size()> seconds_{}, waited_{};
+  double taken_ = 0;  // by take_waited_in_steps
   std::function<double()> take_waited_ = [] { return 0.0; };
   std::deque<Passage> under_way_;  // in the order of their ends
 };

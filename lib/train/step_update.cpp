@@ -3,26 +3,22 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace lockstep {
 
 StepUpdate::StepUpdate(const TrainingConfig& config, const Communicator& comm, const Dataset& data,
-                       const RunLength& length, std::int64_t sums, const Parts& parts)
+                       const RunLength& length, std::int64_t sums, std::unique_ptr<StepVoter> voter, const Parts& parts)
     : comm_(comm),
       parts_(parts),
       optimizer_steps_(config, comm, parts.optimizer, length),
-      guard_(config, comm, data, parts.model, parts.optimizer, sums) {
+      guard_(config, comm, data, parts.model, parts.optimizer, sums),
+      voter_(std::move(voter)),
+      early_{.may_be = parts.optimizer.begins_early() && config.updates_early()},
+      reads_at_once_(config.groups_count_steps() && config.precision.scales_loss()) {
   parts_.strategy.update_by(parts_.optimizer, [this](std::int64_t applied, std::optional<std::int64_t> own) {
     return optimizer_steps_.scalars(applied, own);
   });
-}
-
-void StepUpdate::connect(const TrainingConfig& config, const Topology& topology, const Topology& group,
-                         StepGraphs& graphs) {
-  voter_.emplace(topology, group);
-  graphs_ = &graphs;
-  early_.may_be = parts_.optimizer.begins_early() && config.updates_early();
-  reads_at_once_ = config.groups_count_steps() && config.precision.scales_loss();
 }
 
 void StepUpdate::begin(const BatchPlan& batch, const StepRanks& ranks, std::int64_t examples) {
@@ -66,13 +62,20 @@ void StepUpdate::update_early() {
   if (early_.begun) optimizer.gradients_are_final(space_, parts_.strategy.summed());
 }
 
+StepVote StepUpdate::finish_gradients() {
+  const PhaseClock::Scope phase(parts_.clock, StepPhase::reduce);
+  parts_.strategy.finish_gradients(space_, [this] { advance(); });
+  return early_.votes ? *early_.votes : voter_->finish();
+}
+
 StepResult StepUpdate::conclude(const StepVote& votes) {
+  const PhaseClock::Scope phase(parts_.clock, StepPhase::optimizer);
   if (!early_.may_be) provide_coefficients();
   StepResult result = early_.begun ? *early_.begun : judge(votes);
   early_ = {.may_be = early_.may_be};
   if (result.status == StepStatus::applied) {
     parts_.before_change();
-    graphs_->run(space_, {StepGraphs::Part::Kind::update}, StepGraphs::Ranks::this_one, [&] {
+    parts_.graphs.run(space_, {StepGraphs::Part::Kind::update}, StepGraphs::Ranks::this_one, [&] {
       parts_.strategy.update(space_, parts_.optimizer, guard_.scalars(), 1 / static_cast<double>(ranks_.examples));
     });
   }
@@ -92,15 +95,18 @@ SummedLoss StepUpdate::summed_loss(const StepVote& votes) const {
 
 StepResult StepUpdate::judge(const StepVote& votes) {
   // Of votes, which are numbers of the host.
-  graphs_->run(space_, {StepGraphs::Part::Kind::judgement}, StepGraphs::Ranks::all, [&] {
+  parts_.graphs.run(space_, {StepGraphs::Part::Kind::judgement}, StepGraphs::Ranks::all, [&] {
     guard_.judge(space_, parts_.strategy, summed_loss(votes), votes.bad_parameters,
                  optimizer_steps_.update_options(space_, parts_.strategy));
   });
   guard_.judged(space_);
-  return reads_late() ? StepResult() : take_finding();
+  // Findings are taken a step late where a device has the next step by then.
+  const bool reads_late = memory_is_separate && !guard_.watches_loss() && !reads_at_once_;
+  return reads_late ? StepResult() : take_finding();
 }
 
 void StepUpdate::end() {
+  const PhaseClock::Scope phase(parts_.clock, StepPhase::reduce);
   count_.done += ranks_.updates;
   if (parts_.strategy.end_step(space_, parts_.optimizer, learning_rate(), parts_.before_change)) guard_.agree(space_);
   if (ranks_.updates == 1) return;

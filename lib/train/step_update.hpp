@@ -2,11 +2,13 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 
 #include "train/evaluator.hpp"
 #include "train/guard/step_guard.hpp"
 #include "train/optimizer_steps.hpp"
+#include "train/phase_clock.hpp"
 #include "train/step_graphs.hpp"
 #include "train/step_voter.hpp"
 
@@ -28,16 +30,16 @@ class StepUpdate final : public Stateful {
     Model& model;
     Optimizer& optimizer;
     ParallelStrategy& strategy;
-    const MetricSums& losses;                    ///< of the step
+    const MetricSums& losses;  ///< of the step
+    StepGraphs& graphs;        ///< by which kernels are begun
+    PhaseClock& clock;
     const std::function<void()>& before_change;  ///< is called before parameters change
   };
 
   /// `data`: that is trained on. `sums`: of gradients, that each rank computes in a step. Throws KeyError where the
   /// schedule does not go with the run's length.
   StepUpdate(const TrainingConfig& config, const Communicator& comm, const Dataset& data, const RunLength& length,
-             std::int64_t sums, const Parts& parts);
-  /// Before the first step: who votes, `group` being the ranks of local steps, and how kernels are begun. Collective.
-  void connect(const TrainingConfig& config, const Topology& topology, const Topology& group, StepGraphs& graphs);
+             std::int64_t sums, std::unique_ptr<StepVoter> voter, const Parts& parts);
 
   /// A step on this rank's share `batch` begins, on `examples` of all ranks. `ranks`: as the strategy has it.
   void begin(const BatchPlan& batch, const StepRanks& ranks, std::int64_t examples);
@@ -52,9 +54,9 @@ class StepUpdate final : public Stateful {
   bool has_voted() const { return has_voted_; }
   /// More of the gradients are summed: does what can be done now.
   void advance();
-  /// Waits for all votes.
-  StepVote votes() { return early_.votes ? *early_.votes : voter_->finish(); }
-  /// The gradients are there: what becomes of the step, or of the one before it, and the update. Collective.
+  /// Waits until all are, and all votes are there. Collective.
+  StepVote finish_gradients();
+  /// What becomes of the step, or of the one before it, and the update. Collective.
   StepResult conclude(const StepVote& votes);
   /// The step counts, and is over. Where groups of ranks have gone their own ways, and it is time, they meet.
   void end();
@@ -64,11 +66,29 @@ class StepUpdate final : public Stateful {
 
   const StepCount& count() const { return count_; }
   StepGuard& guard() { return guard_; }
-  const StepGuard& guard() const { return guard_; }
   /// The learning rate of the last step; if it was skipped, by the course of the last one that was applied.
   double learning_rate() const;
   /// The sum of squares of the last step's gradients. Collective.
   double gradient_square() { return f64_on_host(space_, optimizer_steps_.gradient_square(space_, parts_.strategy)); }
+
+  /// Does `work` while the parameters are their moving average, where there is one. Collective.
+  template <class Work>
+  auto with_averages(const Work& work) {
+    if (!parts_.optimizer.averages() || count_.optimizer_steps() == 0) return work();
+    const auto swap = [this] { parts_.optimizer.swap_average(space_, parts_.model.parameters()); };
+    parts_.before_change();
+    parts_.strategy.change_parameters(space_, swap);
+    auto result = [&] {
+      try {
+        return work();
+      } catch (...) {
+        swap();  // ranks that have failed wait for nobody
+        throw;
+      }
+    }();
+    parts_.strategy.change_parameters(space_, swap);
+    return result;
+  }
 
   /// The optimizer's state is that of a run that has applied so many steps.
   void branch_behind(std::int64_t optimizer_steps);
@@ -82,22 +102,19 @@ class StepUpdate final : public Stateful {
   SummedLoss summed_loss(const StepVote& votes) const;
   StepResult judge(const StepVote& votes);
   StepResult take_finding();
-  /// Whether findings are taken a step late: a device has the next step by then.
-  bool reads_late() const { return memory_is_separate && !guard_.watches_loss() && !reads_at_once_; }
 
   const Communicator& comm_;
   Parts parts_;
   ExecSpace space_;
   OptimizerSteps optimizer_steps_;
   StepGuard guard_;
-  std::optional<StepVoter> voter_;
-  StepGraphs* graphs_ = nullptr;
+  std::unique_ptr<StepVoter> voter_;
   StepCount count_;
   StepRanks ranks_;            ///< of the last step
   std::int64_t examples_ = 0;  ///< of all ranks, likewise
   EarlyUpdate early_;
-  bool has_voted_ = false;      ///< this rank, in this step
-  bool reads_at_once_ = false;  ///< what a group has counted by itself, its next step needs
+  bool has_voted_ = false;  ///< this rank, in this step
+  bool reads_at_once_;      ///< what a group has counted by itself, its next step needs
 };
 
 }  // namespace lockstep

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "base/heartbeat.hpp"
-#include "parallel/local/local_parallel.hpp"
 #include "train/make_strategy.hpp"
 #include "train/step_memory.hpp"
 
@@ -13,15 +12,15 @@ namespace lockstep {
 namespace {
 
 /// SyncBatchNorm, where the deck wants it and the network has such layers; else null. Collective.
-std::unique_ptr<SyncBatchNormExchange> statistics_exchange(const ParallelConfig& config, const Communicator& comm,
-                                                           const Topology& topology, const Model& model) {
+std::unique_ptr<SyncBatchNormExchange> statistics_exchange(const ParallelConfig& config, const Topology& ranks,
+                                                           const Model& model) {
   std::int64_t channels = 0;
   for (const GraphNode& node : model.graph().nodes())
     if (node.layer->traits().needs_statistics) channels += node.shape[-1];
-  const int together = config.ranks_of_statistics(comm.size());
+  const int together = config.ranks_of_statistics(ranks.all.size());
   if (channels == 0 || together == 1) return nullptr;
-  const Communicator group = comm.split(comm.rank() / together);
-  return std::make_unique<SyncBatchNormExchange>(topology.of(group), model.parameters().dtype(), channels);
+  const Communicator group = ranks.all.split(ranks.all.rank() / together);
+  return std::make_unique<SyncBatchNormExchange>(ranks.of(group), model.parameters().dtype(), channels);
 }
 
 }  // namespace
@@ -29,65 +28,65 @@ std::unique_ptr<SyncBatchNormExchange> statistics_exchange(const ParallelConfig&
 Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem problem, const Communicator& comm)
     : comm_(comm), problem_(std::move(problem)) {
   const Topology topology(comm);
-  const LocalConfig& local = config.parallel.local;
-  comm_.run_collectively(
-      [&] { with_positions(config.source, [&] { partition_ = batch_partition(config, graph, comm_.size()); }); });
-  max_micro_batch_ = partition_.largest_micro_batch(std::min(config.batch.largest(), problem_.data.size()));
   const RankCount ranks{comm_.size(), topology.nodes};
-  comm_.run_collectively([&] {
-    if (config.parallel.memory_gb > 0)
-      with_positions(config.source,
-                     [&] { check_memory(config, graph, step_memory(config, graph, problem_.data, ranks), ranks); });
-  });
-  Model::Options options = model_options(config, max_micro_batch_, Purpose::training);
+  const std::int64_t batch = std::min(config.batch.largest(), problem_.data.size());
+  Model::Options options;
   StepPlan plan;
-  comm_.run_collectively([&] { with_positions(config.source, [&] { plan = plan_model(graph, options); }); });
-  std::optional<ShardGroups> groups;
-  comm_.run_collectively([&] { with_positions(config.source, [&] { groups.emplace(config.parallel, topology); }); });
-  ParallelMemory memory;
-  std::unique_ptr<DeviceAllReduce> on_devices = sums_on_devices(config, comm_);
-  const bool has_workers = config.parallel.runs_freely() || config.parallel.has_stepping_workers();
-  if (!on_devices && !has_workers) memory = parallel_memory(config.parallel, *groups, graph, plan, config.dtype());
   comm_.run_collectively([&] {
-    options.windows = memory.windows;
-    options.memory = memory.of_buffers(ParameterLayout(graph, config.dtype()), config.dtype(),
-                                       groups->group.node.rank());
+    with_positions(config.source, [&] {
+      partition_ = batch_partition(config, graph, comm_.size());
+      max_micro_batch_ = partition_.largest_micro_batch(batch);
+      if (config.parallel.memory_gb > 0)
+        check_memory(config, graph, step_memory(config, graph, problem_.data, ranks), ranks);
+      options = model_options(config, max_micro_batch_, Purpose::training);
+      plan = plan_model(graph, options);
+    });
+  });
+
+  const RankGroups groups = rank_groups(config, topology);
+  SumMemory memory = sum_memory(config, groups, graph, plan);
+  comm_.run_collectively([&] {
+    options.windows = memory.on_hosts.windows;
+    options.memory = memory.on_hosts.of_buffers(ParameterLayout(graph, config.dtype()), config.dtype(),
+                                                groups.shards.group.node.rank());
     model_ = std::make_unique<Model>(std::move(graph), options, std::move(plan));
     heartbeat().beat();
   });
-  Topology group = topology;
-  comm_.run_collectively([&] {
-    if (has_workers) group = topology.of(comm_.split(comm_.rank() / config.parallel.ranks_of_worker(comm_.size())));
-    else if (local.present) with_positions(config.source, [&] { group = local_group_of(local, topology); });
-  });
-  strategy_ = make_strategy(config, problem_, topology, group, *groups, std::move(memory), std::move(on_devices),
-                            partition_, model_->parameters());
+  strategy_ = make_strategy(config, problem_, groups, std::move(memory), partition_, model_->parameters());
+  clock_.count_waits_of([this] { return strategy_->take_exposed_seconds(); });
+
   comm_.run_collectively([&] {
     with_positions(config.source, [&] {
       optimizer_ = config.optimizer.make(model_->parameters(), config.state_offload());
       if (OffloadedValues* values = optimizer_->offloaded_values()) model_->parameters().keep_values_in(*values);
       if (strategy_->applies_momentum()) optimizer_->expect_momentum_in_gradients();
       sums_.emplace(max_micro_batch_, model_->graph().output_shape(), config.metrics, problem_.loss->ignored_class());
-      update_.emplace(config, comm_, problem_.data, problem_.length,
-                      partition_.sums(std::min(config.batch.largest(), problem_.data.size())),
-                      StepUpdate::Parts{*model_, *optimizer_, *strategy_, *sums_, before_update_});
     });
     uploader_.emplace(problem_.data.format(), problem_.normalize, config.dtype(), max_micro_batch_, problem_.augment,
                       problem_.seed);
     noise_.emplace(comm_, model_->parameters().trained_size(),
                    strategy_->sums_exactly() ? std::nullopt : std::optional(problem_.seed));
   });
-  clock_.count_waits_of([this] { return strategy_->take_exposed_seconds(); });
+  evaluator_.emplace(comm_, Evaluator::Parts{*model_, *problem_.loss, *uploader_, *sums_}, max_micro_batch_);
+
   ParameterArrival* const arrival = strategy_->parameter_arrival(*optimizer_);
   model_->await_parameters(arrival);
   model_->move_windows(strategy_->window_traffic());
-  statistics_ = statistics_exchange(config.parallel, group.all, group, *model_);
+  statistics_ = statistics_exchange(config.parallel, groups.step, *model_);
   model_->exchange_statistics(statistics_.get());
   // Passes in which other ranks take part are not recorded, nor those of states that come and go.
   graphs_.emplace(config.device.graph == DeviceOptions::Graph::automatic && !partition_.separate && !arrival &&
                       !strategy_->window_traffic() && !statistics_ && !config.parallel.offload.present,
                   comm_.size());
-  update_->connect(config, topology, group, *graphs_);
+
+  auto voter = std::make_unique<StepVoter>(topology, groups.step);
+  comm_.run_collectively([&] {
+    with_positions(config.source, [&] {
+      update_ = std::make_unique<StepUpdate>(
+          config, comm_, problem_.data, problem_.length, partition_.sums(batch), std::move(voter),
+          StepUpdate::Parts{*model_, *optimizer_, *strategy_, *sums_, *graphs_, clock_, before_update_});
+    });
+  });
   no_examples_.plan.micro_batches = {{.begins = true, .ends = true}};
 }
 
@@ -107,12 +106,12 @@ StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequest
     backward(context, micro_batch, examples);
   }
   if (!update_->has_voted()) update_->vote(requests());
-  const StepVote votes = finish_gradients();
-  const StepResult result = conclude(votes);
+  const StepVote votes = update_->finish_gradients();
+  const StepResult result = update_->conclude(votes);
   if (!result.done()) return result;
   noise_->end_step(
-      space_, [this] { return update_->gradient_square(); }, result.examples, guard().loss_factor_tensor());
-  end_step();
+      space_, [this] { return update_->gradient_square(); }, result.examples, update_->guard().loss_factor_tensor());
+  update_->end();
   return result;
 }
 
@@ -124,11 +123,6 @@ StepContext Trainer::context_of(const HostBatch& batch, const MicroBatch& micro_
           .first_example = micro_batch.place ? micro_batch.place->first : batch.plan.first + micro_batch.first,
           .gradients = micro_batch.begins ? Store::replace : Store::add,
           .same_parameters = micro_batch.first > 0 && (update_->ranks().one_version || !micro_batch.begins)};
-}
-
-PartRequest Trainer::next_part() {
-  const PhaseClock::Scope phase(clock_, StepPhase::reduce);
-  return strategy_->next_part(space_);
 }
 
 DeviceBatch Trainer::upload(const HostBatch& batch, const MicroBatch& micro_batch) {
@@ -145,8 +139,8 @@ void Trainer::forward(const StepContext& context, const MicroBatch& micro_batch,
                StepGraphs::Part::of(StepGraphs::Part::Kind::forward, micro_batch, examples, model_->workspace()), ranks,
                [&] {
                  model_->forward(context, examples.inputs, [&](const Model::Output& output) {
-                   sums_->add(space_, *problem_.loss, examples.n, output, examples.targets, guard().loss_factor(),
-                              examples.mixed);
+                   sums_->add(space_, *problem_.loss, examples.n, output, examples.targets,
+                              update_->guard().loss_factor(), examples.mixed);
                  });
                });
   update_->look();
@@ -161,75 +155,36 @@ void Trainer::backward(const StepContext& context, const MicroBatch& micro_batch
                ranks, [&] {
                  model_->backward(context, examples.inputs, [&](ParameterRange range) {
                    if (!micro_batch.ends) return;
-                   guard().gradient_ready(space_, range);
+                   update_->guard().gradient_ready(space_, range);
                    noise_->gradient_ready(space_, model_->parameters(), range);
                    strategy_->gradient_ready(space_, range);
                    if (update_->has_voted()) update_->advance();
                  });
                });
   if (!micro_batch.ends) return;
-  guard().sum_done();
+  update_->guard().sum_done();
   noise_->small_batch_done(micro_batch.examples);
   strategy_->shard_done(space_);
 }
 
-StepVote Trainer::finish_gradients() {
-  const PhaseClock::Scope phase(clock_, StepPhase::reduce);
-  strategy_->finish_gradients(space_, [this] { update_->advance(); });
-  return update_->votes();
-}
-
-StepResult Trainer::conclude(const StepVote& votes) {
-  const PhaseClock::Scope phase(clock_, StepPhase::optimizer);
-  return update_->conclude(votes);
-}
-
-void Trainer::end_step() {
-  const PhaseClock::Scope phase(clock_, StepPhase::reduce);
-  update_->end();
-}
-
 std::optional<StepResult> Trainer::settle() {
   strategy_->finish_update(space_);
-  return take_last();
-}
-
-template <class Work>
-auto Trainer::with_averages(const Work& work) {
-  if (!optimizer_->averages() || update_->count().optimizer_steps() == 0) return work();
-  const auto swap = [this] { optimizer_->swap_average(space_, model_->parameters()); };
-  before_update_();
-  strategy_->change_parameters(space_, swap);
-  auto result = [&] {
-    try {
-      return work();
-    } catch (...) {
-      swap();  // ranks that have failed wait for nobody
-      throw;
-    }
-  }();
-  strategy_->change_parameters(space_, swap);
-  return result;
+  return update_->take_last();
 }
 
 std::optional<Metrics> Trainer::evaluate(const Dataset& data, const std::function<bool()>& gives_up) {
   const PhaseClock::Scope phase(clock_, StepPhase::evaluation);
-  return with_averages([&] {
-    return lockstep::evaluate(space_, comm_, *model_, *problem_.loss, data, *uploader_, *sums_, max_micro_batch_,
-                              gives_up);
-  });
+  return update_->with_averages([&] { return evaluator_->evaluate(data, gives_up); });
 }
 
 Metrics Trainer::evaluate(const HostBatch& batch) {
   const PhaseClock::Scope phase(clock_, StepPhase::evaluation);
-  return with_averages([&] {
-    return lockstep::evaluate(space_, comm_, *model_, *problem_.loss, batch, *uploader_, *sums_, max_micro_batch_);
-  });
+  return update_->with_averages([&] { return evaluator_->evaluate(batch); });
 }
 
 StepNumbers Trainer::step_numbers() {
   return {.metrics = sums_->reduce(space_, comm_, *problem_.loss),
-          .gradient_norm = std::sqrt(update_->gradient_square()) * guard().gradient_factor()};
+          .gradient_norm = std::sqrt(update_->gradient_square()) * update_->guard().gradient_factor()};
 }
 
 StepScales Trainer::step_scales() const {
@@ -239,8 +194,7 @@ StepScales Trainer::step_scales() const {
 }
 
 Trainer::ExposedSeconds Trainer::take_exposed_seconds() {
-  const double waited = clock_.waited_in_steps();
-  ExposedSeconds seconds{.gradients = waited - std::exchange(waited_before_, waited)};
+  ExposedSeconds seconds{.gradients = clock_.take_waited_in_steps()};
   if (statistics_) seconds.statistics = statistics_->take_exposed_seconds();
   return seconds;
 }

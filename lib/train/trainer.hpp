@@ -50,28 +50,18 @@ class Trainer final : public Stateful {
   /// nothing. Collective.
   StepResult step(
       const HostBatch& batch, const std::function<StepRequests()>& requests = [] { return StepRequests{}; });
-  /// What this rank's next step is on, where parts come to ranks that ask (BatchDealing::Dealing::as_they_come).
-  PartRequest next_part();
-  /// What has become of the last step, where `step` has not said it. Afterwards all that is said of steps is so for the
-  /// last one, too. Waits for it. Collective.
-  std::optional<StepResult> take_last() { return update_->take_last(); }
-  /// Likewise, and waits until all parameters are there. Collective.
+  /// What has become of the last step, where `step` has not said it, as StepUpdate::take_last has it. Waits until all
+  /// parameters are there. Collective.
   std::optional<StepResult> settle();
   /// Metrics of a dataset; none if `gives_up` (see lockstep::evaluate) says so. Collective.
   std::optional<Metrics> evaluate(const Dataset& data, const std::function<bool()>& gives_up = [] { return false; });
   /// Metrics of a batch, of which this is the rank's share. Collective.
   Metrics evaluate(const HostBatch& batch);
-  /// Makes the network ready for so many examples at once, so that steps need not.
-  void prepare(std::int64_t examples) { model_->prepare(examples); }
   /// Called before each update: whoever reads parameters while gradients are computed is to be done then.
   void before_update(std::function<void()> call) { before_update_ = std::move(call); }
 
   /// Steps done, those that were skipped included, and the last one before it is settled.
   std::int64_t steps() const { return update_->count().done; }
-  /// Without those that are known to be skipped.
-  std::int64_t applied_steps() const { return update_->count().applied(); }
-  /// The optimizer's state is that of a run that has applied so many steps.
-  void branch_behind(std::int64_t optimizer_steps) { update_->branch_behind(optimizer_steps); }
   /// Numbers of the last step, over all ranks. Collective.
   StepNumbers step_numbers();
   StepScales step_scales() const;
@@ -83,15 +73,12 @@ class Trainer final : public Stateful {
     std::optional<double> statistics;  ///< of batch norms; none where each rank's look at its own examples
   };
   ExposedSeconds take_exposed_seconds();
-  /// That this rank has computed passes of steps, as far as they are known to have ended; with the wait for statistics.
-  double pass_seconds() const { return clock_.seconds(StepPhase::forward) + clock_.seconds(StepPhase::backward); }
-
   /// Of this rank, that the last step was on.
   std::int64_t own_examples() const { return own_examples_; }
 
   Model& model() { return *model_; }
   Optimizer& optimizer() { return *optimizer_; }
-  StepGuard& guard() { return update_->guard(); }
+  StepUpdate& update() { return *update_; }
   ParallelStrategy& strategy() { return *strategy_; }
   PhaseClock& clock() { return clock_; }
   /// How ranks and micro-batches divide a batch.
@@ -110,12 +97,6 @@ class Trainer final : public Stateful {
   DeviceBatch upload(const HostBatch& batch, const MicroBatch& micro_batch);
   void forward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples);
   void backward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples);
-  StepVote finish_gradients();
-  StepResult conclude(const StepVote& votes);
-  void end_step();
-  /// Does `work` while the parameters are their moving average, where there is one.
-  template <class Work>
-  auto with_averages(const Work& work);
 
   const Communicator& comm_;
   TrainingProblem problem_;
@@ -127,12 +108,12 @@ class Trainer final : public Stateful {
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<BatchUploader> uploader_;
   std::optional<MetricSums> sums_;
+  std::optional<Evaluator> evaluator_;
   std::optional<StepGraphs> graphs_;
   std::optional<NoiseMeasurement> noise_;
   PhaseClock clock_;
-  double waited_before_ = 0;  ///< PhaseClock::waited_in_steps, when it was last asked for
   std::function<void()> before_update_ = [] {};
-  std::optional<StepUpdate> update_;
+  std::unique_ptr<StepUpdate> update_;
   std::int64_t own_examples_ = 0;  ///< of the last step, of this rank
   HostBatch no_examples_;          ///< what ranks have in a step that they leave out
   // Last, so that it ends first: sums that are under way after a failure, for which a device may wait for ever, must

@@ -79,12 +79,12 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
   std::int64_t computed = 0;
   while (trainer->steps() < settling + measured) {
     const std::int64_t steps_before = trainer->steps();
-    const HostBatch& examples = is_free ? loader.take(trainer->next_part()) : *loader.next();
-    const double before = trainer->pass_seconds();
+    const HostBatch& examples = is_free ? loader.take(trainer->strategy().next_part(ExecSpace())) : *loader.next();
+    const double before = trainer->clock().pass_seconds();
     const std::int64_t of_step = trainer->step(examples).examples;
     computed += is_free ? trainer->own_examples() : of_step;
     const std::int64_t step = trainer->steps();
-    const double seconds = trainer->pass_seconds() - before;
+    const double seconds = trainer->clock().pass_seconds() - before;
     balance.step_done(seconds, trainer->own_examples());
     if (trainer->own_examples() > 0) times.add(seconds);
     if (config.parallel.local.steps_by_speed && !is_free && trainer->has_common_parameters()) {
@@ -95,7 +95,7 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
       if (const auto parts = balance.compare()) {
         balance.set(*parts);
         for (const MicroBatch& micro : micro_batches_of(balance.partition(), batch, comm.rank()))
-          if (micro.count > 0) trainer->prepare(micro.count);
+          if (micro.count > 0) trainer->model().prepare(micro.count);
         loader.deal(*parts);
       }
     if (step == settling && step > steps_before) {

@@ -57,7 +57,7 @@ TEST_P(Evaluation, ReadsEachExampleOnce) {
     model.parameters().initialize(space, 1);
     BatchUploader uploader(data.format(), config.data.normalize, config.dtype(), max_batch);
     MetricSums sums(max_batch, model.graph().output_shape(), config.metrics);
-    metrics = evaluate(space, comm, model, *experiment.loss, data, uploader, sums, max_batch).value();
+    metrics = Evaluator(comm, {model, *experiment.loss, uploader, sums}, max_batch).evaluate(data).value();
   }
   comm.all_reduce_sum(data.reads);
   EXPECT_EQ(data.reads, std::vector<double>(static_cast<std::size_t>(size), 1.0));

@@ -154,7 +154,7 @@ TEST_P(PacedSteps, AreThoseOfPlainLoops) {
       else replicas[group].step(data, batches[group]);
     }
     EXPECT_EQ(static_cast<double>(result.examples), examples) << "step " << step;
-    static_cast<void>(run.trainer->take_last());  // as a run does before it writes a row
+    static_cast<void>(run.trainer->update().take_last());  // as a run does before it writes a row
     const StepNumbers of_step = run.trainer->step_numbers();
     EXPECT_NEAR(of_step.metrics.loss, loss / examples, 1e-12) << "step " << step;
     if (alone > 0) {

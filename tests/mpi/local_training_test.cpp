@@ -251,7 +251,7 @@ TEST_P(LocalOverflows, LeaveOutStepsByThemselves) {
     done += is_skipped || run.trainer->own_examples() == 0 ? 0 : 1;
     differences += comm.all_reduce_max(is_skipped) - (-comm.all_reduce_max(-static_cast<std::int64_t>(is_skipped)));
     if (!run.trainer->has_common_parameters()) continue;
-    const auto scale = static_cast<std::int64_t>(*run.trainer->guard().loss_scale());
+    const auto scale = static_cast<std::int64_t>(*run.trainer->update().guard().loss_scale());
     EXPECT_EQ(comm.all_reduce_max(scale), -comm.all_reduce_max(-scale));
     std::int64_t hash = 0;
     for (const std::uint8_t byte : test::bytes_of(run.trainer->model().parameters().values()))
@@ -261,7 +261,8 @@ TEST_P(LocalOverflows, LeaveOutStepsByThemselves) {
   EXPECT_GT(skipped, 0);
   EXPECT_LT(skipped, steps);
   if (comm.size() > 1) EXPECT_GT(differences, 0) << "ranks overflow in the same steps";
-  if (comm.size() > 1) EXPECT_EQ(run.trainer->applied_steps(), steps) << "the learning rate follows all steps";
+  if (comm.size() > 1)
+    EXPECT_EQ(run.trainer->update().count().applied(), steps) << "the learning rate follows all steps";
   for (const HeldNumbers& numbers : run.trainer->strategy().held_numbers(run.trainer->optimizer()))
     if (numbers.state == "next_step" && !numbers.held.empty())
       EXPECT_EQ(f64_on_host(ExecSpace(), numbers.values), done + 1);

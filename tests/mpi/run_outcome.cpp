@@ -30,7 +30,7 @@ RunOutcome train_to_the_end(const std::string& deck) {
   enable_log(true);
   Trainer& trainer = run.trainer();
   left.steps = trainer.steps();
-  left.applied = trainer.applied_steps();
+  left.applied = trainer.update().count().applied();
   left.parameters = bytes_of(trainer.model().parameters().values());
   for (const auto& state : trainer.optimizer().states()) {
     const std::vector<std::uint8_t> bytes = bytes_of(state.values);

@@ -88,7 +88,7 @@ TEST_P(ShardedRuns, HaveTheBitsOfWholeOnes) {
     outcome.gradient_norm = trainer.step_numbers().gradient_norm;
     outcome.loss = trainer.evaluate(*experiment.data.train)->loss;
     outcome.parameters = test::bytes_of(trainer.model().parameters().values());
-    outcome.skipped = trainer.steps() - trainer.applied_steps();
+    outcome.skipped = trainer.steps() - trainer.update().count().applied();
     NumberStream numbers(comm, trainer.strategy().held_numbers(trainer.optimizer()));
     if (comm.is_root()) {
       const NumberStream::Turn turn(numbers);

@@ -79,7 +79,7 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Ev
   });
   comm.broadcast(space, model->parameters().values());
   model->parameters().round(space);
-  Metrics metrics = evaluate(space, comm, *model, *loss, *data, *uploader, *sums, batch).value();
+  Metrics metrics = Evaluator(comm, {*model, *loss, *uploader, *sums}, batch).evaluate(*data).value();
   comm.run_collectively([&] {
     if (what.confusion_matrix.empty() || !comm.is_root()) return;
     const std::int64_t classes = model->graph().output_shape()[-1];

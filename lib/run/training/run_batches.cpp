@@ -64,7 +64,7 @@ std::vector<std::int64_t> RunBatches::sizes(const BatchPartition& partition) con
 
 void RunBatches::prepare(const BatchPartition& partition) {
   for (const std::int64_t n : sizes(partition)) {
-    if (n > 0) trainer_.prepare(n);
+    if (n > 0) trainer_.model().prepare(n);
     heartbeat().beat();
   }
 }
@@ -104,9 +104,14 @@ void RunBatches::begin() {
 
 const HostBatch& RunBatches::next() {
   const bool asks = batch_dealing_.dealing() == BatchDealing::Dealing::as_they_come;
-  const PartRequest request = asks ? trainer_.next_part() : PartRequest{};
+  const PartRequest request = asks ? next_part() : PartRequest{};
   const PhaseClock::Scope phase(trainer_.clock(), StepPhase::data);
   return asks ? loader_->take(request) : *loader_->next();
+}
+
+PartRequest RunBatches::next_part() {
+  const PhaseClock::Scope phase(trainer_.clock(), StepPhase::reduce);
+  return batch_dealing_.next_part(ExecSpace());
 }
 
 void RunBatches::balance(const Trainer::ExposedSeconds& exposed) {

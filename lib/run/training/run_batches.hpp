@@ -44,6 +44,7 @@ class RunBatches {
 
  private:
   void prepare(const BatchPartition& partition);
+  PartRequest next_part();
   std::vector<std::int64_t> sizes(const BatchPartition& partition) const;
 
   const OpenedDeck& deck_;

@@ -45,7 +45,7 @@ std::optional<StepFinding> RunEvaluations::validate(const Interruption& interrup
   if (!result) return std::nullopt;
   const Metrics& metrics = validation_.emplace(*result);
   const std::int64_t step = trainer_.steps();
-  StepFinding finding = trainer_.guard().inspect_validation(metrics, step);
+  StepFinding finding = trainer_.update().guard().inspect_validation(metrics, step);
   if (finding.status == StepStatus::fatal || finding.status == StepStatus::rollback) return finding;
   if (!finding.message.empty()) warn("{}", finding.message);
   // Where the step's checkpoint knows the result, the row is there already.

@@ -70,7 +70,7 @@ void SavedState::branch() {
                  [&] { check_branch(checkpoint, file, config.optimizer, trainer_.model().parameters().parameters()); });
   restored_.emplace(file);
   const std::int64_t steps = optimizer_steps_of(checkpoint, file);
-  trainer_.branch_behind(steps);
+  trainer_.update().branch_behind(steps);
   log("{}: the run begins with its parameters and its optimizer's state, which {} steps have made", file, steps);
 }
 

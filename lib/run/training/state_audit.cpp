@@ -36,7 +36,7 @@ void StateAudit::compare() {
 
 bool StateAudit::is_good() {
   compare();
-  if (!trainer_.guard().parameters_are_finite(space_)) return false;
+  if (!trainer_.update().guard().parameters_are_finite(space_)) return false;
   space_.fence("lockstep::checkpoint");
   return true;
 }

@@ -120,7 +120,7 @@ void TrainingRun::step_once() {
                                 checkpoint_schedule_.is_due(steps, last_step_.requests) ||
                                 checkpoint_schedule_.copies_are_due(steps) || last_step_.requests.stop;
   if (!last_step_.done() || (!is_logged && !reads_parameters)) return;
-  if (std::optional<StepResult> settled = reads_parameters ? trainer_.settle() : trainer_.take_last()) {
+  if (std::optional<StepResult> settled = reads_parameters ? trainer_.settle() : trainer_.update().take_last()) {
     settled->requests = last_step_.requests;
     take(std::move(*settled));
     if (!last_step_.done()) batches_.take_back();
@@ -209,7 +209,7 @@ void TrainingRun::checkpoint_if_due() {
 /// To the newest checkpoint, and on from there with the examples in another order.
 void TrainingRun::roll_back() {
   const PhaseClock::Scope phase(trainer_.clock(), StepPhase::set_up);
-  const std::int64_t rollbacks = state_.data.rollbacks + 1, anomalies = trainer_.guard().anomalies();
+  const std::int64_t rollbacks = state_.data.rollbacks + 1, anomalies = trainer_.update().guard().anomalies();
   std::optional<RunFolder::Found> found;
   comm_.run_collectively([&] {
     checkpoints_.wait();
@@ -233,7 +233,7 @@ void TrainingRun::roll_back() {
   checkpoint_schedule_.copied(trainer_.steps());
   checkpoints_.tidy();
   state_.data.rollbacks = rollbacks;
-  trainer_.guard().set_anomalies(anomalies);
+  trainer_.update().guard().set_anomalies(anomalies);
   comm_.run_collectively([&] { batches_.begin(); });
   log("{}; goes back to step {}, and on with other examples", last_step_.message, trainer_.steps());
   last_step_ = {};

@@ -12,7 +12,7 @@ namespace lockstep {
 
 /// Whether the last update has left them finite; else `last_step_` says what follows. Collective.
 bool TrainingRun::parameters_are_of_use() {
-  StepFinding finding = trainer_.guard().inspect_parameters(ExecSpace(), trainer_.steps());
+  StepFinding finding = trainer_.update().guard().inspect_parameters(ExecSpace(), trainer_.steps());
   if (finding.status == StepStatus::applied) return true;
   static_cast<StepFinding&>(last_step_) = std::move(finding);
   return false;

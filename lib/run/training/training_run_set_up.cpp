@@ -73,7 +73,7 @@ bool TrainingRun::open_folder() {
   const std::int64_t step = trainer_.steps();
   const ResumePoint point{.file = folder_.resumed_from(),
                           .step = step,
-                          .applied = trainer_.applied_steps(),
+                          .applied = trainer_.update().count().applied(),
                           .examples = deck_.examples(),
                           .complete = is_complete_};
   if (checkpoint) check_changes(config, deck_.text, *checkpoint, point);

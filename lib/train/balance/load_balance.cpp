@@ -18,7 +18,7 @@ LoadBalance::LoadBalance(const ParallelConfig& config, const Communicator& comm,
 std::optional<std::vector<std::int64_t>> LoadBalance::steps_done(const Trainer::ExposedSeconds& exposed) {
   if (!shares_ && !pass_times_) return std::nullopt;
   if (pass_times_) trainer_.clock().catch_up();  // the next step may have no passes, to which late times would count
-  const double before = std::exchange(pass_seconds_, trainer_.pass_seconds());
+  const double before = std::exchange(pass_seconds_, trainer_.clock().pass_seconds());
   // Passes wait for statistics alone: gradients are summed behind them, or beside.
   const double seconds = pass_seconds_ - before - exposed.statistics.value_or(0);
   if (shares_) return compare_shares(seconds);
