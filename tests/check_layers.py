@@ -67,6 +67,13 @@ ONLY_IN = {
 # Where the preprocessor may choose.
 CONDITIONALS = {"core", "comm", "ops/portable", "ops/onednn", "ops/kokkos_kernels", "ops/blaslt"}
 MAX_LINES = 400
+KERNEL = re.compile(r"^[^/]*\b(KOKKOS_LAMBDA|parallel_(for|reduce|scan)\()", re.M)
+# Files whose kernels move, compare, count, or add up without products, so that compilers have no choice of what is rounded; or whose results no
+# run has (bench). All others with kernels are compiled alone.
+ROUND_ALIKE = {f"lib/{name}.cpp" for name in (
+    "api/given_batch", "bench/kernels", "bench/optimizers", "bench/peak", "nn/metrics/area_under_curve", "nn/metrics/class_score",
+    "nn/metrics/confusion_matrix", "nn/metrics/top_k", "ops/concat", "ops/convert", "ops/im2col", "ops/transpose", "optim/state_pass",
+    "parallel/count_done", "train/guard/nonfinite_report")}
 
 
 def compiled_alone(folder):
@@ -76,6 +83,29 @@ def compiled_alone(folder):
         for files in re.findall(r"set_source_files_properties\(([^()]*)\bPROPERTIES\s[^()]*\bSKIP_UNITY_BUILD_INCLUSION\s+ON", lists.read_text(encoding="utf-8")):
             names |= {lists.parent / name for name in files.split()}
     return names
+
+
+def has_kernels(source, path):
+    """In itself or in a header that it names."""
+    text = path.read_text(encoding="utf-8")
+    headers = [source / "lib" / name for name in re.findall(r'^#include "(.*)"', text, re.M)]
+    return any(KERNEL.search(t) for t in [text, *(header.read_text(encoding="utf-8") for header in headers if header.is_file())])
+
+
+def check_kernels(source):
+    """What stands before a kernel in a file that is compiled as one with others may change its last bits."""
+    problems, alone = [], compiled_alone(source / "lib")
+    for path in sorted({*source.glob("lib/**/*.cpp")}):
+        name = path.relative_to(source).as_posix()
+        has, lists = has_kernels(source, path), f"SKIP_UNITY_BUILD_INCLUSION in lib/{path.relative_to(source / 'lib').parts[0]}/CMakeLists.txt"
+        if has and path not in alone and name not in ROUND_ALIKE:
+            problems.append(f"{name}: holds a kernel, whose last bits may follow what is compiled as one with it; add it to {lists}, or, if all compilers round it alike, "
+                            "to ROUND_ALIKE in tests/check_layers.py")
+        elif path in alone and (not has or name in ROUND_ALIKE):
+            problems.append(f"{name}: is compiled alone, and needs not be ({'it is in ROUND_ALIKE' if has else 'it holds no kernel'}); take it out of {lists}")
+        elif not has and name in ROUND_ALIKE:
+            problems.append(f"{name}: holds no kernel; take it out of ROUND_ALIKE in tests/check_layers.py")
+    return problems
 
 
 def names_of_file(text):
@@ -116,6 +146,7 @@ def check(source):
     problems = []
     for folder in sorted({*(f for f in source.glob("lib/*") if f.is_dir()), source / "app"}):
         problems += check_names(source, folder)
+    problems += check_kernels(source)
     paths = sorted([*source.glob("lib/**/*.?pp"), *source.glob("app/**/*.?pp")])
     if not paths:
         problems.append(f"{source}: holds no lib/ and app/; name Lockstep's source folder")

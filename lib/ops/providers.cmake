@@ -29,9 +29,10 @@ else()
   target_sources(lockstep_ops PRIVATE blaslt/missing.cpp)
 endif()
 
-# graph.cpp has no kernel; a test compiles it where there is cuDNN and no device.
+# A test compiles graph.cpp, too, where there is cuDNN and no device.
 if(LOCKSTEP_WITH_CUDNN AND lockstep_has_device)
   target_sources(lockstep_ops PRIVATE cudnn/attention.cpp cudnn/convolution.cpp cudnn/graph.cpp cudnn/provider.cpp cudnn/recurrent.cpp)
+  set_source_files_properties(cudnn/graph.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON) # the front end's names are not ours
   target_link_libraries(lockstep_ops PRIVATE Lockstep::cudnn)
 else()
   target_sources(lockstep_ops PRIVATE cudnn/missing.cpp)

@@ -34,7 +34,7 @@ void expect_success(cudnnStatus_t status, const char* doing) {
     throw PlanError(std::string("cuDNN cannot ") + doing + ": " + fe::detail::get_error_string(status));
 }
 
-fe::DataType_t cudnn_type(DType dtype) {
+fe::DataType_t front_end_type(DType dtype) {
   switch (dtype) {
     case DType::f32: return fe::DataType_t::FLOAT;
     case DType::bf16: return fe::DataType_t::BFLOAT16;
@@ -122,7 +122,7 @@ namespace {
 class Planner {
  public:
   Planner(const CudnnDevice& device, DType dtype, const LibraryChoices& choices)
-      : device_(*device), type_(cudnn_type(dtype)), made_(std::make_unique<CudnnGraph::Implementation>()) {
+      : device_(*device), type_(front_end_type(dtype)), made_(std::make_unique<CudnnGraph::Implementation>()) {
     fe::graph::Graph& graph = made_->graph;
     graph.set_io_data_type(type_)
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
