@@ -152,18 +152,20 @@ class Stop(LockstepTest):
     def test_time(self):
         self.deck(run=ENDLESS, **DECK)
         now = time.time()
-        cases = ((["run.wall_time=6 s", "checkpoint={every_minutes: 0.005, keep: 0}"], {}), ([], {"SLURM_JOB_END_TIME": f"{now + 9:.0f}"}), ([], {"LOCKSTEP_JOB_END_TIME": f"{now + 12:.0f}"}),
-                 (["run.wall_time=2:00:00"], {"PBS_WALLTIME": "6", "SLURM_JOB_END_TIME": f"{now - 1000:.0f}"}))
-        for overrides, environment in cases:
+        cases = ((["run.wall_time=5 s", "checkpoint={every_minutes: 0.005, keep: 0}"], {}), (["run.wall_time=2:00:00"], {"PBS_WALLTIME": "5", "SLURM_JOB_END_TIME": f"{now - 1000:.0f}"}),
+                 ([], {"SLURM_JOB_END_TIME": f"{now + 6:.0f}"}), ([], {"LOCKSTEP_JOB_END_TIME": f"{now + 7:.0f}"}))
+        # At once: most of it is waiting for their ends, of which the last one comes last.
+        started = [(time.time(), self.start(f"run.output_dir=run{i}", *overrides, ranks=2, environment=environment))
+                   for i, (overrides, environment) in enumerate(cases)]
+        for i, ((overrides, environment), (start, child)) in enumerate(zip(cases, started)):
             with self.subTest(overrides=overrides, environment=environment):
-                start = time.time()
-                out, _ = self.finish(self.start("run.overwrite=true", "run.resume=never", *overrides, ranks=2, environment=environment))
-                self.expect_stopped(out, "its time is up (rank 0 on ")
+                out, _ = self.finish(child)
+                self.expect_stopped(out, "its time is up (rank 0 on ", f"run{i}")
                 end = float(environment.get("SLURM_JOB_END_TIME", environment.get("LOCKSTEP_JOB_END_TIME", 0)))
-                self.assertLess(time.time(), end if end > start else start + 6.5)
-                self.assertGreater(summary(self.folder / "run")["steps"], 20)
+                self.assertLess(time.time(), end if end > start else start + 5.5)
+                self.assertGreater(summary(self.folder / f"run{i}")["steps"], 20)
                 if "checkpoint" in "".join(overrides):  # beside it, those by time
-                    self.assertGreater(len(list((self.folder / "run/checkpoints").glob("step-*.h5"))), 3)
+                    self.assertGreater(len(list((self.folder / f"run{i}/checkpoints").glob("step-*.h5"))), 3)
 
     def test_time_that_is_too_short_for_the_first_evaluation(self):
         """Nobody knows yet how long it takes: as long as so many steps."""
