@@ -78,7 +78,7 @@ class Studies(StudyTest):
         self.lockstep("study", "study.yaml", f"output_dir={folder}", ranks=2)
 
     def test_a_signal_stops_it_and_it_goes_on(self):
-        self.study(budget={"steps": 12000}, evaluations=20, goal={"metric": "validation_accuracy", "value": 0.999},
+        self.study(budget={"steps": 5000}, evaluations=20, goal={"metric": "validation_accuracy", "value": 0.999},
                    trials_feasible=2)
         child = subprocess.Popen([*program.MPIEXEC, "2", program.PROGRAM, "study", "study.yaml"], cwd=self.folder,
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
