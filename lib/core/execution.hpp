@@ -9,8 +9,11 @@
 
 namespace lockstep {
 
+#ifndef LOCKSTEP_EXECUTION_SPACE  // tests have one of their own
+#define LOCKSTEP_EXECUTION_SPACE Kokkos::DefaultExecutionSpace
+#endif
 /// Where the step runs. An instance of it is the first argument of every operation.
-using ExecSpace = Kokkos::DefaultExecutionSpace;
+using ExecSpace = LOCKSTEP_EXECUTION_SPACE;
 using MemorySpace = ExecSpace::memory_space;
 
 /// Over 64-bit indices.

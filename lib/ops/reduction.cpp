@@ -2,6 +2,7 @@
 #include "ops/reduction.hpp"
 
 #include "core/finite.hpp"
+#include "ops/row_parts.hpp"
 
 namespace lockstep {
 namespace {
@@ -29,11 +30,10 @@ void block_sums(const ExecSpace& space, std::int64_t count, const T* x, double* 
 }
 
 void add_up(const ExecSpace& space, std::int64_t blocks, const double* sums, double* result) {
-  Kokkos::parallel_for(
-      "lockstep::sum_of_squares::total", RangePolicy(space, 0, 1), KOKKOS_LAMBDA(const std::int64_t) {
-        double total = 0;
-        for (std::int64_t b = 0; b < blocks; ++b) total += sums[b];
-        result[0] = total;
+  for_sums_of_parts(
+      space, "lockstep::sum_of_squares::total", 1, KOKKOS_LAMBDA(const PartSums& of_blocks, const std::int64_t) {
+        const double total = of_blocks.sum(blocks, 0.0, [&](const std::int64_t b) { return sums[b]; });
+        of_blocks.once([&] { result[0] = total; });
       });
 }
 

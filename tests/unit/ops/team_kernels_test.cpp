@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Kernels whose teams share memory, run by real threads and a real barrier, and compiled with ThreadSanitizer.
+// Kernels of all threads and lanes that devices have, run by fibers, and compiled with ThreadSanitizer
+// (support/fiber_device.hpp). Here are those that no other test of operations runs, and what fibers find; the others'
+// tests are compiled into this program, too.
 #include <gtest/gtest.h>
 
-#include <barrier>
 #include <cmath>
-#include <thread>
 #include <vector>
 
 #include "ops/portable/attention_gpu.hpp"
@@ -13,44 +13,16 @@
 namespace lockstep {
 namespace {
 
-/// What kernels ask of a team's member: here a thread of the host.
-template <bool has_barrier>
-class ThreadOfTeam {
- public:
-  ThreadOfTeam(int team, int thread, int threads, std::barrier<>& barrier, std::vector<std::byte>& scratch)
-      : team_(team), thread_(thread), threads_(threads), barrier_(&barrier), scratch_(&scratch) {}
+using Teams = Kokkos::TeamPolicy<ExecSpace>;
+using Member = Teams::member_type;
 
-  int league_rank() const { return team_; }
-  int team_rank() const { return thread_; }
-  int team_size() const { return threads_; }
-  void team_barrier() const {
-    if constexpr (has_barrier) barrier_->arrive_and_wait();
-  }
-  const ThreadOfTeam& team_scratch(int) const { return *this; }
-  void* get_shmem_aligned(std::size_t bytes, std::size_t alignment) const {
-    void* first = scratch_->data();
-    std::size_t room = scratch_->size();
-    return std::align(alignment, bytes, first, room);
-  }
-
- private:
-  int team_, thread_, threads_;
-  std::barrier<>* barrier_;
-  std::vector<std::byte>* scratch_;
-};
-
-template <bool has_barrier, class Kernel>
+template <class Kernel>
 void run_teams(const Kernel& kernel, std::int64_t teams, int threads) {
-  for (int team = 0; team < teams; ++team) {
-    std::vector<std::byte> scratch(Kernel::scratch_bytes);
-    std::barrier barrier(threads);
-    std::vector<std::jthread> all;
-    for (int thread = 0; thread < threads; ++thread)
-      all.emplace_back([&, thread] { kernel(ThreadOfTeam<has_barrier>(team, thread, threads, barrier, scratch)); });
-  }
+  Teams policy(ExecSpace(), static_cast<int>(teams), threads);
+  Kokkos::parallel_for("test::teams", policy.set_scratch_size(0, Kokkos::PerTeam(Kernel::scratch_bytes)), kernel);
 }
 
-template <int threads, bool has_barrier = true>
+template <int threads>
 void expect_product(std::int64_t m, std::int64_t n, std::int64_t k, bool add) {
   std::vector<float> a(static_cast<std::size_t>(m * k)), b(static_cast<std::size_t>(k * n)),
       c(static_cast<std::size_t>(m * n), 0.5f);
@@ -58,7 +30,7 @@ void expect_product(std::int64_t m, std::int64_t n, std::int64_t k, bool add) {
   for (std::size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i % 7) - 3;
   using Product = GpuProduct<float, threads>;
   const Product product{m, n, k, {a.data(), k, 1}, {b.data(), n, 1}, c.data(), n, add};
-  run_teams<has_barrier>(product, Product::tiles(m, n), threads);
+  run_teams(product, Product::tiles(m, n), threads);
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t j = 0; j < n; ++j) {
       double sum = add ? 0.5 : 0;
@@ -80,7 +52,7 @@ struct Attended {
   std::vector<float> y, logsumexp, dq, inner;
 };
 
-template <int threads, int widths, bool has_barrier = true>
+template <int threads, int widths>
 Attended attend(const AttentionShape& s) {
   const auto positions = static_cast<std::size_t>(s.n * s.length), width = static_cast<std::size_t>(s.width());
   std::vector<float> q(positions * 3 * width), dy(positions * width);
@@ -92,12 +64,12 @@ Attended attend(const AttentionShape& s) {
   const AttentionForward<float, threads, widths> forward(s, q.data(), q.data() + width, out.y.data(),
                                                          out.logsumexp.data());
   const std::int64_t teams = s.n * s.heads * forward.tiles(s.length);
-  run_teams<has_barrier>(forward, teams, threads);
+  run_teams(forward, teams, threads);
   const AttentionGradients<float> g{
       q.data(),      q.data() + width,      out.y.data(),    dy.data(), out.logsumexp.data(),
       out.dq.data(), out.dq.data() + width, out.inner.data()};
-  run_teams<has_barrier>(AttentionDQuery<float, threads, widths>(s, g), teams, threads);
-  run_teams<has_barrier>(AttentionDKey<float, threads, widths>(s, g), teams, threads);
+  run_teams(AttentionDQuery<float, threads, widths>(s, g), teams, threads);
+  run_teams(AttentionDKey<float, threads, widths>(s, g), teams, threads);
   return out;
 }
 
@@ -114,16 +86,65 @@ TEST(TeamKernels, AttentionIsTheSameForEveryTeam) {
   expect_same(attend<1, 1>(wide), attend<8, 2>(wide));
 }
 
+/// Runs kernels, of which threads and lanes do not wait for each other.
+template <class Run>
+void without_barriers(const Run& run) {
+  test::barriers_work = false;
+  run();
+}
+
 TEST(TeamKernelsDeathTest, AMissingBarrierOfAttentionIsFound) {
-  EXPECT_DEATH((attend<8, 1, false>({1, 70, 1, 40, true})), "data race");
+  EXPECT_DEATH(without_barriers([] { attend<8, 1>({1, 70, 1, 40, true}); }), "data race");
 }
 
 TEST(TeamKernelsDeathTest, AMissingBarrierIsFound) {
-  EXPECT_DEATH((expect_product<8, false>(64, 64, 128, false)), "data race");
+  EXPECT_DEATH(without_barriers([] { expect_product<8>(64, 64, 128, false); }), "data race");
+}
+
+TEST(FiberDeviceDeathTest, WhatIsWrittenTwiceIsFound) {
+  std::vector<double> sum(32, 0.0);
+  double* const to = sum.data();
+  const auto of_range = [=](std::int64_t) { to[0] += 1; };
+  EXPECT_DEATH(Kokkos::parallel_for("test::range", RangePolicy(ExecSpace(), 0, 2), of_range), "data race");
+  const auto of_teams = [=](const Member&) { to[0] += 1; };
+  EXPECT_DEATH(Kokkos::parallel_for("test::teams", Teams(ExecSpace(), 2, 1), of_teams), "data race");
+  const auto of_threads = [=](const Member& team) { to[0] = team.team_rank(); };
+  EXPECT_DEATH(Kokkos::parallel_for("test::threads", Teams(ExecSpace(), 1, 2), of_threads), "data race");
+  const auto of_lanes = [=](const Member& team) {
+    to[0] = 1;  // which each lane does
+    Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, 32), [&](const std::int64_t i) { to[i] = 1; });
+  };
+  EXPECT_DEATH(Kokkos::parallel_for("test::lanes", Teams(ExecSpace(), 1, 1, 32), of_lanes), "data race");
+}
+
+TEST(FiberDeviceDeathTest, ABarrierThatSomeThreadsDoNotReachIsFound) {
+  const auto kernel = [](const Member& team) {
+    if (team.team_rank() > 0) team.team_barrier();
+  };
+  EXPECT_DEATH(Kokkos::parallel_for("test::kernel", Teams(ExecSpace(), 1, 4), kernel),
+               "test::kernel: some threads of a team wait at a barrier");
+}
+
+TEST(FiberDevice, MemoryOfTeamsHoldsNoNumbersAtFirst) {
+  std::vector<float> seen(2, 0.0F);
+  float* const to = seen.data();
+  const auto kernel = [=](const Member& team) {
+    auto* const shared = static_cast<float*>(team.team_scratch(0).get_shmem_aligned(sizeof(float), 64));
+    if (team.team_rank() == 0) to[team.league_rank()] = *shared;
+  };
+  Teams policy(ExecSpace(), 2, 4);
+  Kokkos::parallel_for("test::kernel", policy.set_scratch_size(0, Kokkos::PerTeam(128)), kernel);
+  EXPECT_TRUE(std::isnan(seen[0]) && std::isnan(seen[1]));
 }
 
 }  // namespace
 }  // namespace lockstep
+
+int main(int argc, char** argv) {
+  const Kokkos::ScopeGuard kokkos(argc, argv);
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
 
 /// Sanitizers' settings: the first report ends the program.
 extern "C" const char* __tsan_default_options() { return "halt_on_error=1"; }
