@@ -21,7 +21,7 @@ void StepGraphs::begin_step(const BatchPlan& plan, const StepRanks& ranks, bool 
     is_recorded_ = false;
     return;
   }
-  Size size{plan.global_examples, ranks.examples, ranks.numbers.size(), plan.micro_batches};
+  Size size{plan.global_examples, plan.first, ranks.examples, ranks.numbers.size(), plan.micro_batches};
   is_recorded_ = recurs && size == last_;
   if (is_recorded_ && size != recorded_) {
     graphs_.clear();

@@ -47,8 +47,8 @@ class StepGraphs {
 
  private:
   struct Size {
-    std::int64_t examples = 0, summed = 0;  ///< of all ranks, of the update
-    std::size_t ranks = 0;                  ///< that a step of groups names, whose updates do more
+    std::int64_t examples = 0, first = 0, summed = 0;  ///< of all ranks; before this rank's; of the update
+    std::size_t ranks = 0;                             ///< that a step of groups names, whose updates do more
     std::vector<MicroBatch> micro_batches;
     bool operator==(const Size&) const = default;
   };

@@ -116,6 +116,30 @@ int kernels_of_a_step(const char* graph, const std::string& deck) {
   return kernels;
 }
 
+void put(const ExecSpace& space, std::int64_t number, const Tensor& place) {
+  auto* const to = place.as<std::int64_t>();
+  Kokkos::parallel_for(
+      "lockstep::test::put", RangePolicy(space, 0, 1), KOKKOS_LAMBDA(const std::int64_t) { *to = number; });
+}
+
+/// Where measured shares change, a rank may have as many examples as before, and others before its own.
+TEST(StepGraphsOfADevice, AreRecordedAnewWhereARankHasOtherExamplesOfTheBatch) {
+  const ExecSpace space;
+  const OwnedTensor found("found", DType::i64, {1});
+  lockstep::StepGraphs graphs(true, Communicator::world().size());
+  BatchPlan plan{.global_examples = 30, .examples = std::vector<std::int64_t>(10)};
+  plan.micro_batches = {{.count = 10, .begins = true, .ends = true, .examples = 10}};
+  for (const std::int64_t first : {10, 10, 10, 12, 12, 10}) {
+    plan.first = first;
+    graphs.begin_step(plan, {.examples = 30}, true);
+    graphs.run(space, {lockstep::StepGraphs::Part::Kind::update}, lockstep::StepGraphs::Ranks::this_one,
+               [&] { put(space, plan.first, found.get()); });
+    std::int64_t number = 0;
+    copy_to_host(space, found.get(), &number);
+    EXPECT_EQ(number, first);
+  }
+}
+
 TEST(StepGraphsOfADevice, TakeTheHostFewCalls) {
   if (!DeviceGraph::exist) GTEST_SKIP() << "kernels run on the host";
   const bool alone = Communicator::world().size() == 1;
