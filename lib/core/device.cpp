@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/error.hpp"
+#include "base/heartbeat.hpp"
 #include "core/device_runtime.hpp"
 #include "core/execution.hpp"
 
@@ -16,9 +18,27 @@ namespace {
 char kernel[128];  // zero-terminated
 
 void record(const char* name, std::uint32_t, std::uint64_t*) {
+#ifdef LOCKSTEP_DEVICE
+  static_cast<void>(LOCKSTEP_DEVICE(GetLastError)());  // what others have left
+#endif
   const std::size_t length = std::min(std::strlen(name), sizeof(kernel) - 1);
   std::memcpy(kernel, name, length);
   kernel[length] = 0;
+}
+
+/// Kokkos does not ask whether the kernel has been started: the run would go on without what it was to compute. (The
+/// error of a device that has failed stays when it is asked for, and Kokkos says it at its next copy.)
+[[maybe_unused]] void expect_started(std::uint64_t) {
+#ifdef LOCKSTEP_DEVICE
+  const auto status = LOCKSTEP_DEVICE(GetLastError)();
+  if (status == LOCKSTEP_DEVICE(Success) || status == LOCKSTEP_DEVICE(GetLastError)()) return;
+  const std::int64_t step = heartbeat().step;
+  throw Error(
+      ExitStatus::internal,
+      fmt::format("the device has not started kernel {}{} ({}), and without it results would be wrong; take "
+                  "another batch.micro, and report it with the deck",
+                  kernel, step > 0 ? fmt::format(" of step {}", step) : "", LOCKSTEP_DEVICE(GetErrorString)(status)));
+#endif
 }
 
 }  // namespace
@@ -60,6 +80,11 @@ void record_kernels() {
     tools::set_begin_parallel_for_callback(record);
     tools::set_begin_parallel_reduce_callback(record);
     tools::set_begin_parallel_scan_callback(record);
+    if constexpr (is_a_device) {
+      tools::set_end_parallel_for_callback(expect_started);
+      tools::set_end_parallel_reduce_callback(expect_started);
+      tools::set_end_parallel_scan_callback(expect_started);
+    }
   }
 }
 

@@ -19,8 +19,8 @@ std::optional<int> device_for(int rank_in_node, int devices);
 /// where kernels run on the host.
 std::string device_address();
 
-/// Has the names of kernels recorded as they start, in builds for devices. Called before Kokkos starts. A tool of
-/// Kokkos' that the user loads takes its place.
+/// Has the names of kernels recorded as they start, in builds for devices, and has those that the device does not start
+/// throw Error(internal). Called before Kokkos starts. A tool of Kokkos' that the user loads takes its place.
 void record_kernels();
 
 /// The name of the kernel that started last; empty where none was recorded. Signal handlers may call it.

@@ -14,7 +14,7 @@ Event event_in(const std::shared_ptr<void>& pointer) { return static_cast<Event>
 
 }  // namespace
 
-// Statuses are not looked at: a device that has failed says so at its next kernel or copy.
+// Statuses are not looked at: a device that has failed says so at its next copy or wait.
 
 StreamEvent::StreamEvent(const ExecSpace& space) {
   Event event = nullptr;
@@ -23,7 +23,9 @@ StreamEvent::StreamEvent(const ExecSpace& space) {
   static_cast<void>(LOCKSTEP_DEVICE(EventRecord)(event, stream_of(space)));
 }
 bool StreamEvent::has_happened() const {
-  return LOCKSTEP_DEVICE(EventQuery)(event_in(event_)) != LOCKSTEP_DEVICE(ErrorNotReady);
+  if (LOCKSTEP_DEVICE(EventQuery)(event_in(event_)) != LOCKSTEP_DEVICE(ErrorNotReady)) return true;
+  static_cast<void>(LOCKSTEP_DEVICE(GetLastError)());  // else a program would take it for that of its next kernel
+  return false;
 }
 void StreamEvent::wait() const { static_cast<void>(LOCKSTEP_DEVICE(EventSynchronize)(event_in(event_))); }
 double StreamEvent::seconds_since(const StreamEvent& before) const {
