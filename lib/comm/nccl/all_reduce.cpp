@@ -14,6 +14,7 @@
 #include "comm/mpi_handle.hpp"
 #include "comm/nccl/nccl.hpp"
 #include "comm/spin_backoff.hpp"
+#include "comm/surviving_ranks.hpp"
 #include "core/device_runtime.hpp"
 
 namespace lockstep {
@@ -52,11 +53,8 @@ class NcclAllReduce final : public DeviceAllReduce {
   NcclAllReduce(const NcclAllReduce&) = delete;
   NcclAllReduce& operator=(const NcclAllReduce&) = delete;
   ~NcclAllReduce() override {
-    if (all_ != nullptr && may_release()) {
-      ncclResult_t result = ncclCommFinalize(all_);
-      wait_until([&] { return !is_in_progress(result); });
-      if (result == ncclSuccess) static_cast<void>(ncclCommDestroy(std::exchange(all_, nullptr)));
-    }
+    // Sums that are still under way are those of a step that has broken off, to which others may add nothing.
+    if (all_ != nullptr && under_way_.empty() && may_release()) release();
     abandon();
   }
 
@@ -100,6 +98,17 @@ class NcclAllReduce final : public DeviceAllReduce {
         fmt::format("{} cannot sum over ranks: {}{}{}; with NCCL_DEBUG=WARN in its environment it says more, and "
                     "parallel.all_reduce: hierarchical does without it",
                     library, ncclGetErrorString(result), said.empty() ? "" : ": ", said));
+  }
+
+  /// With the other ranks. Where one has died meanwhile nothing is released.
+  void release() {
+    ncclResult_t result = ncclCommFinalize(all_);
+    try {
+      wait_until([&] { return !is_in_progress(result); });
+    } catch (const RankLost&) {
+      return;
+    }
+    if (result == ncclSuccess) static_cast<void>(ncclCommDestroy(std::exchange(all_, nullptr)));
   }
 
   /// Ends its kernels, for which other ranks may never do their part: whoever frees memory would wait for them.
