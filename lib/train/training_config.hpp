@@ -86,7 +86,9 @@ struct TrainingConfig {
            !precision.scales_loss() && !loss_watch.present && parallel.separate_shards() == 0;
   }
   /// Whether groups of parallel.local count the steps that their optimizers' states come of.
-  bool groups_count_steps() const { return parallel.local.has_own_steps() && optimizer.counts_steps(); }
+  bool groups_count_steps() const {
+    return parallel.local.has_own_steps(precision.scales_loss()) && optimizer.counts_steps();
+  }
   StateOffload state_offload() const {
     using To = StateOffload::To;
     const ParallelConfig::Offload& offload = parallel.offload;

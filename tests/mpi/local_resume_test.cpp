@@ -137,6 +137,24 @@ TEST_P(LocalResharding, OfStreamedParametersGoesOnFromTheirAverage) {
   }
   EXPECT_LT(test::largest_difference(one.at("/replicas/0/parameters/first/weight"), mean), 1e-15);
 }
+TEST_P(LocalResharding, ReplicasAreThereBeforeGroupsPart) {
+  const std::string sooner = ", local: {every: 2, fragments: 2}",
+                    later = ", local: {every: 2, fragments: 2, from_step: 9}";
+  train("later", world_.size(), later, 7, "");
+  train("sooner", world_.size(), sooner, 7, file("later", 7));
+  if (!world_.is_root()) return;
+  const Arrays at_first = arrays_in(file("later", 7)), at_last = arrays_in(file("sooner", 7));
+  for (int replica = 0; replica < world_.size(); ++replica)
+    for (const char* name : {"first/weight", "batch_norm_1/running_mean"})
+      for (const Arrays* arrays : {&at_first, &at_last})
+        EXPECT_EQ(arrays->at(fmt::format("/replicas/{}/parameters/{}", replica, name)),
+                  at_first.at(fmt::format("/model/{}", name)));
+}
+/// (An audit looks whether they do.)
+TEST_P(LocalResharding, StepsTogetherKeepParametersCommon) {
+  train("alone", world_.size(), ", local: {every: 4}", 8, "");
+  train("together", world_.size(), ", local: {every: 4, from_step: 20}", 12, file("alone", 8));
+}
 INSTANTIATE_TEST_SUITE_P(Once, LocalResharding, testing::Values(""));
 
 using OwnStepsOfGroups = LocalResume;

@@ -225,8 +225,8 @@ TEST(LocalTraining, LeavesTheSameBitsAtMeetings) {
   }
 }
 
-/// Each rank has overflows of its own, and steps that it leaves out; they go on with one loss scale. Where groups count
-/// their own steps, these are not among them.
+/// Each rank has overflows of its own, and steps that it leaves out; they go on with one loss scale. Where optimizers
+/// count steps, these are not among them.
 class LocalOverflows : public testing::TestWithParam<std::pair<const char*, const char*>> {};
 TEST_P(LocalOverflows, LeaveOutStepsByThemselves) {
   const auto& [local, optimizer] = GetParam();
@@ -263,12 +263,17 @@ TEST_P(LocalOverflows, LeaveOutStepsByThemselves) {
   if (comm.size() > 1) EXPECT_GT(differences, 0) << "ranks overflow in the same steps";
   if (comm.size() > 1)
     EXPECT_EQ(run.trainer->update().count().applied(), steps) << "the learning rate follows all steps";
+  int counts = 0;
   for (const HeldNumbers& numbers : run.trainer->strategy().held_numbers(run.trainer->optimizer()))
-    if (numbers.state == "next_step" && !numbers.held.empty())
+    if (numbers.state == "next_step" && !numbers.held.empty()) {
       EXPECT_EQ(f64_on_host(ExecSpace(), numbers.values), done + 1);
+      ++counts;
+    }
+  EXPECT_EQ(counts, run.config.optimizer.counts_steps() ? 1 : 0);
 }
 INSTANTIATE_TEST_SUITE_P(Ways, LocalOverflows,
                          testing::Values(std::pair("5", "{type: sgd, momentum: 0.9, learning_rate: 0.01}"),
+                                         std::pair("5", "{type: adam, learning_rate: 0.01}"),
                                          std::pair("{every: 5, steps_by_speed: true}",
                                                    "{type: adam, learning_rate: 0.01}")),
                          [](const auto& info) { return fmt::format("way_{}", info.index); });

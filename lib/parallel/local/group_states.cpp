@@ -37,8 +37,9 @@ void GroupStates::average(const ExecSpace& space, const Optimizer& optimizer, Da
     }
 }
 
-void GroupStates::share(const ExecSpace& space, const Optimizer& optimizer, std::int64_t optimizer_steps) {
-  const Communicator& alike = are_kept() ? group_.ranks() : all_;
+void GroupStates::share(const ExecSpace& space, const Optimizer& optimizer, std::int64_t optimizer_steps,
+                        bool together) {
+  const Communicator& alike = are_kept() && !together ? group_.ranks() : all_;
   for (const Optimizer::State& state : optimizer.states()) alike.broadcast(space, state.values);
   if (own_steps_) own_steps_->begin(space, alike, optimizer_steps);
 }

@@ -29,8 +29,9 @@ class GroupStates {
   void meet(const ExecSpace& space, const Optimizer& optimizer, const Communicator& meeting, DataParallel& sums,
             std::optional<double> weight);
 
-  /// As ParallelStrategy's. `optimizer_steps`: see go_on_behind.
-  void share(const ExecSpace& space, const Optimizer& optimizer, std::int64_t optimizer_steps);
+  /// As StrategyState's. `optimizer_steps`: see go_on_behind. `together`: all ranks do the next step, for which they
+  /// need the same states; where a checkpoint has those of groups, they are the first one's.
+  void share(const ExecSpace& space, const Optimizer& optimizer, std::int64_t optimizer_steps, bool together);
   void add_held_numbers(const Optimizer& optimizer, std::vector<HeldNumbers>& all) const;
 
  private:

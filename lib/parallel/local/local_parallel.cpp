@@ -54,8 +54,7 @@ StepRanks LocalParallel::begin_step(const ExecSpace& space, std::int64_t number,
   has_met_ = false;
   steps_alone_ = number > config_.from_step;
   if (!steps_alone_) return {.examples = batch.global_examples};
-  const bool begins = number == config_.from_step + 1;  // from what all have in common
-  if (config_.keeps_replicas() && !has_others_ && !begins) {
+  if (config_.keeps_replicas() && !has_others_) {
     before_change();
     swap_numbers(space, meeting_.values(), meeting_.others());
     parameters_.round(space);
@@ -99,7 +98,13 @@ void LocalParallel::update(const ExecSpace& space, Optimizer& optimizer, const S
 bool LocalParallel::end_step(const ExecSpace& space, Optimizer& optimizer, double learning_rate,
                              const std::function<void()>& before_change) {
   if (OwnSteps* const own = states_.own_steps()) own->look(space);
-  if (!steps_alone_) return false;
+  if (!steps_alone_) {
+    if (config_.keeps_replicas()) {
+      before_change();
+      begin_replica(space);
+    }
+    return false;
+  }
   const bool all_meet = is_common(step_);
   if (streamed_) {
     streamed_->end_step(space, step_, learning_rate, before_change);
@@ -156,12 +161,19 @@ void LocalParallel::show_common(const ExecSpace& space) {
   has_others_ = false;
 }
 
+/// Before groups part, each one's replica is what all have in common: so it stands in every checkpoint, from which a
+/// run may go on with another from_step.
+void LocalParallel::begin_replica(const ExecSpace& space) { copy(space, meeting_.values(), meeting_.others()); }
+
 void LocalParallel::share(const ExecSpace& space, Optimizer& optimizer) {
   ranks_.broadcast(space, parameters_.values());
   parameters_.round(space);
   for (const OuterOptimizer::State& state : meeting_.outer().states()) ranks_.broadcast(space, state.values);
-  if (config_.keeps_replicas()) group_.ranks().broadcast(space, meeting_.others());
-  states_.share(space, optimizer, optimizer_steps_);
+  if (config_.keeps_replicas()) {
+    if (step_ <= config_.from_step) begin_replica(space);
+    else group_.ranks().broadcast(space, meeting_.others());
+  }
+  states_.share(space, optimizer, optimizer_steps_, step_ < config_.from_step);
   weights_.forget(space);
   has_others_ = false;
 }

@@ -50,7 +50,10 @@ class LocalParallel final : public ParallelStrategy {
   LocalParallel(const LocalConfig& config, const Topology& topology, const Topology& group, Parts parts,
                 const BatchPartition& partition, std::int64_t last_step, ParameterBuffer& parameters);
 
-  void go_on_behind(std::int64_t, std::int64_t optimizer_steps) override { optimizer_steps_ = optimizer_steps; }
+  void go_on_behind(std::int64_t steps, std::int64_t optimizer_steps) override {
+    step_ = steps;
+    optimizer_steps_ = optimizer_steps;
+  }
   StepRanks begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
                        const std::function<void()>& before_change) override;
   bool end_step(const ExecSpace& space, Optimizer& optimizer, double learning_rate,
@@ -77,6 +80,7 @@ class LocalParallel final : public ParallelStrategy {
   void meet_at_once(const ExecSpace& space, std::optional<double> weight, double learning_rate);
   void average_in_node(const ExecSpace& space, double weight);
   void show_common(const ExecSpace& space);
+  void begin_replica(const ExecSpace& space);
 
   LocalConfig config_;
   Communicator ranks_, node_;
@@ -90,7 +94,7 @@ class LocalParallel final : public ParallelStrategy {
   std::optional<StreamedMeeting> streamed_;  ///< none: all parameters meet at once
   std::optional<PeriodSteps> period_;        ///< none: all groups do all steps
   Tensor square_;  ///< gradient_square of the last step, whose gradients a meeting has overwritten
-  std::int64_t step_ = 0, examples_ = 0;  ///< the one under way, and the group's of its batch
+  std::int64_t step_ = 0, examples_ = 0;  ///< the last one that has begun, and the group's of its batch
   std::int64_t optimizer_steps_ = 0;      ///< see go_on_behind
   bool steps_alone_ = false, has_others_ = false, has_met_ = false;
 };
