@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -49,9 +50,14 @@ std::string line_of(void* address) {
 void allow_stack_trace() {
   traced = ::pthread_self();
   ::backtrace(frames.data(), 1);  // the first call loads a library, which a signal handler must not
+  // On a stack beside this thread's: oneDNN's kernels may have that one's pointer elsewhere.
+  static std::array<std::byte, std::size_t{1} << 16> beside;
+  const stack_t stack{.ss_sp = beside.data(), .ss_flags = 0, .ss_size = beside.size()};
+  stack_t given{};
+  if (::sigaltstack(nullptr, &given) == 0 && (given.ss_flags & SS_DISABLE) != 0) ::sigaltstack(&stack, nullptr);
   struct sigaction action{};
   action.sa_handler = answer;
-  action.sa_flags = SA_RESTART;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
   ::sigaction(trace_signal(), &action, nullptr);
 }
 

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "base/duration.hpp"
@@ -45,6 +46,23 @@ void take(int signal) {
   end_by_signal(signal);
 }
 
+/// Lets a thread of its own handle `taken`, and no other that is there now or comes later: oneDNN (up to 3.11; its
+/// issue 4845) multiplies with a stack pointer that points into the heap, which the frame of a handler would overwrite.
+/// In every process once: a child begins without its parent's threads.
+void handle_apart(const sigset_t& taken) {
+  static sigset_t usual;  // the mask of a process that takes no signals
+  static pid_t process = 0;
+  if (process == ::getpid()) return;
+  sigset_t before;
+  ::pthread_sigmask(SIG_BLOCK, &taken, &before);
+  if (process == 0) usual = before;
+  process = ::getpid();
+  std::thread([] {
+    ::pthread_sigmask(SIG_SETMASK, &usual, nullptr);
+    for (;;) ::pause();
+  }).detach();
+}
+
 /// What a variable of the environment says in seconds; none where it is not set, or is no number, which is warned of.
 std::optional<double> seconds_in(const char* variable) {
   const char* text = std::getenv(variable);
@@ -64,12 +82,16 @@ void StopRequest::take_signals() {
   struct sigaction action{};
   action.sa_handler = take;
   action.sa_flags = SA_RESTART;
+  sigset_t taken;
+  ::sigemptyset(&taken);
   for (const auto& [signal, name] : signals) {
     struct sigaction before{};
     ::sigaction(signal, nullptr, &before);
     if (signal == SIGHUP && before.sa_handler == SIG_IGN) continue;  // nohup
     ::sigaction(signal, &action, nullptr);
+    ::sigaddset(&taken, signal);
   }
+  handle_apart(taken);
 }
 
 std::string StopRequest::signal() {

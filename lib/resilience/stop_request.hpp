@@ -18,7 +18,8 @@ class StopRequest {
 
   /// Takes the signals from now on, to the end of the process: one that comes when the run is over must not change its
   /// status. A second one, a second or more after the first, ends the process at once, as it would by default, and all
-  /// ranks of its node (by their Watchdog): that harms no checkpoint.
+  /// ranks of its node (by their Watchdog): that harms no checkpoint. To be called before other threads are there: they
+  /// compute, and a thread beside them handles the signals.
   static void take_signals();
   /// The one that has come, by name; empty: none has. For waits before a run's first step.
   static std::string signal();

@@ -61,7 +61,7 @@ void misbehave() {
   if (way == "exit") std::_Exit(0);
   if (way == "nap") std::this_thread::sleep_for(std::chrono::seconds(6));
   if (way == "suspend") suspend_all();
-  if (way == "signal") ::raise(SIGUSR1);
+  if (way == "signal") ::kill(::getpid(), SIGUSR1);
 }
 
 }  // namespace
@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
     Kokkos::Tools::Experimental::set_push_region_callback([](const char* name) {
       if (name != phase || trainer->steps() + 1 < at_step) return;
       if (!std::exchange(done, true)) misbehave();
-      else if (trainer->steps() == at_step + 20) ::raise(SIGUSR1);
+      else if (trainer->steps() == at_step + 20) ::kill(::getpid(), SIGUSR1);
     });
   return static_cast<int>(run.run());
 }

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <thread>
 
 #include "support/scratch.hpp"
 
@@ -34,16 +35,22 @@ TEST(StopRequest, ReadsDurations) {
     EXPECT_EQ(duration_of(text), std::nullopt) << text;
 }
 
+/// To this process, as launchers send it; returns when it has come.
+void send(int signal) {
+  ::kill(::getpid(), signal);
+  for (int tries = 0; StopRequest::signal_number() == 0 && tries < 5000; ++tries) ::usleep(1000);
+}
+
 TEST(StopRequest, TakesSignals) {
   {
     StopRequest::take_signals();
     StopRequest request(std::nullopt, std::nullopt);
     EXPECT_EQ(request.reason(1e9), "");
-    ::raise(SIGUSR2);
-    ::raise(SIGTERM);  // at once: the same wish
+    send(SIGUSR2);
+    send(SIGTERM);  // at once: the same wish
     EXPECT_EQ(request.reason(0), "SIGUSR2");
   }
-  ::raise(SIGUSR2);  // the run is over, and the process ends as it would have
+  send(SIGUSR2);  // the run is over, and the process ends as it would have
   StopRequest::take_signals();
   StopRequest again(std::nullopt, std::nullopt);
   EXPECT_EQ(again.reason(0), "") << "the earlier signal was another run's";
@@ -53,12 +60,29 @@ TEST(StopRequest, ASecondWishEndsTheProcess) {
   EXPECT_EXIT(
       {
         StopRequest::take_signals();
-        ::raise(SIGINT);
+        send(SIGINT);
         ::usleep(1100000);
-        ::raise(SIGINT);
+        send(SIGINT);
+        ::usleep(5000000);
         std::_Exit(0);
       },
       testing::KilledBySignal(SIGINT), "");
+}
+
+/// A handler's frame on the stack of a thread that computes would lie in oneDNN's numbers.
+TEST(StopRequest, SignalsInterruptNoThreadThatComputes) {
+  StopRequest::take_signals();
+  const auto is_blocked = [](int signal) {
+    sigset_t mask;
+    ::pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+    return ::sigismember(&mask, signal) == 1;
+  };
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2}) {
+    EXPECT_TRUE(is_blocked(signal)) << "in this thread, " << signal;
+    std::thread([&] { EXPECT_TRUE(is_blocked(signal)) << "in a thread that comes later, " << signal; }).join();
+  }
+  send(SIGTERM);
+  EXPECT_EQ(StopRequest::signal(), "SIGTERM") << "is handled all the same";
 }
 
 TEST(StopRequest, LooksAtClockAndFile) {
