@@ -234,10 +234,10 @@ void declare_predict(CLI::App& app, Command& chosen) {
             ->check(CLI::Range(0.0, 1e6))
             ->capture_default_str(),
         command->add_option("--top-k", generating.top_k, "choose among so many of the likeliest tokens (0: all)")
-            ->check(CLI::NonNegativeNumber)
+            ->check(saying(CLI::NonNegativeNumber, "is no number of tokens; give a whole one, from 0"))
             ->capture_default_str(),
         command->add_option("--seed", generating.seed, "of the choice: the same seed, the same text")
-            ->check(CLI::NonNegativeNumber)
+            ->check(saying(CLI::NonNegativeNumber, "is no seed; give a whole number, from 0"))
             ->capture_default_str()})
     of_text->needs(count);
   command->callback([&chosen, options, command] {
@@ -260,10 +260,12 @@ void declare_all_reduce_bench(CLI::App& bench, Command& chosen) {
   CLI::App* command = bench.add_subcommand("allreduce", "Sums over the ranks that it is started with, in every way");
   const auto options = std::make_shared<AllReduceBench>();
   command->add_option("--bytes", options->bytes, "of each sum")->check(CLI::Range(4.0, 2e9))->capture_default_str();
-  command->add_option("--save", options->save, "file to keep the fastest in, for parallel.all_reduce_table");
+  CLI::Option* save = command->add_option("--save", options->save,
+                                          "file to keep the fastest in, for parallel.all_reduce_table");
+  command->add_flag("--overwrite", options->overwrite, "replace that file when there is one")->needs(save);
   const auto network = declare_network(*command);
   command->add_option("--rounds", options->rounds, "of all ways in turns; medians count")
-      ->check(CLI::PositiveNumber)
+      ->check(saying(CLI::PositiveNumber, "is no number of rounds; give a whole one, from 1"))
       ->capture_default_str();
   command->callback([&chosen, options, network] {
     const auto work = [options, network](const Communicator& comm) {
@@ -281,8 +283,15 @@ void declare_bench(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand(
       "bench", "Measure this machine, and the share of its limits that each provider reaches");
   command->require_subcommand(1);
-  static const std::map<std::string, DType> type_names{
-      {"fp32", DType::f32}, {"fp64", DType::f64}, {"bf16", DType::bf16}, {"fp16", DType::f16}};
+  // The parser reads a type by its number.
+  const std::function<std::string(std::string&)> type_number = [](std::string& word) -> std::string {
+    static const std::map<std::string, DType> types{
+        {"fp32", DType::f32}, {"fp64", DType::f64}, {"bf16", DType::bf16}, {"fp16", DType::f16}};
+    const auto found = types.find(word);
+    if (found == types.end()) return fmt::format("'{}' is none of fp32, fp64, bf16, fp16; give these", word);
+    word = std::to_string(static_cast<int>(found->second));
+    return "";
+  };
   struct Options {
     std::vector<DType> types{DType::f32, DType::bf16};
     std::int64_t batch = 128;
@@ -315,11 +324,11 @@ void declare_bench(CLI::App& app, Command& chosen) {
                                     [](const Options& o, const Print& print) { bench_kernels(o.types, print); });
   for (CLI::App* bench : {products[0], products[1], kernels})
     bench->add_option("--types", options->types, "numbers to compute with: fp32, fp64, bf16, fp16 (default: fp32 bf16)")
-        ->transform(CLI::CheckedTransformer(type_names))
+        ->transform(CLI::Validator(type_number, ""))
         ->option_text("TYPE ...");
   for (CLI::App* bench : products)
     bench->add_option("--batch", options->batch, "examples of the small networks' products")
-        ->check(CLI::PositiveNumber)
+        ->check(saying(CLI::PositiveNumber, "is no number of examples; give a whole one, from 1"))
         ->capture_default_str();
   declare("optimizers", "Steps of each optimizer, beside the bandwidth of a copy",
           [](const Options&, const Print& print) { bench_optimizers(print); });

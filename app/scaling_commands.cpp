@@ -22,10 +22,12 @@ void declare_predict_scaling(CLI::App& app, Command& chosen) {
                    "what the machine can do, as `lockstep bench machine --save` has measured it, or by hand")
       ->required()
       ->option_text("FILE");
-  command->add_option("--ranks", options->ranks, "numbers of ranks, rising: 1,8,64")
-      ->option_text("N,N,…")
-      ->capture_default_str();
-  command->add_option("--plot", options->plot, "picture to make (SVG)")->option_text("FILE");
+  command
+      ->add_option("--ranks", options->ranks,
+                   "numbers of ranks, rising (default: 1,8,64,512,4096, as far as a batch has an example for each)")
+      ->option_text("N,N,…");
+  CLI::Option* plot = command->add_option("--plot", options->plot, "picture to make (SVG)")->option_text("FILE");
+  command->add_flag("--overwrite", options->overwrite, "replace the picture when there is one")->needs(plot);
   command->callback([&chosen, deck, options] {
     const auto work = [deck, options](const Communicator& comm) {
       const RunConfig config = deck->read(comm);
@@ -42,7 +44,9 @@ void declare_machine_bench(CLI::App& bench, Command& chosen) {
   deck->declare(*command);
   command->get_option("DECK")->required(false);
   const auto options = std::make_shared<MachineBench>();
-  command->add_option("--save", options->save, "file to make, for predict-scaling --machine")->option_text("FILE");
+  CLI::Option* save =
+      command->add_option("--save", options->save, "file to make, for predict-scaling --machine")->option_text("FILE");
+  command->add_flag("--overwrite", options->overwrite, "replace that file when there is one")->needs(save);
   command
       ->add_option("--batches", options->batches, "examples of a rank, of the deck's steps (default: up to its batch)")
       ->delimiter(',')

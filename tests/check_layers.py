@@ -21,7 +21,7 @@ MAY_USE = {
 }
 MAY_USE["parallel"] = set(MAY_USE)
 MAY_USE["train"] = MAY_USE["parallel"] | {"parallel"}
-MAY_USE["bench"] = {"base", "config", "core", "ops", "nn", "optim", "comm", "parallel"}
+MAY_USE["bench"] = {"base", "config", "core", "ops", "io", "nn", "optim", "comm", "parallel"}
 MAY_USE["checkpoint"] = MAY_USE["resilience"] = MAY_USE["train"] | {"train"}
 MAY_USE["monitor"] = MAY_USE["checkpoint"] | {"checkpoint"}
 MAY_USE["run"] = MAY_USE["monitor"] | {"monitor", "resilience"}

@@ -5,13 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 
-#include "base/error.hpp"
 #include "base/median.hpp"
 #include "base/process.hpp"
 #include "base/timer.hpp"
 #include "comm/collective/make_all_reduce.hpp"
+#include "io/replace_file.hpp"
 #include "parallel/parallel_memory.hpp"
 
 namespace lockstep {
@@ -60,6 +59,9 @@ std::string shared_cores_remark(const Communicator& comm) {
 }  // namespace
 
 void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, const Print& print) {
+  comm.run_collectively([&] {
+    if (comm.is_root() && !options.save.empty()) check_output(options.save, options.overwrite, {});
+  });
   const std::int64_t most = std::ranges::max(options.bytes) / static_cast<std::int64_t>(sizeof(float));
   const Topology topology(comm);
   const auto memory = gradient_memory(ParallelConfig(), topology.all, topology.node,
@@ -118,10 +120,7 @@ void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, c
   if (options.save.empty()) return;
   comm.run_collectively([&] {
     if (!comm.is_root()) return;
-    std::ofstream file(options.save);
-    file << table_text(comm.size(), topology.nodes, rows) << std::flush;
-    validate(file.good(), ExitStatus::cannot_create, "{}: cannot be written; name a file in a folder that is there",
-             options.save);
+    replace_text_file(options.save, table_text(comm.size(), topology.nodes, rows));
   });
 }
 

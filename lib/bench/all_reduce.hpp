@@ -14,6 +14,7 @@ struct AllReduceBench {
   std::vector<std::int64_t> bytes{4'096, 65'536, 1 << 20, 16 << 20, 64 << 20};  ///< of each sum, fp32
   int rounds = 5;
   std::string save;  ///< file for the table that decks name in parallel.all_reduce_table; empty: none
+  bool overwrite = false;
 };
 
 /// Times every all-reduce of the table beside MPI_Allreduce, in turns: medians over the rounds, of the slowest rank.

@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "data/import_files.hpp"
 #include "data/import_splits.hpp"
+#include "io/replace_file.hpp"
 
 namespace lockstep {
 

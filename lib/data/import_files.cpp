@@ -17,17 +17,6 @@ RawFile open_input(const std::string& path) {
   return RawFile(path, RawFile::Access::read);
 }
 
-void check_output(const std::filesystem::path& output, bool overwrite, const std::vector<std::string>& inputs) {
-  std::error_code ignored;  // what else is wrong is found when it is made
-  for (const std::string& input : inputs)
-    validate(!std::filesystem::equivalent(output, input, ignored), ExitStatus::bad_usage,
-             "{}: is {}, which is read (what is made would replace it); choose another name", output.string(), input);
-  ReplaceFile::require_replaceable(output);
-  validate(overwrite || !std::filesystem::exists(output, ignored), ExitStatus::cannot_create,
-           "{}: exists already; choose another name, or add --overwrite", output.string());
-  ReplaceFile::remove_leftovers(output);
-}
-
 void write_output(const std::filesystem::path& output, const std::function<void(Hdf5File&)>& write) {
   ReplaceFile replacement(output);
   Hdf5File file = Hdf5File::create(replacement.temporary(), replacement.name());

@@ -15,12 +15,6 @@ namespace lockstep {
 /// once.
 RawFile open_input(const std::string& path);
 
-/// Throws bad_usage when it is one of the files that are read, whose only copy it would replace, and cannot_create when
-/// there is such a file already and it is not to be replaced, or something that is no file. To be asked first, before
-/// anything is read; what killed processes have left of that output makes room. `inputs`: files; those that are not
-/// there, and empty names, are passed over.
-void check_output(const std::filesystem::path& output, bool overwrite, const std::vector<std::string>& inputs);
-
 /// Makes the HDF5 file `output` all at once: nothing is left of it when `write` throws.
 void write_output(const std::filesystem::path& output, const std::function<void(Hdf5File&)>& write);
 

@@ -6,6 +6,7 @@
 #include "data/idx.hpp"
 #include "data/import_files.hpp"
 #include "data/import_splits.hpp"
+#include "io/replace_file.hpp"
 
 namespace lockstep {
 

@@ -15,6 +15,7 @@
 #include "data/stored_examples.hpp"
 #include "data/stored_integers.hpp"
 #include "io/npy.hpp"
+#include "io/replace_file.hpp"
 
 namespace lockstep {
 namespace {

@@ -13,6 +13,7 @@
 #include "data/import_splits.hpp"
 #include "io/checksum.hpp"
 #include "io/raw_file.hpp"
+#include "io/replace_file.hpp"
 
 namespace lockstep {
 namespace {
@@ -126,8 +127,10 @@ std::string import_text(const ImportTextOptions& options) {
   // The remainder is rounded down, so that 0.1 of 1,115,394 characters leaves 1,003,854 to train on (90 %).
   const auto train = static_cast<std::uint64_t>((1 - options.validation) * static_cast<double>(contents.characters) +
                                                 1e-6);
-  validate(train > 0, ExitStatus::bad_usage, "--validation {}: leaves nothing to train on (there are {} characters)",
-           options.validation, contents.characters);
+  validate(
+      train > 0, ExitStatus::bad_usage,
+      "--validation {}: leaves nothing to train on (there are {} characters); give a smaller fraction, or a longer text",
+      options.validation, contents.characters);
   const std::uint64_t rest = contents.characters - train;
   const auto splits = hold_out_last(static_cast<std::int64_t>(contents.characters), static_cast<std::int64_t>(rest));
   write_output(options.output, [&](Hdf5File& to) {

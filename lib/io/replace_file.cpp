@@ -111,6 +111,17 @@ void ReplaceFile::commit() {
   RawFile(folder.empty() ? "." : folder, RawFile::Access::folder).flush_to_disk();
 }
 
+void check_output(const std::filesystem::path& output, bool overwrite, const std::vector<std::string>& inputs) {
+  std::error_code ignored;  // what else is wrong is found when it is made
+  for (const std::string& input : inputs)
+    validate(!std::filesystem::equivalent(output, input, ignored), ExitStatus::bad_usage,
+             "{}: is {}, which is read (what is made would replace it); choose another name", output.string(), input);
+  ReplaceFile::require_replaceable(output);
+  validate(overwrite || !std::filesystem::exists(output, ignored), ExitStatus::cannot_create,
+           "{}: exists already; choose another name, or add --overwrite", output.string());
+  ReplaceFile::remove_leftovers(output);
+}
+
 void replace_text_file(const std::filesystem::path& path, std::string_view text) {
   ReplaceFile replacement(path);
   std::ofstream out(replacement.temporary(), std::ios::binary);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "io/raw_file.hpp"
 
@@ -42,6 +43,12 @@ class ReplaceFile {
   std::filesystem::path temporary_;
   bool committed_ = false;
 };
+
+/// Throws bad_usage when it is one of the files that are read, whose only copy it would replace, and cannot_create when
+/// there is such a file already and it is not to be replaced, or something that is no file. To be asked first, before
+/// anything is read; what killed processes have left of that output makes room. `inputs`: files; those that are not
+/// there, and empty names, are passed over.
+void check_output(const std::filesystem::path& output, bool overwrite, const std::vector<std::string>& inputs);
 
 /// A whole file of text, put in place so. Throws what ReplaceFile does, and io_error.
 void replace_text_file(const std::filesystem::path& path, std::string_view text);

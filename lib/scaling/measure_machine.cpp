@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "comm/topology.hpp"
+#include "comm/transport.hpp"
 #include "io/replace_file.hpp"
 
 namespace lockstep {
@@ -16,6 +17,10 @@ void measure_machine(const Communicator& comm, const std::optional<RunConfig>& d
   if (comm.size() < 2)
     throw SharedError(ExitStatus::bad_usage,
                       "bench machine: messages take two ranks; start it on all ranks of a node or two, as mpirun -n 2");
+  comm.run_collectively([&] {
+    if (comm.is_root() && !options.save.empty())
+      check_output(options.save, options.overwrite, {deck ? deck->source.position.file : ""});
+  });
   const Topology topology(comm);
   Machine machine;
   machine.name = fmt::format("{}, {} ranks on {} node{}{}", host_name(), comm.size(), topology.nodes,

@@ -14,6 +14,7 @@ namespace lockstep {
 
 struct MachineBench {
   std::string save;                   ///< file to make; empty: none
+  bool overwrite = false;             ///< a file of that name is replaced
   std::vector<std::int64_t> batches;  ///< of the deck's steps, a rank; empty: powers of four up to the deck's batch
   double seconds = 2;                 ///< that each of them is measured for
 };

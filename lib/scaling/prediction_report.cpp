@@ -8,16 +8,18 @@
 
 #include "base/duration.hpp"
 #include "base/text.hpp"
+#include "io/replace_file.hpp"
 #include "scaling/prediction.hpp"
 #include "scaling/prediction_plot.hpp"
 
 namespace lockstep {
 namespace {
 
-/// The numbers of a list; refuses what is no list of rising numbers of ranks.
+/// The numbers of a list, none of an empty one; refuses what is no list of rising numbers of ranks.
 std::vector<int> ranks_of(const std::string& list) {
   constexpr int most = 10'000'000;
   std::vector<int> ranks;
+  if (list.empty()) return ranks;
   for (std::size_t begin = 0, end = 0; begin <= list.size(); begin = end + 1) {
     end = std::min(list.find(',', begin), list.size());
     const std::string word = list.substr(begin, end - begin);
@@ -31,6 +33,13 @@ std::vector<int> ranks_of(const std::string& list) {
              ranks.empty() ? 0 : ranks.back());
     ranks.push_back(number);
   }
+  return ranks;
+}
+
+/// Where no numbers are given: as far as a batch has an example for each rank.
+std::vector<int> usual_ranks(std::int64_t batch) {
+  std::vector<int> ranks{1, 8, 64, 512, 4096};
+  std::erase_if(ranks, [batch](int number) { return number > batch; });
   return ranks;
 }
 
@@ -68,7 +77,9 @@ std::string head(const Machine& machine) {
 }  // namespace
 
 std::string prediction_report(const RunConfig& config, const PredictionOptions& options) {
-  const std::vector<int> numbers = ranks_of(options.ranks);
+  if (!options.plot.empty())
+    check_output(options.plot, options.overwrite, {options.machine, config.source.position.file});
+  const std::vector<int> given = ranks_of(options.ranks);
   const Machine machine = read_machine(options.machine);
   return with_positions(config.source, [&] {
     Workload workload(config);
@@ -77,7 +88,7 @@ std::string prediction_report(const RunConfig& config, const PredictionOptions& 
                                    workload.batch(), source_of(predictor.times()));
     text += head(machine);
     std::vector<Prediction> predictions;
-    for (const int ranks : numbers) {
+    for (const int ranks : given.empty() ? usual_ranks(workload.batch()) : given) {
       predictions.push_back(predictor.predict(ranks));
       text += row(predictions.back(), machine);
     }

@@ -9,9 +9,10 @@
 namespace lockstep {
 
 struct PredictionOptions {
-  std::string machine;                    ///< file
-  std::string ranks = "1,8,64,512,4096";  ///< rising, separated by commas
-  std::string plot;                       ///< SVG file to make; empty: none
+  std::string machine;     ///< file
+  std::string ranks;       ///< rising, separated by commas; empty: the usual ones
+  std::string plot;        ///< SVG file to make; empty: none
+  bool overwrite = false;  ///< a file of that name is replaced
 };
 
 /// What `lockstep predict-scaling` prints: a table with a row for each number of ranks. Throws DeckError,

@@ -117,7 +117,7 @@ def print_times(lockstep, rounds, steps):
         pathlib.Path("deck.yaml").write_text(json.dumps(deck))
         for name, wire in NETWORKS.items():
             emulated = ["--emulate-network", wire] if wire else []
-            run(*MPIRUN, lockstep, "bench", "machine", "deck.yaml", "--batches", f"{batch // 4},{batch // 2}", "--seconds", 1, "--save", "machine.yaml", *emulated)
+            run(*MPIRUN, lockstep, "bench", "machine", "deck.yaml", "--batches", f"{batch // 4},{batch // 2}", "--seconds", 1, "--save", "machine.yaml", "--overwrite", *emulated)
             auto = taken_by_auto(lockstep, emulated)
             for micro_batches in (1, 2):
                 measured, predicted = {shard: [] for shard in shards.SHARDS}, {}

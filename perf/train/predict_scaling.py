@@ -42,7 +42,7 @@ def main():
                 for name, network in NETWORKS.items():
                     emulated = ["--emulate-network", network] if network else []
                     run(*mpirun, lockstep, "bench", "machine", file, "--batches", "32,64,128", "--seconds", arguments.seconds,
-                        "--save", "machine.yaml", *emulated)
+                        "--save", "machine.yaml", "--overwrite", *emulated)
                     overlaps = ["none", "poll", "thread"] if network else ["none"]
                     for ranks, overlap in [(1, "none"), *((2, overlap) for overlap in overlaps)]:
                         if ranks == 1 and network:

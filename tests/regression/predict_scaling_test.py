@@ -122,6 +122,22 @@ class PredictScaling(LockstepTest):
     def test_picture_in_no_folder(self):
         self.refused(73, ["none/plot.svg"], "predict-scaling", "deck.yaml", "--machine", "machine.yaml", "--plot", "none/plot.svg")
 
+    def test_nothing_is_replaced_unasked(self):
+        """A deck behind --plot would be gone."""
+        before = (self.folder / "deck.yaml").read_text()
+        plot = ("predict-scaling", "deck.yaml", "--machine", "machine.yaml", "--ranks", "1,2", "--plot")
+        self.refused(64, ["deck.yaml: is ", "which is read"], *plot, "deck.yaml", "--overwrite")
+        self.write("other.yaml", before)
+        self.refused(73, ["other.yaml: exists already", "--overwrite"], *plot, "other.yaml")
+        self.refused(73, ["other.yaml: exists already", "--overwrite"], "bench", "machine", "deck.yaml", "--save", "other.yaml", ranks=2)
+        self.refused(73, ["other.yaml: exists already", "--overwrite"], "bench", "allreduce", "--save", "other.yaml")
+        self.assertEqual([(self.folder / name).read_text() for name in ("deck.yaml", "other.yaml")], [before, before])
+        self.lockstep(*plot, "other.yaml", "--overwrite")
+        self.assertIn("<svg", (self.folder / "other.yaml").read_text())
+
+    def test_ranks_when_none_are_given(self):
+        self.assertEqual(list(rows(self.predict("batch.global=100").out)), [1, 8, 64], "each has an example")
+
     def test_measured_machine(self):
         network = ["--emulate-network", "latency_us=200,bandwidth_gbps=1"]
         self.lockstep("bench", "machine", "deck.yaml", "--batches", "8,32", "--seconds", 0, "--save", "measured.yaml", *network, ranks=2)

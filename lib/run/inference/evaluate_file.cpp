@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "data/held_out.hpp"
-#include "data/import_files.hpp"
 #include "io/array_file.hpp"
+#include "io/replace_file.hpp"
 #include "run/experiment/experiment.hpp"
 #include "run/experiment/starting_weights.hpp"
 #include "train/evaluator.hpp"

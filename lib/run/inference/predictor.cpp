@@ -12,8 +12,8 @@
 
 #include "checkpoint/training_arrays.hpp"
 #include "data/held_out.hpp"
-#include "data/import_files.hpp"
 #include "io/array_file.hpp"
+#include "io/replace_file.hpp"
 #include "ops/convert.hpp"
 #include "run/experiment/experiment.hpp"
 #include "run/inference/inference.hpp"
