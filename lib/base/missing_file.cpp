@@ -10,6 +10,10 @@ std::string advice_on_missing(const std::filesystem::path& file) {
   std::error_code code;
   if (file.filename() == "best" && std::filesystem::exists(latest, code))
     return fmt::format("this run keeps no best checkpoint (checkpoint.keep_best); use {}", latest.string());
+  const std::string name = file.string();
+  const auto colon = name.rfind(':');
+  if (colon != std::string::npos && std::filesystem::is_regular_file(name.substr(0, colon), code))
+    return fmt::format("a place in {0} begins with a /: write {0}:/{1}", name.substr(0, colon), name.substr(colon + 1));
   return "check the path (relative paths start at the working folder)";
 }
 

@@ -128,13 +128,14 @@ std::string read_deck_file(const std::string& path) {
 
 DeckNode parse_deck(const std::string& text, const std::string& file) {
   refuse_large(text.size(), file);
-  refuse_what_is_no_text(text, file);
+  refuse_what_is_no_text(text, file, "store it as UTF-8");
   refuse_tabs_and_directives(text, file);
   DeckNode deck = build_deck(text, file);
   if (deck.kind != DeckNode::Kind::mapping)
     throw DeckError(deck.position, "",
-                    "a deck is a mapping of sections (run, data, model, …); "
-                    "see docs/user/deck_reference.md");
+                    fmt::format("{} (a deck is a mapping of sections: run, data, model, …); see "
+                                "docs/user/deck_reference.md",
+                                deck.kind == DeckNode::Kind::null ? "holds no keys" : "holds no mapping"));
   return deck;
 }
 
@@ -171,7 +172,8 @@ void apply_override(DeckNode& deck, const std::string& assignment) {
   validate(!path.empty() && path.front() != '.' && path.back() != '.' && path.find("..") == std::string::npos,
            ExitStatus::bad_usage, "'{}' is not an override (a key in its path is empty); write key.path=value",
            assignment);
-  refuse_what_is_no_text(assignment, std::string(command_line));
+  refuse_what_is_no_text(assignment, std::string(command_line),
+                         "write it as UTF-8 (a folder of such a name: enter it, and give the path from there)");
   const DeckPosition where{fmt::format("{} '{}'", command_line, assignment), 1, 1};
   const std::string text = assignment.substr(equals + 1);
   DeckNode value = build_deck(text, where.file);

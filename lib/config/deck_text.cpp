@@ -7,18 +7,13 @@
 
 namespace lockstep {
 
-void refuse_what_is_no_text(std::string_view text, const std::string& file) {
+void refuse_what_is_no_text(std::string_view text, const std::string& file, std::string_view advice) {
   DeckPosition here{file, 1, 1};
   while (!text.empty()) {
     const auto code = static_cast<unsigned char>(text[0]);
     const std::size_t bytes = first_character(text).bytes;
     if (bytes == 0)
-      throw DeckError(
-          here, "",
-          fmt::format(
-              "the byte 0x{:02x} is not UTF-8 (a deck is text); store it as UTF-8 (a folder of such a name: enter it, "
-              "and give the path from there)",
-              code));
+      throw DeckError(here, "", fmt::format("the byte 0x{:02x} is not UTF-8 (a deck is text); {}", code, advice));
     if (is_control(text[0]) && text[0] != '\n' && text[0] != '\r' && text[0] != '\t')
       throw DeckError(here, "",
                       fmt::format("the byte 0x{:02x} is a control character (a deck is text); remove it", code));

@@ -28,7 +28,8 @@ class UnpackedFile {
              name);
     errno = 0;
     file_.reset(gzopen(name.c_str(), "rb"));
-    validate(file_ != nullptr, ExitStatus::io_error, "{}: cannot be opened ({})", name, std::strerror(errno));
+    validate(file_ != nullptr, ExitStatus::io_error,
+             "{}: cannot be opened ({}); check its permissions and its file system", name, std::strerror(errno));
   }
 
   /// Up to `bytes`; fewer at the end of the file. A gzip file that is cut or damaged throws.

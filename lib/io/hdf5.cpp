@@ -21,7 +21,8 @@ void require_readable_file(const std::filesystem::path& path) {
   validate(std::filesystem::exists(status) ||
                (code && code != std::errc::no_such_file_or_directory && code != std::errc::not_a_directory),
            ExitStatus::missing_file, "{}: no such file; {}", path.string(), advice_on_missing(path));
-  validate(!code, ExitStatus::io_error, "{}: cannot be opened ({})", path.string(), code.message());
+  validate(!code, ExitStatus::io_error, "{}: cannot be opened ({}); check its permissions and its file system",
+           path.string(), code.message());
   if (std::filesystem::is_directory(status)) {
     const std::filesystem::path latest = path / "checkpoints" / "latest";  // of a run's output folder
     throw Error(ExitStatus::bad_data,

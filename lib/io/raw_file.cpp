@@ -28,7 +28,8 @@ int flags_of(RawFile::Access access) {
 
 RawFile::RawFile(const std::filesystem::path& path, Access access, std::string name)
     : name_(std::move(name)), file_(::open(path.c_str(), flags_of(access) | O_CLOEXEC, S_IRUSR | S_IWUSR)) {
-  validate(file_ >= 0, ExitStatus::io_error, "{}: cannot be opened ({})", name_, std::strerror(errno));
+  validate(file_ >= 0, ExitStatus::io_error, "{}: cannot be opened ({}); check its permissions and its file system",
+           name_, std::strerror(errno));
 }
 
 RawFile::~RawFile() {

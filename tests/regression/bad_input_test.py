@@ -110,7 +110,7 @@ class BadInput(MistakeTest):
         """Refused at once: files that are made at a run's end could not hold it."""
         for assignment in (b"run.name=\xff", b"run.output_dir=new\xc3", b"run.resume=\xe2\x82.h5", b"r\xfcn.name=x"):
             place = next(number for number, byte in enumerate(assignment, 1) if byte > 127)
-            self.train(78, [f"command line:1:{place}: the byte 0x", "is not UTF-8"], os.fsdecode(assignment))
+            self.train(78, [f"command line:1:{place}: the byte 0x", "is not UTF-8", "(a folder of such a name: enter it"], os.fsdecode(assignment))
         (self.folder / "bad.yaml").write_bytes(self.deck("bad.yaml").read_bytes() + b"# caf\xe9\n")
         self.check(78, ["bad.yaml:6:6: the byte 0xe9 is not UTF-8"], "train", "bad.yaml")
 
@@ -272,6 +272,8 @@ class BadUsage(LockstepTest):
                                   ["--memory: '40GB' is no number of gigabytes (10^9 bytes); write it without a unit, as --memory 40; see lockstep check --help"]),
                                  (["train", "deck.yaml", "--optimizer.learning_rate=0.1"],
                                   ["a change to the deck is written without --: optimizer.learning_rate=0.1; see lockstep train --help"]),
+                                 (["bench", "gemm", "--types", "fp8"], ["--types: 'fp8' is none of fp32, fp64, bf16, fp16; give these; see"]),
+                                 (["bench", "conv", "--batch", "0"], ["--batch: '0' is no number of examples; give a whole one, from 1; see"]),
                                  (["bench", "gemm", "--fast"], ["'--fast' is no option of lockstep bench gemm; see lockstep bench gemm --help"])):
             for ranks in MOSTLY:
                 with self.subTest(arguments=arguments, ranks=ranks):

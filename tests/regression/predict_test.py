@@ -152,6 +152,8 @@ class Predict(LockstepTest):
                 (65, ["data.h5:/validation: holds no tokens, but the network of the checkpoint reads 8 tokens; give inputs of that kind, as `lockstep import text`"],
                  ["predict", "words/checkpoints/latest", "--data", "data.h5:/validation", "--output", "y.npy"]),
                 (66, ["gone.h5"], ["predict", CHECKPOINT, "--data", "gone.h5", "--output", "y.npy"]),
+                (66, ["data.h5:train: no such file; a place in data.h5 begins with a /: write data.h5:/train"],
+                 ["predict", CHECKPOINT, "--data", "data.h5:train", "--output", "y.npy"]),
                 (66, ["run/checkpoints/best: no such file; this run keeps no best checkpoint (checkpoint.keep_best); use run/checkpoints/latest"],
                  ["predict", "run/checkpoints/best", "--data", "data.h5", "--output", "y.npy"]),
                 (66, ["gone.h5"], ["predict", "gone.h5", "--data", "data.h5", "--output", "y.npy"]),

@@ -90,11 +90,19 @@ TEST(Deck, IndentationIsCompared) {
 TEST(Deck, ADeckIsText) {
   EXPECT_THAT(complaint(std::string("a: 1\0b", 6)), StartsWith("deck.yaml:1:5: the byte 0x00 is a control character"));
   EXPECT_THAT(complaint("a: 1\nbä\x1b: 2"), StartsWith("deck.yaml:2:3: the byte 0x1b is a control character"));
-  EXPECT_THAT(complaint("\xff\xfe"), StartsWith("deck.yaml:1:1: the byte 0xff is not UTF-8"));
+  EXPECT_EQ(complaint("\xff\xfe"), "deck.yaml:1:1: the byte 0xff is not UTF-8 (a deck is text); store it as UTF-8");
   for (const char* bad :
        {"\xc3", "\xc0\xaf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\x80"})
     EXPECT_THAT(complaint(std::string("a: ü # ") + bad), StartsWith("deck.yaml:1:8: the byte")) << bad;
   EXPECT_EQ(complaint("a: ü€\U0001F600\r\n"), "");
+}
+
+TEST(Deck, ADeckHoldsKeys) {
+  for (const char* nothing : {"", "# data: later\n"})
+    EXPECT_THAT(complaint(nothing), StartsWith("deck.yaml:1:1: holds no keys (a deck is a mapping of sections"))
+        << nothing;
+  for (const char* other : {"train", "- run\n- data\n"})
+    EXPECT_THAT(complaint(other), StartsWith("deck.yaml:1:1: holds no mapping (a deck is")) << other;
 }
 
 TEST(Deck, MessagesAreOneShortLine) {
