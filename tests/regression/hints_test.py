@@ -81,6 +81,9 @@ class Hints(LockstepTest):
                                   ("output_dir=x", "output_dir: has another name here; write run.output_dir"),
                                   ("optimizer.wd=0.1", "optimizer.wd: has another name here; write weight_decay"),
                                   ("optimizer.groups=[{match: '*weight', wd: 0.1}]", "optimizer.groups.0.wd: has another name here; write weight_decay"),
+                                  *((f"optimizer.groups=[{{match: '*weight', {name}: 0.1}}]",
+                                     f"optimizer.groups.0.{name}: has another name here (it multiplies optimizer.learning_rate); write learning_rate_scale")
+                                    for name in ("lr", "learning_rate")),
                                   ("zero_stage=2", "write parallel.shard: optimizer, gradients or parameters"),
                                   ("precision.compute=tf32", "precision.compute: 'tf32' is unknown; write providers: {tf32: true} (known: fp32"),
                                   ("precision.tf32=true", "precision.tf32: has another name here; write providers: {tf32: true}"),

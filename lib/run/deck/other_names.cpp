@@ -53,6 +53,8 @@ std::span<const OtherName> other_names_of_keys() {
       {"sync_batchnorm", "*", "parallel.sync_batch_norm", "true, when not given"},
       {"replicas", "parallel", "virtual_replicas", ""},
       {"emulate", "parallel", "--emulate-network latency_us=50,bandwidth_gbps=1,ranks_per_node=1 on the command line", ""},
+      {"lr", "optimizer.groups.*", "learning_rate_scale", "it multiplies optimizer.learning_rate"},
+      {"learning_rate", "optimizer.groups.*", "learning_rate_scale", "it multiplies optimizer.learning_rate"},
       {"lr", "*", "optimizer.learning_rate", ""},
       {"wd", "optimizer.groups.*", "weight_decay", ""},
       {"wd", "*", "optimizer.weight_decay", ""},
