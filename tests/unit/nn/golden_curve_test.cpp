@@ -103,10 +103,16 @@ TEST_P(GoldenCurve, TwentyStepsLikePyTorch) {
   EXPECT_EQ(train(golden, losses.size(), dtype, provider), losses) << "another run is to be the same, bit for bit";
 }
 
+std::string name_of_curve(const testing::TestParamInfo<GoldenCurve::ParamType>& instance) {
+  const auto& [index, dtype, provider] = instance.param;
+  return fmt::format("{}_{}_{}", index, testing::PrintToString(dtype), testing::PrintToString(provider));
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Curves, GoldenCurve,
     testing::Combine(testing::Range<std::size_t>(0, Json::parse(test::read_golden("curves.json")).size()),
-                     testing::Values(DType::f32, DType::f64), testing::ValuesIn(test::automatic_and_portable())));
+                     testing::Values(DType::f32, DType::f64), testing::ValuesIn(test::automatic_and_portable())),
+    name_of_curve);
 
 }  // namespace
 }  // namespace lockstep
