@@ -2,6 +2,7 @@
 #pragma once
 
 #include <Kokkos_Core.hpp>
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -13,7 +14,8 @@
 
 #include "support/fibers.hpp"
 
-// A device for tests, with all of a device's threads: each thread of a team, and each lane of its vectors, is a fiber.
+// A device for tests: each thread of a team, and each lane of its vectors, is a fiber. Teams are smaller than they are
+// asked to be where ThreadSanitizer could not tell their threads apart.
 // Included before all else, it takes the place of Kokkos' own, of which it does what Lockstep's kernels ask for.
 
 namespace lockstep::test {
@@ -233,12 +235,14 @@ class TeamPolicy<FiberDevice> {
  public:
   using member_type = FiberMember;
   TeamPolicy(const FiberDevice&, int league_size, int size, int vector_length = 1)
-      : teams(league_size), team_size(size), lanes(vector_length) {}
+      : teams(league_size), team_size(std::min(size, most_threads(vector_length))), lanes(vector_length) {}
   TeamPolicy(const FiberDevice& space, int league_size, const AUTO_t&) : TeamPolicy(space, league_size, 8) {}
   TeamPolicy& set_scratch_size(int, const Impl::PerTeamValue& bytes) {
     scratch_bytes = bytes.value;
     return *this;
   }
+  static int most_threads(int vector_length) { return lockstep::test::most_fibers / vector_length; }
+
   int teams, team_size, lanes;
   std::size_t scratch_bytes = 0;
 };

@@ -12,7 +12,7 @@
 namespace lockstep::test {
 namespace {
 
-constexpr int sets = 2, most_fibers = 256;
+constexpr int sets = 2;
 constexpr std::size_t stack_bytes = 256 << 10;
 
 struct Fiber {

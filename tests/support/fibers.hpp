@@ -8,6 +8,9 @@
 // turns.
 namespace lockstep::test {
 
+/// Of a run: ThreadSanitizer tells 255 threads apart, of which two runs and the host need theirs.
+inline constexpr int most_fibers = 120;
+
 /// Where fibers wait for each other.
 class FiberBarrier {
  public:
