@@ -29,7 +29,7 @@
 #include "scaling/machine.hpp"
 #include "scaling/prediction_report.hpp"
 #include "scaling/shard_times.hpp"
-#include "scaling/ways_report.hpp"
+#include "scaling/step_variants_report.hpp"
 
 namespace lockstep {
 namespace {
@@ -154,7 +154,7 @@ void declare_check(CLI::App& app, Command& chosen) {
           }
         }
         if (options->nodes != 0 || options->memory)
-          text += ways_report(config, {count, options->memory.value_or(0), options->machine});
+          text += step_variants_report(config, {count, options->memory.value_or(0), options->machine});
         if (!options->machine.empty()) text += prediction_line(config, options->machine, {ranks, options->nodes});
         print(comm, text);
         for (const std::string& remark : remarks) warn("{}", remark);
@@ -219,7 +219,7 @@ void declare_predict(CLI::App& app, Command& chosen) {
   CLI::Option* overwrite = command->add_flag("--overwrite", predicting.overwrite,
                                              "replace the output file when there is one");
   classes->excludes(probabilities);
-  CLI::Option* count = command->add_option("--generate", generating.count, "tokens to write behind the prompt")
+  CLI::Option* count = command->add_option("--generate", generating.count, "tokens to write after the prompt")
                            ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000000}));
   CLI::Option* prompt = command->add_option("--prompt", generating.prompt,
                                             "text to begin with; tokens, where the data had no characters");

@@ -35,13 +35,13 @@ Command printing(std::function<std::string()> make, Start start = Start::nothing
           }};
 }
 
-/// Puts `text`, with one end of line behind it, in the place of what follows the mark in a page.
+/// Puts `text`, with one end of line after it, in the place of what follows the mark in a page.
 void replace_generated_part(const std::string& page, const std::string& text) {
   constexpr std::string_view mark = "<!-- generated -->\n";
   const std::string before = read_text_file(page);
   const std::size_t place = before.find(mark);
   validate(place != std::string::npos, ExitStatus::bad_data,
-           "{}: has no line <!-- generated -->, behind which the tables would go; add one, or name another page", page);
+           "{}: has no line <!-- generated -->, after which the tables would go; add one, or name another page", page);
   replace_text_file(page, before.substr(0, place + mark.size()) + text.substr(0, text.find_last_not_of('\n') + 2));
 }
 

@@ -18,7 +18,7 @@ namespace {
 struct CalledCommand {
   const CLI::App* app;
   std::string name;
-  std::span<char* const> rest;  ///< of the words, behind its own
+  std::span<char* const> rest;  ///< of the words, after its own
 };
 
 CalledCommand command_of(const CLI::App& app, std::span<char* const> arguments) {
@@ -33,10 +33,10 @@ CalledCommand command_of(const CLI::App& app, std::span<char* const> arguments) 
   return called;
 }
 
-/// Launchers have such an option, and the number behind it.
-std::string advice_on_ranks(std::string_view option, std::span<char* const> behind) {
+/// Launchers have such an option, and the number after it.
+std::string advice_on_ranks(std::string_view option, std::span<char* const> after) {
   if (option != "-n" && option != "-np" && option != "--np") return "";
-  const std::string ranks = behind.empty() ? "RANKS" : behind[0];
+  const std::string ranks = after.empty() ? "RANKS" : after[0];
   return fmt::format(
       " (a launcher starts the ranks); write -n {0}, as mpirun -n {0} lockstep …, or scripts/lockstep -n {0} …", ranks);
 }
@@ -56,14 +56,14 @@ std::string unknown_command(const CLI::App& app, std::span<char* const> argument
       if (sub->get_name() == word) next = sub;
     }
     if (known.empty()) break;
-    const std::span<char* const> behind = arguments.subspan(i + 1);
+    const std::span<char* const> after = arguments.subspan(i + 1);
     if (word.starts_with('-')) {
       if (option.empty() && !command->get_option_no_throw(std::string(word)))
-        option = fmt::format("'{}' is no option of {}{}", word, command->get_name(), advice_on_ranks(word, behind));
+        option = fmt::format("'{}' is no option of {}{}", word, command->get_name(), advice_on_ranks(word, after));
       continue;
     }
     const auto is_command = [&](const char* other) { return std::ranges::find(known, other) != known.end(); };
-    if (!next && !option.empty() && std::ranges::any_of(behind, is_command)) continue;  // it is that option's value
+    if (!next && !option.empty() && std::ranges::any_of(after, is_command)) continue;  // it is that option's value
     if (!next) {
       const std::string near = nearest(word, known);
       return fmt::format("'{}' is no command of {} ({}){}", word, command->get_name(), fmt::join(known, ", "),
@@ -80,13 +80,13 @@ bool is_option(std::string_view word) {
 }
 
 /// A change to the deck that is written as an option, as --run.epochs=5 or --epochs 5. Empty: it is none.
-std::string override_with_dashes(std::string_view option, std::span<char* const> behind) {
+std::string override_with_dashes(std::string_view option, std::span<char* const> after) {
   const auto equals = option.find('=');
   std::string key(option.substr(0, equals));
   key.erase(0, key.find_first_not_of('-'));
   std::string value = "=VALUE";
   if (equals != std::string_view::npos) value = option.substr(equals);
-  else if (!behind.empty() && !is_option(behind[0])) value = fmt::format("={}", behind[0]);
+  else if (!after.empty() && !is_option(after[0])) value = fmt::format("={}", after[0]);
   if (key.find('.') == std::string::npos) {
     std::ranges::replace(key, '-', '_');
     const std::optional<MeantKey> meant = meant_key(key);
@@ -112,7 +112,7 @@ std::string unknown_option(const CalledCommand& called) {
   for (std::size_t i = 0; i < called.rest.size(); ++i) {
     const std::string_view word = called.rest[i];
     if (!is_option(word)) continue;
-    const std::span<char* const> behind = called.rest.subspan(i + 1);
+    const std::span<char* const> after = called.rest.subspan(i + 1);
     const std::string name(word.substr(0, word.find('=')));
     if (const CLI::Option* option = called.app->get_option_no_throw(name)) {
       if (name == word && option->get_items_expected_max() > 0) ++i;  // its value
@@ -120,8 +120,8 @@ std::string unknown_option(const CalledCommand& called) {
     }
     const bool names_path = name.find('.') != std::string::npos;
     if (has_deck || (has_overrides && names_path))
-      if (std::string change = override_with_dashes(word, behind); !change.empty()) return change;
-    const std::string of_launcher = advice_on_ranks(name, behind), near = nearest(name, known);
+      if (std::string change = override_with_dashes(word, after); !change.empty()) return change;
+    const std::string of_launcher = advice_on_ranks(name, after), near = nearest(name, known);
     return fmt::format("'{}' is no option of {}{}", name, called.name,
                        !of_launcher.empty() ? of_launcher
                        : near.empty()       ? ""

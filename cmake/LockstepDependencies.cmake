@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # What the libraries are made of; docs/developer/dependencies.md says why each is there. Installed beside LockstepConfig.cmake,
 # which includes it: a program that links Lockstep finds the same. So whatever is missing makes Lockstep not found, and who
-# includes this file looks at Lockstep_FOUND behind it.
+# includes this file looks at Lockstep_FOUND after it.
 include(CMakeFindDependencyMacro)
 
 # lockstep_is_not_found(<why> <what to do>) ends this file, as find_dependency does.

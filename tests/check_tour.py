@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Checks that each function of docs/developer/tour.md is in the file that the page names behind it, that there are ten stops, and
+"""Checks that each function of docs/developer/tour.md is in the file that the page names after it, that there are ten stops, and
 that what all pages for developers name as `Class::function` is somewhere in the code.
 Usage: check_tour.py SOURCE_FOLDER"""
 import pathlib

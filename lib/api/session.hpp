@@ -46,7 +46,7 @@ class Session {
   /// Writes a checkpoint, all or nothing: for `restore`, Network::load, model.weights, `lockstep predict`.
   void save(const std::string& file);
   /// Goes on from a checkpoint of the same network and optimizer, on any number of ranks. A file that does not fit, or
-  /// is damaged, changes nothing. Where reading breaks off behind these checks, in the middle of the numbers, some are
+  /// is damaged, changes nothing. Where reading breaks off after these checks, in the middle of the numbers, some are
   /// the file's and some are not: steps, evaluations and saves throw from then on, until a restore succeeds.
   void restore(const std::string& file);
 

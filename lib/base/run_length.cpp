@@ -98,7 +98,7 @@ RunPoint RunLength::point_of(const TrainingSpan& span) const {
   return walk(*stage, span);
 }
 
-std::int64_t RunLength::step_behind(std::int64_t begin, const TrainingSpan& span) const {
+std::int64_t RunLength::step_after(std::int64_t begin, const TrainingSpan& span) const {
   return step_of({count_at(begin, span.unit) + span.count, span.unit});
 }
 

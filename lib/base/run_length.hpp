@@ -40,7 +40,7 @@ class RunLength {
     std::int64_t batch = 0;
   };
 
-  /// `examples`: of an epoch. `stages`: the first begins at 0, each other one behind the one before it. An epoch ends
+  /// `examples`: of an epoch. `stages`: the first begins at 0, each other one after the one before it. An epoch ends
   /// with a smaller batch, or with `drop_last` where less than a batch is left. The run ends after so many epochs or
   /// steps, whichever is first.
   RunLength(std::int64_t examples, bool drop_last, const std::vector<Stage>& stages, std::optional<std::int64_t> epochs,
@@ -50,8 +50,8 @@ class RunLength {
   /// The first point between two steps that is not before `span`.
   RunPoint point_of(const TrainingSpan& span) const;
   std::int64_t step_of(const TrainingSpan& span) const { return point_of(span).step; }
-  /// The first step that is not before `span` behind step `begin`.
-  std::int64_t step_behind(std::int64_t begin, const TrainingSpan& span) const;
+  /// The first step that is not before `span` after step `begin`.
+  std::int64_t step_after(std::int64_t begin, const TrainingSpan& span) const;
   /// The first step from which on no more than `span` is left to step `end`; none: the span is longer than what is
   /// before that.
   std::optional<std::int64_t> step_before(std::int64_t end, const TrainingSpan& span) const;

@@ -17,7 +17,7 @@ namespace lockstep {
 namespace {
 
 /// One way to sum `count` numbers over all ranks.
-struct Contestant {
+struct Candidate {
   const Algorithm* algorithm;
   std::function<void(std::int64_t count)> sum;
   std::vector<double> seconds;  ///< of each round
@@ -27,11 +27,11 @@ struct Contestant {
 };
 
 /// Seconds of one sum, on the slowest rank: of as many, one after the other, as take a while.
-double time_of(const Communicator& comm, const Contestant& contestant, std::int64_t count) {
+double time_of(const Communicator& comm, const Candidate& candidate, std::int64_t count) {
   const auto run = [&](std::int64_t times) {
     comm.barrier();
     const Timer timer;
-    for (std::int64_t i = 0; i < times; ++i) contestant.sum(count);
+    for (std::int64_t i = 0; i < times; ++i) candidate.sum(count);
     return 1e-9 * static_cast<double>(comm.all_reduce_max(static_cast<std::int64_t>(1e9 * timer.seconds())));
   };
   const auto times = std::clamp<std::int64_t>(static_cast<std::int64_t>(0.02 / run(3) * 3), 1, 10'000);
@@ -68,15 +68,15 @@ void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, c
                                       static_cast<std::size_t>(most) * sizeof(float));
   std::vector<float> own(static_cast<std::size_t>(most));
 
-  std::vector<Contestant> contestants;
+  std::vector<Candidate> candidates;
   std::vector<std::unique_ptr<Collective>> sums;
   for (const Algorithm& algorithm : algorithms()) {
     if (algorithm.in_device_memory) continue;
     if (algorithm.by_library) {
       if (!comm.network())
-        contestants.push_back({&algorithm, [&](std::int64_t count) {
-                                 comm.all_reduce_sum(std::span(own).first(static_cast<std::size_t>(count)));
-                               }});
+        candidates.push_back({&algorithm, [&](std::int64_t count) {
+                                comm.all_reduce_sum(std::span(own).first(static_cast<std::size_t>(count)));
+                              }});
       continue;
     }
     const bool shared = algorithm.in_node_memory;
@@ -84,15 +84,14 @@ void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, c
     void* data = shared ? static_cast<void*>(memory->part(topology.node.rank())) : own.data();
     sums.push_back(
         make_all_reduce({.all_reduce = &algorithm}, {}, topology, shared ? memory : std::nullopt, {DType::f32, data}));
-    contestants.push_back({&algorithm, [sum = sums.back().get()](std::int64_t count) {
-                             sum->start(0, count);
-                             wait_until([&] { return sum->advance(); });
-                           }});
+    candidates.push_back({&algorithm, [sum = sums.back().get()](std::int64_t count) {
+                            sum->start(0, count);
+                            wait_until([&] { return sum->advance(); });
+                          }});
   }
 
   std::string header = "| bytes |", line = "|--:|";
-  for (const Contestant& contestant : contestants)
-    header += fmt::format(" {}, µs |", contestant.name()), line += "--:|";
+  for (const Candidate& candidate : candidates) header += fmt::format(" {}, µs |", candidate.name()), line += "--:|";
   print(fmt::format("{} ranks on {} node{}{}", comm.size(), topology.nodes, topology.nodes == 1 ? "" : "s",
                     comm.network() ? fmt::format(" ({})", comm.network()->description()) : ""));
   if (const std::string remark = shared_cores_remark(comm); !remark.empty()) print(remark + "\n");
@@ -102,14 +101,14 @@ void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, c
   std::ranges::sort(sizes);
   std::vector<AllReduceRow> rows;
   for (const std::int64_t bytes : sizes) {
-    for (Contestant& contestant : contestants) contestant.seconds.clear();
+    for (Candidate& candidate : candidates) candidate.seconds.clear();
     for (int round = 0; round < options.rounds; ++round)
-      for (Contestant& contestant : contestants)
-        contestant.seconds.push_back(time_of(comm, contestant, bytes / static_cast<std::int64_t>(sizeof(float))));
+      for (Candidate& candidate : candidates)
+        candidate.seconds.push_back(time_of(comm, candidate, bytes / static_cast<std::int64_t>(sizeof(float))));
     std::string row = fmt::format("| {} |", bytes);
-    for (Contestant& contestant : contestants) row += fmt::format(" {:.1f} |", 1e6 * contestant.median());
-    const auto fastest = std::ranges::min_element(contestants, {}, &Contestant::median);
-    print(row + fmt::format(" {} | {:.2f} |", fastest->name(), contestants[0].median() / fastest->median()));
+    for (Candidate& candidate : candidates) row += fmt::format(" {:.1f} |", 1e6 * candidate.median());
+    const auto fastest = std::ranges::min_element(candidates, {}, &Candidate::median);
+    print(row + fmt::format(" {} | {:.2f} |", fastest->name(), candidates[0].median() / fastest->median()));
     // Up to halfway, in powers of two, to the next size that was measured.
     if (!rows.empty() && rows.back().algorithm == fastest->algorithm) rows.pop_back();
     else if (!rows.empty())

@@ -21,7 +21,7 @@ std::string name_of_part(int part, const std::string& state, const std::string& 
 }
 
 /// The array of a parameter.
-std::string name_of(const HeldNumbers& numbers, const std::string& parameter) {
+std::string name_of(const ShardedState& numbers, const std::string& parameter) {
   if (numbers.replica) return name_in(numbers.replica->number, numbers.state, parameter);
   if (numbers.part.of > 0) return name_of_part(numbers.part.number, numbers.state, parameter);
   if (numbers.state.empty()) return "/model/" + parameter;
@@ -42,12 +42,12 @@ void add_share(double share, const std::vector<std::byte>& numbers, std::int64_t
 }
 /// What of a block is numbers of parameters, and where in the block and in the parameter.
 template <class Visit>
-void for_each_part(const HeldNumbers& numbers, const NumberStream::Block& block, Visit visit) {
+void for_each_part(const ShardedState& numbers, const NumberStream::Block& block, Visit visit) {
   const std::int64_t end = block.first + block.count;
   const auto& layout = numbers.layout;
-  const auto behind = std::ranges::partition_point(
+  const auto after = std::ranges::partition_point(
       layout, [&](const Parameter& each) { return each.range.first + each.range.count <= block.first; });
-  for (auto parameter = behind; parameter != layout.end() && parameter->range.first < end; ++parameter) {
+  for (auto parameter = after; parameter != layout.end() && parameter->range.first < end; ++parameter) {
     const std::int64_t first = std::max(parameter->range.first, block.first),
                        stop = std::min(parameter->range.first + parameter->range.count, end);
     if (first < stop)
@@ -58,9 +58,9 @@ void for_each_part(const HeldNumbers& numbers, const NumberStream::Block& block,
 
 }  // namespace
 
-std::vector<NamedArray> arrays_of(const std::vector<HeldNumbers>& numbers) {
+std::vector<NamedArray> arrays_of(const std::vector<ShardedState>& numbers) {
   std::vector<NamedArray> arrays;
-  for (const HeldNumbers& each : numbers)
+  for (const ShardedState& each : numbers)
     for (const Parameter& parameter : each.layout)
       arrays.push_back({name_of(each, parameter.name), each.values.dtype, parameter.shape, nullptr});
   return arrays;
@@ -70,12 +70,12 @@ NumberSource source_of(NumberStream& stream) {
   return [&stream](const NumberSink& sink) {
     std::vector<std::size_t> first_array;
     std::size_t arrays = 0;
-    for (const HeldNumbers& each : stream.numbers()) {
+    for (const ShardedState& each : stream.numbers()) {
       first_array.push_back(arrays);
       arrays += each.layout.size();
     }
     stream.collect([&](const NumberStream::Block& block, const std::byte* bytes) {
-      const HeldNumbers& numbers = stream.numbers()[block.of];
+      const ShardedState& numbers = stream.numbers()[block.of];
       const std::size_t element = size_of(numbers.values.dtype);
       for_each_part(
           numbers, block, [&](std::size_t parameter, std::int64_t, std::int64_t in_block, std::int64_t count) {
@@ -96,7 +96,7 @@ CheckpointNumbers::CheckpointNumbers(const std::string& path)
   while (has(fmt::format("/replicas/{}/", replicas_))) ++replicas_;
 }
 
-CheckpointNumbers::Summands CheckpointNumbers::summands_for(const HeldNumbers& numbers,
+CheckpointNumbers::Summands CheckpointNumbers::summands_for(const ShardedState& numbers,
                                                             const Parameter& parameter) const {
   if (numbers.part.of > 0) return parts_for(numbers, parameter);
   std::vector<std::string> arrays;
@@ -114,13 +114,14 @@ CheckpointNumbers::Summands CheckpointNumbers::summands_for(const HeldNumbers& n
   const auto count = static_cast<double>(arrays.size());
   if (!arrays.empty()) return {std::move(arrays), 1 / count};
   if (numbers.of_outer_step) return {{}, 1};
-  HeldNumbers of_all{.state = numbers.state, .layout = {}, .held = {}, .values = {}};
+  ShardedState of_all{.state = numbers.state, .layout = {}, .held = {}, .values = {}};
   std::string name = name_of(of_all, parameter.name);
   if (numbers.may_be_lacking && !names_.contains(name)) return {{}, 1};
   return {{std::move(name)}, 1};
 }
 
-CheckpointNumbers::Summands CheckpointNumbers::parts_for(const HeldNumbers& numbers, const Parameter& parameter) const {
+CheckpointNumbers::Summands CheckpointNumbers::parts_for(const ShardedState& numbers,
+                                                         const Parameter& parameter) const {
   Summands all{.arrays = {}, .share = 1.0 / numbers.part.of};
   for (int part = 0;; ++part) {
     std::string name = name_of_part(part, numbers.state, parameter.name);
@@ -160,7 +161,7 @@ void CheckpointNumbers::read(const std::string& name, std::int64_t first, std::i
 void restore_numbers(NumberStream& stream, CheckpointNumbers& from, const std::function<void()>& progress) {
   std::vector<std::byte> part;
   stream.deal([&](const NumberStream::Block& block, std::byte* bytes) {
-    const HeldNumbers& numbers = stream.numbers()[block.of];
+    const ShardedState& numbers = stream.numbers()[block.of];
     const DType dtype = numbers.values.dtype;
     std::memset(bytes, 0, static_cast<std::size_t>(block.count) * size_of(dtype));  // the gaps
     for_each_part(numbers, block,

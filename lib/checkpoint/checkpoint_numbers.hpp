@@ -20,7 +20,7 @@
 namespace lockstep {
 
 /// The arrays that a checkpoint of these numbers has, without data.
-std::vector<NamedArray> arrays_of(const std::vector<HeldNumbers>& numbers);
+std::vector<NamedArray> arrays_of(const std::vector<ShardedState>& numbers);
 /// Their numbers, of all ranks. For rank 0 in a turn.
 NumberSource source_of(NumberStream& stream);
 
@@ -39,7 +39,7 @@ class CheckpointNumbers {
   /// Of as many replicas as there were, that of its own; of any other number of them, or of none, the average of those
   /// of all replicas, or what they had in common. Of parts, likewise that of its own; or an equal share of the sum of
   /// all. None for what the checkpoint does not have and begins with zeros: the states of an outer step, and parts.
-  Summands summands_for(const HeldNumbers& numbers, const Parameter& parameter) const;
+  Summands summands_for(const ShardedState& numbers, const Parameter& parameter) const;
   /// Reads elements [first, first + count) of an array as numbers of this type: f32 or f64, or what the file has. Those
   /// of an array are asked for in order; with the last of them its checksum is verified.
   void read(const std::string& name, std::int64_t first, std::int64_t count, DType dtype, std::byte* to);
@@ -52,7 +52,7 @@ class CheckpointNumbers {
     RunningHash hash;
   };
   Array& array(const std::string& name);
-  Summands parts_for(const HeldNumbers& numbers, const Parameter& parameter) const;
+  Summands parts_for(const ShardedState& numbers, const Parameter& parameter) const;
 
   Hdf5File file_;
   RawFile bytes_;

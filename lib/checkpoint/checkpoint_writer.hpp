@@ -10,20 +10,20 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/behind_steps.hpp"
+#include "checkpoint/background_work.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/number_stream.hpp"
 
 namespace lockstep {
 
-/// Writes the checkpoints of a run, behind its steps. A thread copies what this rank holds while the next step computes
+/// Writes the checkpoints of a run, after its steps. A thread copies what this rank holds while the next step computes
 /// its gradients, which changes nothing of it, and writes the copy, and what others give of theirs. A step waits for
 /// the copy where it comes to changing the state, and for the checkpoint before if that is not on disk yet. Of rank 0.
 class CheckpointWriter {
  public:
-  /// `numbers`: which has room for a copy before the first is written behind steps. `folder`: of the checkpoints, of
-  /// which the newest `keep` are kept (0: all). `step`: that the run goes on from, whose checkpoint need not be written
-  /// again; -1: none.
+  /// `numbers`: which has room for a copy before the first is written in the background. `folder`: of the checkpoints,
+  /// of which the newest `keep` are kept (0: all). `step`: that the run goes on from, whose checkpoint need not be
+  /// written again; -1: none.
   CheckpointWriter(NumberStream& numbers, std::filesystem::path folder, std::int64_t keep, std::int64_t step)
       : numbers_(numbers), folder_(std::move(folder)), keep_(keep), written_step_(step) {}
   CheckpointWriter(const CheckpointWriter&) = delete;
@@ -38,7 +38,7 @@ class CheckpointWriter {
     std::vector<std::int64_t> best;       ///< as for `tidy`
   };
   /// How the copy is made: in the thread, or before this returns.
-  enum class Copy { behind, at_once };
+  enum class Copy { after, at_once };
   /// Returns at once: numbers must stay as they are until `wait_for_snapshot`. Others have to serve in a turn. A
   /// checkpoint that cannot be written is a warning: the run goes on, with the one before it.
   void write_async(std::int64_t step, Contents contents, Copy copy);
@@ -58,9 +58,9 @@ class CheckpointWriter {
   void set_written_step(std::int64_t step) { written_step_ = step; }
 
   /// Seconds, by this process: of all checkpoints that it has written, of the longest one, and those that steps have
-  /// waited for what was written behind them.
+  /// waited for what was written after them.
   struct Times {
-    std::int64_t written = 0, behind = 0;
+    std::int64_t written = 0, after = 0;
     double writing = 0, longest = 0, waiting = 0;
   };
   Times times() const;
@@ -71,13 +71,13 @@ class CheckpointWriter {
   NumberStream& numbers_;
   std::filesystem::path folder_;
   std::int64_t keep_;
-  std::int64_t behind_ = 0;
+  std::int64_t after_ = 0;
   double waiting_ = 0;
   // The writing thread writes these.
   std::atomic<std::int64_t> written_step_, written_ = 0;
   std::atomic<double> seconds_ = 0, longest_ = 0;
   std::atomic<std::int64_t> parts_ = 0;  ///< that have come to the disk
-  BehindSteps writing_;                  ///< last: it ends before they do
+  BackgroundWork writing_;               ///< last: it ends before they do
 };
 
 }  // namespace lockstep

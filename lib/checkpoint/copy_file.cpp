@@ -22,7 +22,7 @@ struct Prefix {
   throw Error(ExitStatus::bad_data, fmt::format("{}: is damaged ({})", file, why));
 }
 
-nlohmann::json json_of(const HeldNumbers& numbers) {
+nlohmann::json json_of(const ShardedState& numbers) {
   nlohmann::json layout = nlohmann::json::array(), held = nlohmann::json::array();
   for (const Parameter& parameter : numbers.layout)
     layout.push_back({parameter.name,
@@ -39,8 +39,8 @@ nlohmann::json json_of(const HeldNumbers& numbers) {
   return json;
 }
 
-HeldNumbers numbers_of(const nlohmann::json& json) {
-  HeldNumbers numbers{.state = json.at("state"), .layout = {}, .held = {}, .values = {}};
+ShardedState numbers_of(const nlohmann::json& json) {
+  ShardedState numbers{.state = json.at("state"), .layout = {}, .held = {}, .values = {}};
   numbers.of_outer_step = json.at("of_outer_step");
   numbers.part = {.number = json.at("part").at(0), .of = json.at("part").at(1)};
   if (const auto replica = json.find("replica"); replica != json.end())
@@ -102,10 +102,10 @@ auto of_description(const RawFile& file, Work work) {
 }  // namespace
 
 std::string copy_head(const CopyOrigin& origin, const std::map<std::string, std::string>& texts,
-                      const std::vector<HeldNumbers>& numbers) {
+                      const std::vector<ShardedState>& numbers) {
   nlohmann::json all = nlohmann::json::array();
   Prefix prefix;
-  for (const HeldNumbers& each : numbers) {
+  for (const ShardedState& each : numbers) {
     all.push_back(json_of(each));
     prefix.numbers += each.values.bytes();
   }

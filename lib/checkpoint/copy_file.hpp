@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/held_numbers.hpp"
+#include "parallel/sharded_state.hpp"
 
 // A rank's part of a checkpoint as a file in a node's memory: "LOCKCOPY", bytes of the description (u64) and of the
 // numbers (u64), the description (JSON), the numbers that the rank holds, and XXH3 (u64) of all before.
@@ -27,7 +27,7 @@ struct CopyOrigin {
 
 /// What comes before the numbers. `numbers`: without their values; `texts`: of the checkpoint.
 std::string copy_head(const CopyOrigin& origin, const std::map<std::string, std::string>& texts,
-                      const std::vector<HeldNumbers>& numbers);
+                      const std::vector<ShardedState>& numbers);
 
 /// The origin, as the description says it, whatever follows. Throws bad_data or io_error, naming the file.
 CopyOrigin origin_of_copy(const std::filesystem::path& file);
@@ -35,7 +35,7 @@ CopyOrigin origin_of_copy(const std::filesystem::path& file);
 struct CopyDescription {
   CopyOrigin origin;
   std::map<std::string, std::string> texts;
-  std::vector<HeldNumbers> numbers;   ///< without their values
+  std::vector<ShardedState> numbers;  ///< without their values
   std::vector<std::uint64_t> places;  ///< in the file, of each one's values
 };
 CopyDescription describe_copy(const std::string& head);

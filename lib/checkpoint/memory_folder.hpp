@@ -17,7 +17,7 @@ class MemoryFolder {
   /// `run_folder`: names the run.
   explicit MemoryFolder(const std::filesystem::path& run_folder);
 
-  /// The copy of what this rank holds behind this step, kept by a node: "lockstep-0123456789abcdef-node1-rank3-step-7".
+  /// The copy of what this rank holds after this step, kept by a node: "lockstep-0123456789abcdef-node1-rank3-step-7".
   std::filesystem::path file(int node, int owner, std::int64_t step) const;
   /// The files of this machine that are whole, whatever their step.
   std::vector<std::filesystem::path> files() const;

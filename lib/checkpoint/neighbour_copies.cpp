@@ -73,13 +73,13 @@ struct Sent {
   explicit Sent(const std::string& head) { pieces.push_back(std::as_bytes(std::span(head))); }
 
   void add(Bytes numbers) { pieces.push_back(numbers); }
-  /// Behind all that is added.
+  /// After all that is added.
   void add_hash() {
     pieces.push_back(std::as_bytes(std::span(&hash_value, 1)));
     for (const Bytes& piece : pieces) size += piece.size();
   }
 
-  /// Until the next call; empty behind the last one.
+  /// Until the next call; empty after the last one.
   Bytes take_block() {
     std::size_t filled = 0;
     while (filled < block.size() && piece < pieces.size()) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/behind_steps.hpp"
+#include "checkpoint/background_work.hpp"
 #include "checkpoint/memory_folder.hpp"
 #include "checkpoint/number_stream.hpp"
 #include "comm/topology.hpp"
@@ -18,7 +18,7 @@
 namespace lockstep {
 
 /// Checkpoints in memory: every rank leaves what it holds in files in the memory of its own node and of the next one,
-/// behind the steps, where they outlive its process; so that all of it is there when processes, or the processes and
+/// while steps go on, where they outlive its process; so that all of it is there when processes, or the processes and
 /// the memory of one node, are gone (recover_from_neighbours). Two of them are kept, of which one is whole while the
 /// other is written.
 class NeighbourCopies {
@@ -55,7 +55,7 @@ class NeighbourCopies {
   std::vector<int> kept_for_;                       ///< ranks whose copies this one keeps
   std::optional<std::int64_t> last_, before_last_;  ///< steps of what was written
   std::string failure_;                             ///< of this rank, in the last one; the thread writes it
-  BehindSteps writing_;                             ///< last: it ends before they do
+  BackgroundWork writing_;                          ///< last: it ends before they do
 };
 
 }  // namespace lockstep

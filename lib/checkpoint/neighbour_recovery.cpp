@@ -103,14 +103,14 @@ Loaded load(const std::vector<Find>& chosen, int rank, std::string& problems) {
 }
 
 /// The numbers of all copies of this rank as what it holds; `all`: what there is. `memory`: keeps them.
-std::vector<HeldNumbers> held_numbers(const std::vector<HeldNumbers>& all, const Loaded& loaded,
-                                      std::vector<OwnedTensor>& memory) {
+std::vector<ShardedState> sharded_states(const std::vector<ShardedState>& all, const Loaded& loaded,
+                                         std::vector<OwnedTensor>& memory) {
   struct Piece {
     ParameterRange range;
     std::size_t copy;
     std::uint64_t place;  ///< in its file
   };
-  std::vector<HeldNumbers> held;
+  std::vector<ShardedState> held;
   std::vector<std::byte> bytes;
   for (std::size_t of = 0; of < all.size(); ++of) {
     const std::size_t element = size_of(all[of].values.dtype);
@@ -125,7 +125,7 @@ std::vector<HeldNumbers> held_numbers(const std::vector<HeldNumbers>& all, const
       }
     }
     std::ranges::sort(pieces, {}, [](const Piece& piece) { return piece.range.first; });
-    HeldNumbers& numbers = held.emplace_back(all[of]);
+    ShardedState& numbers = held.emplace_back(all[of]);
     numbers.held.clear();
     numbers.values = memory.emplace_back("lockstep::recovered", all[of].values.dtype, Shape{count}).get();
     auto* to = static_cast<std::byte*>(numbers.values.data);
@@ -181,8 +181,8 @@ std::optional<std::int64_t> recover_from_neighbours(const Topology& ranks, const
   all.broadcast(first, chosen[0].by);
   const CopyDescription description = describe_copy(first);
   std::vector<OwnedTensor> memory;
-  std::vector<HeldNumbers> held;
-  all.run_collectively([&] { held = held_numbers(description.numbers, loaded, memory); });
+  std::vector<ShardedState> held;
+  all.run_collectively([&] { held = sharded_states(description.numbers, loaded, memory); });
   NumberStream stream(all, std::move(held));
   all.run_collectively([&] {
     if (!all.is_root()) return stream.serve();

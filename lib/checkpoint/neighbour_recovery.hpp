@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-/// Makes a checkpoint, in `checkpoints`, of the newest step behind `step` of which the nodes' memory has what all ranks
+/// Makes a checkpoint, in `checkpoints`, of the newest step after `step` of which the nodes' memory has what all ranks
 /// of the run held (NeighbourCopies), whatever ranks there are now. Returns the step; none: there is no such. Copies
 /// that are damaged are named and passed over. Of rank 0 are `run` (which run it is), `step` and `checkpoints`. Throws
 /// what write_checkpoint throws, on all ranks. Collective.

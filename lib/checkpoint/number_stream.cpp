@@ -28,7 +28,7 @@ std::vector<Piece> pieces_of_ranges(const std::vector<ParameterRange>& ranges) {
 }
 
 /// What a rank holds of those numbers of which it holds any: their number, how many ranges, and these.
-std::string text_of(const std::vector<HeldNumbers>& numbers) {
+std::string text_of(const std::vector<ShardedState>& numbers) {
   std::vector<std::int64_t> words;
   for (std::size_t of = 0; of < numbers.size(); ++of) {
     const std::vector<ParameterRange>& held = numbers[of].held;
@@ -57,9 +57,9 @@ void for_each_held(const std::string& text, const Note& note) {
 
 }  // namespace
 
-NumberStream::NumberStream(const Communicator& ranks, std::vector<HeldNumbers> numbers)
+NumberStream::NumberStream(const Communicator& ranks, std::vector<ShardedState> numbers)
     : rank_(ranks.rank()), numbers_(std::move(numbers)) {
-  const bool holds = std::ranges::any_of(numbers_, [](const HeldNumbers& each) { return !each.held.empty(); });
+  const bool holds = std::ranges::any_of(numbers_, [](const ShardedState& each) { return !each.held.empty(); });
   note_holders(ranks);
   if (ranks.all_reduce_max(holds && !ranks.is_root() ? 1 : 0) != 0) transport_ = make_transport(ranks);
   std::size_t largest = 0;
@@ -69,7 +69,7 @@ NumberStream::NumberStream(const Communicator& ranks, std::vector<HeldNumbers> n
   }
   if (!transport_ && !ranks.is_root()) return;
   const auto room = [&] { return std::make_unique_for_overwrite<std::byte[]>(largest + 1); };
-  block_ = room();  // behind an answer stands whether it is one
+  block_ = room();  // after an answer stands whether it is one
   if (!transport_ || !ranks.is_root()) return;
   arriving_ = room();
   arrived_ = room();
@@ -90,7 +90,7 @@ void NumberStream::note_holders(const Communicator& ranks) {
 
 std::size_t NumberStream::bytes() const {
   std::size_t bytes = 0;
-  for (const HeldNumbers& each : numbers_) bytes += static_cast<std::size_t>(each.size()) * size_of(each.values.dtype);
+  for (const ShardedState& each : numbers_) bytes += static_cast<std::size_t>(each.size()) * size_of(each.values.dtype);
   return bytes;
 }
 
@@ -119,9 +119,9 @@ std::vector<NumberStream::Piece> NumberStream::pieces_of(const Block& block, con
   const std::vector<Piece>& held = holder.pieces;
   const std::int64_t end = block.first + block.count;
   std::vector<Piece> pieces;
-  const auto behind = std::ranges::partition_point(
+  const auto after = std::ranges::partition_point(
       held, [&](const Piece& piece) { return piece.first + piece.count <= block.first; });
-  for (auto piece = behind; piece != held.end() && piece->first < end; ++piece) {
+  for (auto piece = after; piece != held.end() && piece->first < end; ++piece) {
     const std::int64_t first = std::max(piece->first, block.first);
     pieces.push_back({first, std::min(piece->first + piece->count, end) - first, piece->at + first - piece->first});
   }
@@ -134,8 +134,8 @@ std::size_t NumberStream::bytes_of(const Block& block, const std::vector<Piece>&
   return static_cast<std::size_t>(count) * element_bytes(block);
 }
 
-std::vector<NumberStream::Errand> NumberStream::errands() const {
-  std::vector<Errand> all;
+std::vector<NumberStream::RemoteBlock> NumberStream::remote_blocks() const {
+  std::vector<RemoteBlock> all;
   if (!transport_) return all;
   for_each_block([&](const Block& block) {
     for (const Holder& holder : holders_[block.of])
@@ -147,16 +147,16 @@ std::vector<NumberStream::Errand> NumberStream::errands() const {
 void NumberStream::make_room() {
   if (room_.size() > 0) return;
   std::size_t end = 0;
-  for (const HeldNumbers& each : numbers_)
+  for (const ShardedState& each : numbers_)
     if (each.offloaded) each.offloaded.all->blocks().make_room_to_hold();
     else end += align_up(each.values.bytes());
   room_ = staging_memory(
       "lockstep::checkpoint", end,
-      "it holds a checkpoint while it is written behind the steps: leave out those on the way (checkpoint.every_…, "
+      "it holds a checkpoint while it is written in the background: leave out those on the way (checkpoint.every_…, "
       "keep_best), or divide the optimizer's state among more ranks (parallel.shard)");
   std::size_t begin = 0;
   given_.clear();
-  for (const HeldNumbers& each : numbers_) {
+  for (const ShardedState& each : numbers_) {
     if (each.offloaded) {
       given_.push_back(each.values);
       continue;
@@ -194,7 +194,7 @@ void NumberStream::read(const Block& block, const Piece& piece, std::byte* to) c
 }
 
 void NumberStream::write(const Block& block, const Piece& piece, const std::byte* from) const {
-  const HeldNumbers& numbers = numbers_[block.of];
+  const ShardedState& numbers = numbers_[block.of];
   if (numbers.offloaded) numbers.offloaded.write(piece.at, piece.count, from);
   else copy_from_host(space_, from, flat_part(numbers.values, {piece.at, piece.count}));
 }
@@ -210,16 +210,16 @@ void NumberStream::receive(int rank, void* data, std::size_t bytes) {
 }
 
 /// The answer arrives meanwhile.
-void NumberStream::ask(const Errand& errand) {
-  const Request request{Request::Kind::give, static_cast<std::int64_t>(errand.block.of), errand.block.first};
-  send(errand.rank, &request, sizeof request);
-  transport_->receive(errand.rank, arriving_.get(), bytes_of(errand.block, pieces_of(errand.block, errand.rank)) + 1);
+void NumberStream::ask(const RemoteBlock& block) {
+  const Request request{Request::Kind::give, static_cast<std::int64_t>(block.block.of), block.block.first};
+  send(block.rank, &request, sizeof request);
+  transport_->receive(block.rank, arriving_.get(), bytes_of(block.block, pieces_of(block.block, block.rank)) + 1);
 }
 
 void NumberStream::collect(const std::function<void(const Block&, const std::byte*)>& take) {
-  const std::vector<Errand> errands = this->errands();
-  auto next = errands.begin();
-  if (next != errands.end()) ask(*next);
+  const std::vector<RemoteBlock> remote_blocks = this->remote_blocks();
+  auto next = remote_blocks.begin();
+  if (next != remote_blocks.end()) ask(*next);
   for_each_block([&](const Block& block) {
     if (const std::byte* whole = whole_block(block)) return take(block, whole);
     const std::size_t element = element_bytes(block);
@@ -227,11 +227,11 @@ void NumberStream::collect(const std::function<void(const Block&, const std::byt
       return block_.get() + static_cast<std::size_t>(piece.first - block.first) * element;
     };
     for (const Piece& piece : pieces_of(block, rank_)) read(block, piece, place(piece));
-    while (next != errands.end() && next->block.of == block.of && next->block.first == block.first) {
+    while (next != remote_blocks.end() && next->block.of == block.of && next->block.first == block.first) {
       const int rank = next->rank;
       wait_until([this] { return transport_->received(); });
       std::swap(arriving_, arrived_);
-      if (++next != errands.end()) ask(*next);
+      if (++next != remote_blocks.end()) ask(*next);
       const std::byte* from = arrived_.get();
       for (const Piece& piece : pieces_of(block, rank)) {
         const std::size_t bytes = static_cast<std::size_t>(piece.count) * element;

@@ -13,7 +13,7 @@
 #include "comm/transport.hpp"
 #include "core/execution.hpp"
 #include "core/tensor.hpp"
-#include "parallel/held_numbers.hpp"
+#include "parallel/sharded_state.hpp"
 
 namespace lockstep {
 
@@ -27,12 +27,12 @@ class NumberStream {
   static constexpr std::size_t block_bytes = std::size_t{4} << 20;
 
   /// `numbers`: which stay where they are. Collective.
-  NumberStream(const Communicator& ranks, std::vector<HeldNumbers> numbers);
+  NumberStream(const Communicator& ranks, std::vector<ShardedState> numbers);
 
-  const std::vector<HeldNumbers>& numbers() const { return numbers_; }
+  const std::vector<ShardedState>& numbers() const { return numbers_; }
   std::size_t bytes() const;  ///< of all ranks' numbers
   /// Whether threads beside the step's may be those that have a turn, and serve in it.
-  bool may_go_behind_steps() const { return !transport_ || mpi_serves_threads(); }
+  bool may_work_in_background() const { return !transport_ || mpi_serves_threads(); }
 
   /// Room for a copy of what this rank holds, which takes memory for as long as this lives.
   void make_room();
@@ -87,7 +87,7 @@ class NumberStream {
     std::int64_t of = 0, first = 0;
   };
   /// A block of which another rank holds something.
-  struct Errand {
+  struct RemoteBlock {
     Block block;
     int rank = 0;
   };
@@ -109,7 +109,7 @@ class NumberStream {
   /// What the rank holds of a block.
   std::vector<Piece> pieces_of(const Block& block, int rank) const;
   static std::vector<Piece> pieces_of(const Block& block, const Holder& holder);
-  std::vector<Errand> errands() const;
+  std::vector<RemoteBlock> remote_blocks() const;
   std::size_t element_bytes(const Block& block) const { return size_of(numbers_[block.of].values.dtype); }
   std::size_t bytes_of(const Block& block, const std::vector<Piece>& pieces) const;
 
@@ -120,11 +120,11 @@ class NumberStream {
 
   void send(int rank, const void* data, std::size_t bytes);
   void receive(int rank, void* data, std::size_t bytes);
-  void ask(const Errand& errand);
+  void ask(const RemoteBlock& block);
   void end_turn();
 
   int rank_;
-  std::vector<HeldNumbers> numbers_;
+  std::vector<ShardedState> numbers_;
   std::vector<std::vector<Holder>> holders_;  ///< by numbers, by rising rank; other ranks than 0 know themselves
   std::unique_ptr<Transport> transport_;      ///< null: rank 0 holds everything
   StagingMemory room_;

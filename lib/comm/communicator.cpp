@@ -81,7 +81,7 @@ void complete(Start start) {
 }  // namespace
 
 MpiSession::MpiSession(int& argc, char**& argv) {
-  // A process alone has nobody to send to, and Open MPI would leave 16 MB of shared memory behind for that.
+  // A process alone has nobody to send to, and Open MPI would leave 16 MB of shared memory after for that.
   if (!launched_rank().by_launcher) ::setenv("OMPI_MCA_btl", "self", 1);
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
@@ -118,7 +118,7 @@ Communicator communicator_of(MPI_Comm comm) {
   int finalized = 0;
   MPI_Finalized(&finalized);
   validate(mpi_has_started() && finalized == 0, ExitStatus::bad_usage,
-           "MPI has {}; call MPI_Init_thread before, and MPI_Finalize behind all that takes a communicator",
+           "MPI has {}; call MPI_Init_thread before, and MPI_Finalize after all that takes a communicator",
            finalized == 0 ? "not started" : "ended");
   validate(comm != MPI_COMM_NULL, ExitStatus::bad_usage,
            "the communicator is MPI_COMM_NULL; give one that this process is in");

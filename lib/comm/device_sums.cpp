@@ -24,15 +24,15 @@ DeviceFacts device_facts(const Communicator& ranks) {
 
 std::unique_ptr<DeviceAllReduce> device_all_reduce(const DeviceSums& sums, const Communicator& ranks) {
   if (!sums.remark.empty() && ranks.is_root()) warn_line(sums.remark);
-  switch (sums.way) {
-    case DeviceSums::Way::nccl: return nccl_all_reduce(ranks);
-    case DeviceSums::Way::mpi:
+  switch (sums.path) {
+    case DeviceSums::Path::nccl: return nccl_all_reduce(ranks);
+    case DeviceSums::Path::mpi:
       if (mpi_takes_device_memory(ranks)) return mpi_device_all_reduce(ranks);
       if (ranks.is_root())
         warn_line(
             "parallel.all_reduce: this MPI library sums no memory of devices; gradients are copied to the hosts for it");
       return nullptr;
-    case DeviceSums::Way::on_hosts: break;
+    case DeviceSums::Path::on_hosts: break;
   }
   return nullptr;
 }

@@ -20,8 +20,8 @@ struct DeviceFacts {
 
 /// Where gradients are summed: in the host's memory, or in the devices'.
 struct DeviceSums {
-  enum class Way { on_hosts, nccl, mpi };
-  Way way = Way::on_hosts;
+  enum class Path { on_hosts, nccl, mpi };
+  Path path = Path::on_hosts;
   std::string remark;  ///< why `auto` does without nccl, which is there
 };
 

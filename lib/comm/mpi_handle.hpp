@@ -9,7 +9,7 @@
 
 #include "core/dtype.hpp"
 
-// For the files of comm/ alone: what stands behind a Communicator.
+// For the files of comm/ alone: what follows a Communicator.
 namespace lockstep {
 
 /// Whether a destructor may release what ranks release together. Not once MPI has ended; and not while an exception

@@ -18,19 +18,19 @@ namespace {
 
 /// A receive of what nobody sends, from any of the ranks: MPI ends it when one of them dies, whatever this rank
 /// waits for meanwhile, and be it a flag in a node's memory.
-struct Lifeline {
+struct FailureProbe {
   Communicator ranks;
   MPI_Request request = MPI_REQUEST_NULL;
   char nothing = 0;
 
-  explicit Lifeline(const Communicator& of) : ranks(of.duplicate()) {
+  explicit FailureProbe(const Communicator& of) : ranks(of.duplicate()) {
     const MpiLock lock;
     expect_mpi(MPI_Irecv(&nothing, 1, MPI_CHAR, MPI_ANY_SOURCE, 0, ranks.mpi().comm, &request));
   }
 };
 
 std::atomic<bool> survives = false, lost = false, ever_lost = false;
-std::unique_ptr<Lifeline> lifeline;  // under mpi_lock
+std::unique_ptr<FailureProbe> lifeline;  // under mpi_lock
 
 /// What is to be revoked.
 std::mutex communicators_mutex;
@@ -141,7 +141,7 @@ SurvivingRanks::~SurvivingRanks() {
 }
 
 void SurvivingRanks::watch() {
-  auto made = std::make_unique<Lifeline>(ranks_);
+  auto made = std::make_unique<FailureProbe>(ranks_);
   const MpiLock lock;
   lifeline = std::move(made);
 }
@@ -163,7 +163,7 @@ bool SurvivingRanks::all_are_done(bool done) {
   return part_from_each_other(true);
 }
 
-std::vector<SurvivingRanks::Lost> SurvivingRanks::leave_lost_behind() {
+std::vector<SurvivingRanks::Lost> SurvivingRanks::leave_lost_after() {
   const std::vector<int> before = first_ranks(ranks_);
   const WaitsForRanks waits;
   for (;;) {

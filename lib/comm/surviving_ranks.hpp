@@ -9,7 +9,7 @@
 namespace lockstep {
 
 /// Thrown where a rank waits for others, or sends to them, when one of them is gone, in every thread, until
-/// SurvivingRanks::leave_lost_behind. No std::exception: who deals with errors of files, or of one rank, must let it
+/// SurvivingRanks::leave_lost_after. No std::exception: who deals with errors of files, or of one rank, must let it
 /// pass to who can begin anew.
 struct RankLost {};
 
@@ -45,7 +45,7 @@ class SurvivingRanks {
     std::string host;
   };
   /// `ranks()` are those that live, in their order. Returns which have been lost since the last time. Collective.
-  std::vector<Lost> leave_lost_behind();
+  std::vector<Lost> leave_lost_after();
 
  private:
   void watch();

@@ -102,7 +102,7 @@ void refuse_large(std::uintmax_t bytes, const std::string& file) {
                     fmt::format("larger than {} MiB (no deck is); is this the right file?", max_bytes >> 20));
 }
 
-/// By the signature, which no text has: at the beginning, or behind a block of text as checkpoints begin with.
+/// By the signature, which no text has: at the beginning, or after a block of text as checkpoints begin with.
 bool is_hdf5(const std::string& path) {
   constexpr std::string_view signature = "\x89HDF\r\n\x1a\n";
   std::ifstream file(path, std::ios::binary);

@@ -29,7 +29,7 @@ enum class Parsed { number, too_large, no_number };
 template <class T>
 Parsed parse_number(const std::string& text, T& value) {
   const char* begin = text.data();
-  if (text.size() > 1 && *begin == '+' && begin[1] != '-') ++begin;  // from_chars takes no +, but a - behind it
+  if (text.size() > 1 && *begin == '+' && begin[1] != '-') ++begin;  // from_chars takes no +, but a - after it
   const auto [end, code] = std::from_chars(begin, text.data() + text.size(), value);
   if (end != text.data() + text.size() || begin == end) return Parsed::no_number;
   return code == std::errc{} ? Parsed::number : Parsed::too_large;

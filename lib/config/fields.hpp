@@ -160,7 +160,7 @@ class Fields {
   /// Any other rule between keys. Only reading enforces it, as a DeckError at `key` of this mapping.
   virtual void check(bool ok, std::string_view key, std::string_view problem) = 0;
 
-  /// Names that users may know from elsewhere, in this mapping and those in it that are described behind. Only reading
+  /// Names that users may know from elsewhere, in this mapping and those in it that are described after. Only reading
   /// says what to write in their place, where a deck has them. They outlive the reading.
   virtual void other_names(std::span<const OtherName>) {}
 

@@ -263,7 +263,7 @@ class Reader final : public Fields {
     const std::vector<std::string> known(known_.begin(), known_.end());
     if (std::string other = other_key(reading_.other_names, node_.path, key); !other.empty()) return other;
     if (const auto colon = key.find(':'); colon != std::string::npos && known_.count(key.substr(0, colon)))
-      return fmt::format("has no space behind its colon; write {}: {}", key.substr(0, colon), key.substr(colon + 1));
+      return fmt::format("has no space after its colon; write {}: {}", key.substr(0, colon), key.substr(colon + 1));
     if (lacks_its_kind_ && nearest(key, known).empty()) return "";
     const bool is_said = complaints_.size() < complaints_before_ + most_complaints;  // the search takes its time
     for (const Choice& choice : choices_)

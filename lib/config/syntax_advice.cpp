@@ -39,7 +39,7 @@ struct Bracket {
   std::size_t line, column;  ///< from 1
 };
 
-/// The brackets that are open behind the lines that it has read. Quoted text and comments have none.
+/// The brackets that are open after the lines that it has read. Quoted text and comments have none.
 class Brackets {
  public:
   void read(std::string_view line) {
@@ -64,7 +64,7 @@ class Brackets {
   std::size_t lines_ = 0;
 };
 
-/// Brackets that are open behind the first `count` lines and so many columns of the next one.
+/// Brackets that are open after the first `count` lines and so many columns of the next one.
 std::vector<Bracket> open_brackets(const std::vector<std::string_view>& lines, std::size_t count, std::size_t columns) {
   Brackets brackets;
   for (std::size_t i = 0; i < lines.size() && i <= count; ++i)
@@ -83,7 +83,7 @@ std::string_view content_of(std::string_view line) {
 std::string uneven_indentation(const std::vector<std::string_view>& lines, std::size_t count) {
   std::vector<std::size_t> levels;  // columns in which entries begin, from 0
   Brackets brackets;
-  bool opens_level = false;  // the entry before, by having nothing behind its colon
+  bool opens_level = false;  // the entry before, by having nothing after its colon
   for (std::size_t i = 0; i < std::min(count, lines.size()); ++i) {
     const std::string_view line = content_of(lines[i]);
     const bool is_inside = !brackets.are_closed();
@@ -115,13 +115,13 @@ std::string uneven_indentation(const std::vector<std::string_view>& lines, std::
 
 std::string syntax_advice(const std::string& text, const DeckPosition& where) {
   const std::vector<std::string_view> lines = lines_of(text);
-  const auto found = static_cast<std::size_t>(where.line - 1);  // may be behind the last line
+  const auto found = static_cast<std::size_t>(where.line - 1);  // may be after the last line
   const std::vector<Bracket> open = open_brackets(lines, found, static_cast<std::size_t>(where.column - 1));
   if (!open.empty())
     return fmt::format("is the {} of line {}, column {} closed?", open.back().sign, open.back().line,
                        open.back().column);
   for (std::size_t i = std::min(found + 1, lines.size()); i > 0 && i + 1 > found; --i)
-    if (lacks_space(lines[i - 1])) return fmt::format("is a space missing behind the colon in line {}?", i);
+    if (lacks_space(lines[i - 1])) return fmt::format("is a space missing after the colon in line {}?", i);
   const std::string uneven = uneven_indentation(lines, found + 1);
   return uneven.empty() ? "mend the syntax" : uneven;
 }

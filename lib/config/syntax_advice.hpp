@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// What to do about text that is no YAML, as its parser finds at `where`: often that is a line behind the mistake.
+/// What to do about text that is no YAML, as its parser finds at `where`: often that is a line after the mistake.
 std::string syntax_advice(const std::string& text, const DeckPosition& where);
 
 }  // namespace lockstep

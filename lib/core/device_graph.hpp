@@ -24,7 +24,7 @@ class DeviceGraph {
 
   /// Whether the memory is still there with which Kokkos has had its kernels reduce: else it is to be recorded anew.
   bool is_valid(const ExecSpace& space) const;
-  /// Behind what was given to `space` before; returns at once. Throws where the device does not take it.
+  /// After what was given to `space` before; returns at once. Throws where the device does not take it.
   void launch(const ExecSpace& space) const;
   const std::string& failure() const { return failure_; }
 

@@ -38,7 +38,7 @@ constexpr bool is_16_bit_type(DType dtype) { return dtype == DType::bf16 || dtyp
 /// activations have fp32 ones.
 constexpr DType master_dtype(DType dtype) { return is_16_bit_type(dtype) ? DType::f32 : dtype; }
 
-/// Calls f(T{}) with the floating-point type behind `dtype`. These two are the places where a
+/// Calls f(T{}) with the floating-point type after `dtype`. These two are the places where a
 /// run-time type becomes a compile-time one; kernels stand in function templates that f calls.
 template <class F>
 decltype(auto) dispatch_float(DType dtype, F&& f) {

@@ -32,7 +32,7 @@ constexpr std::size_t huge_page = 2 << 20;  // of which protection is changed at
 struct Region {
   std::size_t bytes;  // that were asked for
   std::size_t size;   // whole pages
-  std::size_t guard;  // bytes before and behind it, of the same mapping
+  std::size_t guard;  // bytes before and after it, of the same mapping
   std::string label;
   bool is_shared = false;  // with processes that are copies of this one
 };
@@ -43,7 +43,7 @@ struct Copy {
   void* to;
   const void* from;
   std::size_t bytes;
-  bool ordered;  // behind the kernels that have written what it reads
+  bool ordered;  // after the kernels that have written what it reads
 };
 
 struct Device {
@@ -52,7 +52,7 @@ struct Device {
   int at_work = 0;                           // kernels and copies that have begun and not ended
   std::vector<Copy> pending;
   std::uint64_t kernels = 0, copies = 0;            // that have been started
-  std::map<const void*, std::uint64_t> beside;      // streams beside the step's: the kernels that they come behind
+  std::map<const void*, std::uint64_t> beside;      // streams beside the step's: the kernels that they come after
   struct sigaction before = {};                     // what is done at other SIGSEGVs
   Kokkos::Tools::beginFunction listener = nullptr;  // who else is told of kernels
 };
@@ -124,7 +124,7 @@ void begin_copy(Kokkos::Tools::SpaceHandle, const char*, const void*, Kokkos::To
 void begin_fence(const char*, std::uint32_t, std::uint64_t*) {
   const std::lock_guard lock(device().lock);
   make_copies([](const Copy&) { return true; });
-  for (auto& [stream, behind] : device().beside) behind = device().kernels;
+  for (auto& [stream, after] : device().beside) after = device().kernels;
 }
 
 const std::pair<const std::uintptr_t, Region>* find(const void* address) {
@@ -243,11 +243,11 @@ bool has_come(const Moment& moment) {
   return !make_copies([&](const Copy& copy) { return copy.stream == moment.stream && copy.number <= moment.copies; });
 }
 
-void order(const void* stream, const Moment& behind) {
-  has_come(behind);
+void order(const void* stream, const Moment& after) {
+  has_come(after);
   const std::lock_guard lock(device().lock);
   const auto beside = device().beside.find(stream);
-  if (beside != device().beside.end()) beside->second = std::max(beside->second, behind.kernels);
+  if (beside != device().beside.end()) beside->second = std::max(beside->second, after.kernels);
 }
 
 namespace {

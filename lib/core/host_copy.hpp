@@ -16,7 +16,7 @@ class HostCopy {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
-  /// Copies a T as it is behind the work given to `space` so far.
+  /// Copies a T as it is after the work given to `space` so far.
   void start(const ExecSpace& space, const T* from) {
     start_copy_to_host(space, {const_cast<T*>(from), DType::u8, {sizeof(T)}}, place_.data());
     done_.emplace(space);

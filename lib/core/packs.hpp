@@ -172,7 +172,7 @@ inline constexpr bool is_drawn = false;
 template <class MakeStream>
 inline constexpr bool is_drawn<DrawsWords<MakeStream>> = true;
 
-/// Packs of one array, each `step` elements behind the one before; or the one of its columns, which all share.
+/// Packs of one array, each `step` elements after the one before; or the one of its columns, which all share.
 template <class T, int lanes, int depth>
 struct PackRow {
   Pack<T, lanes> pack[depth];
@@ -189,7 +189,7 @@ struct LaneNumber {
   KOKKOS_INLINE_FUNCTION int operator()(int, int l) const { return l; }
 };
 
-/// The arrays of a kernel. Loads come before what is done with the elements, and stores behind it.
+/// The arrays of a kernel. Loads come before what is done with the elements, and stores after it.
 template <class... Arrays>
 struct ArrayList {
   static constexpr std::size_t narrowest = 16;  // bytes; no array is there

@@ -130,7 +130,7 @@ void AugmentConfig::describe(Fields& fields) {
                 "standard deviation of the normal noise that is added to each number, where 1 is white (0: none)");
   fields.integer(
       "cutout", cutout, {0, 1e4},
-      "side of a square at a random place that becomes 0 behind normalisation (DeVries & Taylor 2017; 0: none)");
+      "side of a square at a random place that becomes 0 after normalisation (DeVries & Taylor 2017; 0: none)");
   fields.number(
       "mixup", mixup, fraction,
       "α of Beta(α, α), from which the share of each image comes beside the next one of the batch (Zhang et al. "

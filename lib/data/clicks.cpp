@@ -11,7 +11,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t hidden = 4;                     // numbers of a row's vector
-constexpr std::uint64_t numbers_of_row = hidden + 1;  // which stand behind its effect
+constexpr std::uint64_t numbers_of_row = hidden + 1;  // which follow its effect
 
 /// Uniform, of mean 0.
 double spread(const RandomStream& random, std::uint64_t i, double variance) {

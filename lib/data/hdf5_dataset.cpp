@@ -67,7 +67,7 @@ SharedReading::Bytes load(const Hdf5File& file, const std::string& name, const S
   });
 }
 
-/// Integers of any width become i32; behind them stands the largest.
+/// Integers of any width become i32; after them stands the largest.
 Targets load_classes(const Hdf5File& file, const std::string& name, const StoredArray& array,
                      const SharedReading& reading) {
   const auto count = static_cast<std::size_t>(array.count());

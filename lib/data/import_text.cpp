@@ -69,7 +69,7 @@ struct Contents {
   }
 };
 
-/// Tokens one behind the other, written in pieces.
+/// Tokens one after the other, written in pieces.
 template <class T>
 class TokenRow {
  public:

@@ -18,7 +18,7 @@ Sampler::Sampler(const Options& options, SamplerPosition start) : options_(optio
   validate(!options_.drop_last || batch <= order_.size, ExitStatus::bad_data,
            "a batch of {} examples is more than the {} of an epoch (drop_last then leaves nothing); use a smaller one",
            batch, order_.size);
-  validate(options_.parts == 0 || position_ == position_behind(options_.batches), ExitStatus::bad_data,
+  validate(options_.parts == 0 || position_ == position_after(options_.batches), ExitStatus::bad_data,
            "epoch {}, example {} is not where {} batches of {} examples end: a run that takes parts of batches in an "
            "order of their own goes on with the same batch.global and data",
            start.epoch + 1, start.next, options_.batches, options_.global_batch);
@@ -26,14 +26,14 @@ Sampler::Sampler(const Options& options, SamplerPosition start) : options_(optio
 }
 
 /// Of batches that are all alike.
-SamplerPosition Sampler::position_behind(std::int64_t batches) const {
+SamplerPosition Sampler::position_after(std::int64_t batches) const {
   const std::int64_t of_epoch = order_.size / options_.global_batch;
   return {batches / of_epoch, batches % of_epoch * options_.global_batch};
 }
 
 void Sampler::add_part(std::int64_t number, BatchPlan& plan) {
   const std::int64_t batch = number / options_.parts;
-  const SamplerPosition at = position_behind(batch);
+  const SamplerPosition at = position_after(batch);
   if (std::exchange(order_epoch_, at.epoch) != at.epoch) order_ = options_.sampling(at.epoch);
   const RankShare share = share_of(options_.global_batch, number % options_.parts, options_.parts);
   const auto before = std::ssize(plan.examples);
@@ -61,7 +61,7 @@ BatchPlan Sampler::take(const PartRequest& request) {
   } else {
     plan.micro_batches.push_back({.begins = true, .ends = true});
     plan.global_examples = request.examples;
-    position_ = position_behind(request.batches);
+    position_ = position_after(request.batches);
     plan.epoch = position_.epoch;
   }
   plan.after = position_;
@@ -77,7 +77,7 @@ std::optional<BatchPlan> Sampler::next_parts() {
   for (std::int64_t i = 0; i < own.count; ++i) add_part(parts[static_cast<std::size_t>(own.first + i)], plan);
   plan.global_examples = std::ssize(parts) * options_.global_batch / options_.parts;
   plan.epoch = position_.epoch;
-  position_ = position_behind(options_.batches);
+  position_ = position_after(options_.batches);
   plan.last_of_epoch = position_.next == 0;
   plan.after = position_;
   return plan;

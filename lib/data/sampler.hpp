@@ -28,8 +28,8 @@ struct BatchPlan {
   bool last_of_epoch = false;
   SamplerPosition after;               ///< a sampler that starts here goes on with the next batch
   std::vector<std::int64_t> examples;  ///< of this rank, may be empty
-  std::int64_t next_example = 0;       ///< that stands behind them in the batch, whose first one is behind its last
-  /// Numbers by which they, and the one behind them, are augmented: their own, or their places in the epoch where an
+  std::int64_t next_example = 0;       ///< that follows them in the batch, whose first one is after its last
+  /// Numbers by which they, and the one after them, are augmented: their own, or their places in the epoch where an
   /// example may come twice.
   std::vector<std::int64_t> draws;
   std::int64_t next_draw = 0;
@@ -38,7 +38,7 @@ struct BatchPlan {
 };
 
 /// A part of a batch, for one gradient, or `count` neighbouring ones, for the sum of as many: of batches of so many
-/// equal parts, part p of the run's batch b (from 0 on) has the number b · parts + p. Of none, what comes behind the
+/// equal parts, part p of the run's batch b (from 0 on) has the number b · parts + p. Of none, what comes after the
 /// first `batches` of the run: no examples, where `examples` is what all ranks have had since they last came together.
 struct PartRequest {
   std::optional<std::int64_t> part;
@@ -80,9 +80,9 @@ class Sampler {
   /// Throws bad_data when there are no examples, or, with drop_last, less than a batch as at `start`.
   explicit Sampler(const Options& options, SamplerPosition start = {});
 
-  /// The next batch, or none after the last epoch, and behind the last parts that are known.
+  /// The next batch, or none after the last epoch, and after the last parts that are known.
   std::optional<BatchPlan> next();
-  /// What is asked for. The plan's position is that behind the batches of the last request without a part.
+  /// What is asked for. The plan's position is that after the batches of the last request without a part.
   BatchPlan take(const PartRequest& request);
   /// Batches are divided by these parts (BatchPartition) from the next one on: the same batches.
   void deal(std::vector<std::int64_t> parts) { options_.partition.parts = std::move(parts); }
@@ -90,7 +90,7 @@ class Sampler {
  private:
   /// Goes on to the next epoch where nothing is left of this one; whether it does.
   bool end_epoch();
-  SamplerPosition position_behind(std::int64_t batches) const;
+  SamplerPosition position_after(std::int64_t batches) const;
   std::int64_t draw_of(std::int64_t example, std::int64_t place) const { return options_.repeats ? place : example; }
   /// Adds a part to this rank's examples.
   void add_part(std::int64_t number, BatchPlan& plan);

@@ -13,8 +13,8 @@ namespace lockstep {
 std::vector<std::int64_t> shares_by_speed(std::span<const double> seconds, std::int64_t total, std::int64_t least,
                                           std::int64_t most);
 
-/// Steps that workers do between two meetings, so that all take about as long: max(1, ⌊most · fastest / seconds⌋), with
-/// the seconds of each for one step.
+/// Steps that workers do between two synchronizations, so that all take about as long: max(1, ⌊most · fastest /
+/// seconds⌋), with the seconds of each for one step.
 std::vector<std::int64_t> steps_by_speed(std::span<const double> seconds, std::int64_t most);
 
 /// Until the slowest rank has done its share.

@@ -66,7 +66,7 @@ struct LinearDataConfig : SyntheticConfig {
 /// ((3·output + feature) mod 9 − 4) / 4: −1, −0.75, …, 1 and around again.
 double linear_weight(std::int64_t output, std::int64_t feature);
 
-/// Vectors of dense values, and a row number for each of some tables behind them; targets {1}: 1 for a click, else 0.
+/// Vectors of dense values, and a row number for each of some tables after them; targets {1}: 1 for a click, else 0.
 /// See ClickWorld.
 struct ClicksConfig : SyntheticConfig {
   std::int64_t dense = 4;

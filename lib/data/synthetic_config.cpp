@@ -34,7 +34,7 @@ void ClicksConfig::describe(Fields& fields) {
   SyntheticConfig::describe(fields);
   fields.integer("dense", dense, {1, 1e6}, "values at the beginning of an example, nearly N(0, 1)");
   fields.integers("vocabularies", vocabularies, {1, 1e6},
-                  "rows of each table; the number of a row for each of them stands behind the values");
+                  "rows of each table; the number of a row for each of them follows the values");
   fields.check(!vocabularies.empty(), "vocabularies", "the list is empty; give the number of rows of each table");
 }
 

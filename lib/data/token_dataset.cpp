@@ -62,7 +62,7 @@ void require_token(const std::string& where, std::int64_t position, std::int64_t
            where, token, position);
 }
 
-/// Integers of any width become i32; behind them stands the largest.
+/// Integers of any width become i32; after them stands the largest.
 SharedReading::Bytes load_tokens(const Hdf5File& file, const std::string& name, const StoredArray& array,
                                  const SharedReading& reading) {
   const auto count = static_cast<std::size_t>(array.count());

@@ -19,14 +19,14 @@ class BlockStore {
   /// Has room for so many bytes from here on, of which new ones are zero. Throws where there is none.
   virtual void reserve(std::uint64_t bytes) = 0;
 
-  /// What is started from here on comes behind the work that `space` has been given.
+  /// What is started from here on comes after the work that `space` has been given.
   virtual void follow(const ExecSpace& space) = 0;
   /// Fills a slot with the bytes from `place` on, or writes it there.
   virtual void start_read(std::size_t slot, std::uint64_t place) = 0;
   virtual void start_write(std::size_t slot, std::uint64_t place) = 0;
   /// Whether the last read into the slot is done.
   virtual bool has_read(std::size_t slot) = 0;
-  /// The work that `space` is given from here on comes behind it.
+  /// The work that `space` is given from here on comes after it.
   virtual void await_read(const ExecSpace& space, std::size_t slot) = 0;
   /// Copies bytes, of any place and length, to other memory of the host, which is free until has_fetched. What it
   /// finds is as with start_read.

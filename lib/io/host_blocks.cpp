@@ -59,9 +59,9 @@ void HostBlocks::write(std::uint64_t place, const std::byte* from, std::size_t b
 
 /// Blocks, and what is read and written, are each within a piece.
 std::byte* HostBlocks::at(std::uint64_t place) const {
-  const auto behind = std::ranges::upper_bound(pieces_, place, {}, &Piece::first);
-  assert(behind != pieces_.begin());
-  const Piece& piece = *std::prev(behind);
+  const auto after = std::ranges::upper_bound(pieces_, place, {}, &Piece::first);
+  assert(after != pieces_.begin());
+  const Piece& piece = *std::prev(after);
   assert(place - piece.first < piece.bytes.size());
   return piece.bytes.data() + (place - piece.first);
 }

@@ -46,7 +46,7 @@ class HostBlocks final : public BlockStore {
   std::size_t block_bytes_;
   Buffer slots_;
   ExecSpace reads_, writes_;
-  std::vector<std::optional<StreamEvent>> read_;  ///< of each slot, behind its last read
+  std::vector<std::optional<StreamEvent>> read_;  ///< of each slot, after its last read
   std::vector<Piece> pieces_;                     ///< in the order of their places
 };
 

@@ -77,7 +77,7 @@ class Reader {
 
 std::size_t manifest_block(const std::vector<std::string>& datasets) {
   constexpr std::size_t most_digits = std::numeric_limits<std::uint64_t>::digits10 + 1;
-  // A line, and one for what lies before the dataset; and the first, the last, and what lies behind all.
+  // A line, and one for what lies before the dataset; and the first, the last, and what lies after all.
   std::size_t bytes = 3 * (magic.size() + 3 * most_digits);
   for (const std::string& name : datasets) bytes += 2 * (16 + 2 * most_digits + 4) + name.size();
   std::size_t block = least_block;

@@ -8,7 +8,7 @@
 #include "io/raw_file.hpp"
 #include "io/stored_type.hpp"
 
-// NumPy's .npy files: a header, which is a Python dictionary as text, and the numbers behind it.
+// NumPy's .npy files: a header, which is a Python dictionary as text, and the numbers after it.
 // https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 namespace lockstep {
 

@@ -12,7 +12,7 @@
 namespace lockstep {
 
 /// Blocks of bytes, which pass through the step's memory one after the other: while one is worked on, the one before it
-/// is written and those behind it are read, up to three at a time in all. A pass works on the first blocks first, which
+/// is written and those after it are read, up to three at a time in all. A pass works on the first blocks first, which
 /// are read when the pass before it ends; from a `turn` on, the last blocks come first.
 class PassingBlocks {
  public:
@@ -36,7 +36,7 @@ class PassingBlocks {
   std::size_t last_left() const;
   /// Whether the next one is in memory.
   bool is_here() { return store_->has_read(turn_ % slots_); }
-  /// Does `work` on it, which gives its kernels to `space`, behind its arrival.
+  /// Does `work` on it, which gives its kernels to `space`, after its arrival.
   void work(const ExecSpace& space, const Work& work);
   /// From here on, those that are not read yet come in falling order.
   void turn() { has_turned_ = true; }

@@ -31,7 +31,7 @@ std::vector<std::string> cells_of(const std::string& line);
 /// wait for the next one, or for flush_to_disk.
 class MetricsFile {
  public:
-  /// Continues the file after its first `rows` rows (0: begins it anew). `metrics`: names of the last columns, behind
+  /// Continues the file after its first `rows` rows (0: begins it anew). `metrics`: names of the last columns, after
   /// which those follow that the file has had before. Rows without a value are empty there.
   MetricsFile(const std::filesystem::path& path, std::int64_t rows, std::vector<std::string> metrics);
 

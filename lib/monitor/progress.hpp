@@ -60,7 +60,7 @@ class Progress {
 
   int ranks_;
   std::vector<std::string> metrics_;
-  std::string evaluated_;  ///< parameters, behind a split's name in the log
+  std::string evaluated_;  ///< parameters, after a split's name in the log
   std::optional<MetricsFile> file_;
   StepTimes times_;
   Totals now_, logged_;                       ///< logged_: at the last line

@@ -129,7 +129,7 @@ void Graph::fuse_additions() {
       nodes_[i].inputs = {maker};
       nodes_[i].input_shapes.resize(1);
       nodes_[i].view = true;
-      move(static_cast<std::size_t>(maker), i - 1);  // both inputs stand before it now, and its readers behind
+      move(static_cast<std::size_t>(maker), i - 1);  // both inputs stand before it now, and its readers after
       break;
     }
   }

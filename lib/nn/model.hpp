@@ -97,7 +97,7 @@ class Model {
   void enter(const StepContext& context, int time) {
     if (traffic_) traffic_->enter(context.space, time);
   }
-  /// Waits for the parameters of a node, and for all that stand behind them.
+  /// Waits for the parameters of a node, and for all that follow them.
   void await_parameters_of(const StepContext& context, std::size_t node);
   void await_parameters_from(const StepContext& context, std::int64_t first);
   /// Waits for the statistics on their way, if the segment needs them.

@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-/// What stands before and behind the *; all of it, and nothing, where there is none.
+/// What stands before and after the *; all of it, and nothing, where there is none.
 std::pair<std::string_view, std::optional<std::string_view>> ends_of(std::string_view pattern) {
   const std::size_t star = pattern.find('*');
   if (star == std::string_view::npos) return {pattern, std::nullopt};
@@ -34,7 +34,7 @@ void WeightsConfig::describe(Fields& fields) {
   fields.choice(
       "layout", layout, layouts,
       "of the images that a flatten of the file's network has read: NCHW (PyTorch's images, and sequences of its "
-      "Conv1d): the parameters behind it are permuted; auto: as Lockstep has them (NHWC) in its own checkpoints, "
+      "Conv1d): the parameters after it are permuted; auto: as Lockstep has them (NHWC) in its own checkpoints, "
       "and to be said where it matters in others");
   for (const auto& [from, to] : rename) {
     const auto stars = std::ranges::count(from, '*');

@@ -240,7 +240,7 @@ void run_backward(const ExecSpace& space, const T* x, const T* dy, const Backwar
   else backward<masks>(space, x, dy, s, dx, share, rows, c);
 }
 
-/// What of a gradient passes the relu behind the norm.
+/// What of a gradient passes the relu after the norm.
 template <Mask mask, class T, class C>
 KOKKOS_INLINE_FUNCTION C masked(C gradient, const T* x, const T* y, const C* scale, const C* shift, std::int64_t i,
                                 std::int64_t j) {

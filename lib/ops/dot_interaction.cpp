@@ -19,7 +19,7 @@ struct Vectors {
   }
 };
 
-/// Where the product of vectors i and j < i stands in a row of y, behind the first vector.
+/// Where the product of vectors i and j < i stands in a row of y, after the first vector.
 KOKKOS_INLINE_FUNCTION std::int64_t pair_of(std::int64_t i, std::int64_t j) { return i * (i - 1) / 2 + j; }
 
 /// Each index has a vector of an example, and multiplies it by those before it.

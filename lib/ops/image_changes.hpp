@@ -24,7 +24,7 @@ struct ImageChange {
   float brightness = 1, contrast = 1, saturation = 1;  ///< torchvision's factors, of u8 images
   float hue = 0;                                       ///< turns that it is moved by, of images of three colours
   std::uint64_t noise_stream = 0;
-  ImageBox cut;            ///< becomes 0 (behind normalisation: the mean)
+  ImageBox cut;            ///< becomes 0 (after normalisation: the mean)
   double share = 1;        ///< of this image, where another one is mixed in
   ImageBox other;          ///< if not empty, it is the other image there, and this one elsewhere
   std::int32_t mixed = 0;  ///< 1: the next image of the batch is mixed in

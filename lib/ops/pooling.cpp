@@ -29,9 +29,9 @@ struct AxisWindows {
   KOKKOS_INLINE_FUNCTION Windows over(int first, int last, int count) const {
     const auto step = static_cast<unsigned>(stride());
     const int reach = first + padding - kernel + 1;
-    const int behind = static_cast<int>(static_cast<unsigned>(last + padding) / step) + 1;
+    const int after = static_cast<int>(static_cast<unsigned>(last + padding) / step) + 1;
     return {reach <= 0 ? 0 : static_cast<int>((static_cast<unsigned>(reach) + step - 1) / step),
-            behind < count ? behind : count};
+            after < count ? after : count};
   }
 };
 

@@ -42,7 +42,7 @@ struct RecurrentGradients {
   Tensor carried;  ///< [n, u] of master_dtype: goes from step to step beside the recurrent product
 };
 
-/// dh is dy at t plus `recurrent` [n, u] (dstep·W_hh of the step behind; empty at the last, where `carried` is not read
+/// dh is dy at t plus `recurrent` [n, u] (dstep·W_hh of the step after; empty at the last, where `carried` is not read
 /// either). Writes all of `gradients` at t.
 void recurrent_backward_step(const ExecSpace& space, RecurrentCell cell, const RecurrentStep& step, const Tensor& gates,
                              const Tensor& state, const Tensor& y, const Tensor& dy, const Tensor& recurrent,

@@ -93,7 +93,7 @@ struct PartSums {
       return total;
     }
   }
-  /// Calls f in one thread, behind the sums.
+  /// Calls f in one thread, after the sums.
   template <class F>
   KOKKOS_INLINE_FUNCTION void once(const F& f) const {
     if constexpr (thread_per_element) Kokkos::single(Kokkos::PerTeam(*team), f);

@@ -126,7 +126,7 @@ struct KeptRow {
   static bool can_keep(std::int64_t c, const Arrays*... arrays) {
     return c <= longest && c % lanes == 0 && (holds_packs<T, lanes>(arrays) && ...);
   }
-  /// Behind the end of the row, values are `missing`.
+  /// After the end of the row, values are `missing`.
   KOKKOS_INLINE_FUNCTION KeptRow(const RowMember& team, std::int64_t c, const T* row, C missing) {
     Pack<T, lanes> pack[packs];
     for_packs(team, c, [&](const int k, const std::int64_t at) { pack[k] = load_pack<lanes>(row + at); });

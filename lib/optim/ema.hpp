@@ -9,7 +9,7 @@
 namespace lockstep {
 
 /// average ← decay·average + (1 − decay)·parameters, over `count` blocks in the step's memory, unless the step is left
-/// out; behind the first one average ← parameters.
+/// out; after the first one average ← parameters.
 void update_average(const ExecSpace& space, const ParameterBlock* blocks, std::int64_t count, double decay,
                     const StepScalars* step, const Tensor& parameters, const Tensor& average);
 

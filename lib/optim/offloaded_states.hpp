@@ -22,7 +22,7 @@ struct StateOffload {
   enum class To { nowhere, host_memory, file } to = To::nowhere;  ///< nowhere: in the step's memory
   std::string folder;                                             ///< of the file
   double block_mb = 16;  ///< that are read and written at once, of all states together
-  bool values = false;   ///< whether the parameters' values are there as well, behind the states
+  bool values = false;   ///< whether the parameters' values are there as well, after the states
 };
 
 /// Blocks of parameters whose states are in memory together.
@@ -62,7 +62,7 @@ class OffloadedStates {
   const ParameterRange& next() const { return windows_[blocks_.next()].range; }
   /// Where, in the flat buffer, those end that are left.
   std::int64_t end_of_left() const { return windows_[blocks_.last_left()].range.end(); }
-  /// Calls `work` for the next one, which gives its kernels to `space`, behind its arrival.
+  /// Calls `work` for the next one, which gives its kernels to `space`, after its arrival.
   void work(const ExecSpace& space, const std::function<void(const StateWindow&)>& work);
 
   std::size_t number_of_values() const { return states_.size() - 1; }  ///< among the states

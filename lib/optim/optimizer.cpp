@@ -64,9 +64,8 @@ void OptimizerOptions::describe(Fields& fields) {
   fields.number("learning_rate", learning_rate, not_negative, "size of a step");
   fields.number("clip_norm", clip_norm, not_negative,
                 "largest norm of the gradient: a longer one is scaled down to it (0: off)");
-  fields.number(
-      "clip_value", clip_value, not_negative,
-      "largest absolute value of the gradient's elements, behind clip_norm: larger ones are cut off (0: off)");
+  fields.number("clip_value", clip_value, not_negative,
+                "largest absolute value of the gradient's elements, after clip_norm: larger ones are cut off (0: off)");
   fields.number("weight_decay", weight_decay, not_negative, weight_decay_help());
   fields.boolean(
       "exclude_bias_and_norm", exclude_bias_and_norm,

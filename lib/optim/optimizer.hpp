@@ -86,13 +86,13 @@ class Optimizer {
   /// From here on OptimizerOptions::gradient_momentum is in the gradients: steps add none but to what is not of these,
   /// the weight decay.
   virtual void expect_momentum_in_gradients() {}
-  /// Whether nobody finds the gradients behind a step as they were before it.
+  /// Whether nobody finds the gradients after a step as they were before it.
   virtual bool overwrites_gradients() const { return false; }
   /// In the order of OptimizerConfig::state_names; zero at first.
   const std::vector<State>& states() const { return states_; }
 
-  /// Whether there is a moving average of the parameters, ema ← d·ema + (1 − d)·p behind each step, which evaluations
-  /// look at. It begins as the parameters behind the first step.
+  /// Whether there is a moving average of the parameters, ema ← d·ema + (1 − d)·p after each step, which evaluations
+  /// look at. It begins as the parameters after the first step.
   bool averages() const { return ema_decay_ > 0; }
   /// Of the parameters of a window; a part of `step`.
   void average(const ExecSpace& space, const ParameterBuffer& parameters, const StepScalars* step,
@@ -183,7 +183,7 @@ class Optimizer {
   SumOverOwners sum_over_owners_;
 };
 
-/// The state that is the average of the parameters, behind the rule's states.
+/// The state that is the average of the parameters, after the rule's states.
 inline constexpr const char* ema_state = "ema";
 
 /// The deck's `optimizer` section.

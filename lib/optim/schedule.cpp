@@ -15,7 +15,7 @@ const Course& course_of(const ScheduleConfig& config) { return dynamic_cast<cons
 ScheduleConfig::ScheduleConfig() : course(courses().front().make()) {}
 
 void ScheduleConfig::describe(Fields& fields) {
-  fields.one_of("type", type, course, courses(), "course of the learning rate behind the warm-up");
+  fields.one_of("type", type, course, courses(), "course of the learning rate after the warm-up");
   fields.text("warmup", warmup, "over which the learning rate rises linearly to its value", Presence::optional,
               {.pattern = span_pattern, .words = span_words});
   fields.number("warmup_start", warmup_start, fraction, "of the learning rate, from where the warm-up rises");

@@ -37,14 +37,14 @@ class LearningRateSchedule {
   /// Throws KeyError (`schedule.…`) where the schedule does not go with a run of that length.
   LearningRateSchedule(const ScheduleConfig& config, const RunLength& length);
 
-  /// Factor of the optimizer's learning rate behind `done` steps, of which `applied` were not skipped: that of the
+  /// Factor of the optimizer's learning rate after `done` steps, of which `applied` were not skipped: that of the
   /// course, times that of the batch.
   double factor(std::int64_t applied, std::int64_t done) const { return batch_factor(done) * course_factor(applied); }
-  /// That factor behind `step` steps, none of which was skipped.
+  /// That factor after `step` steps, none of which was skipped.
   double factor(std::int64_t step) const { return factor(step, step); }
   /// Rises linearly from warmup_start to 1 over the warm-up, and takes the course of its type from there on.
   double course_factor(std::int64_t applied) const;
-  /// As the scale rule wants it for the batch of the step behind `done` others, skipped ones included: batches come to
+  /// As the scale rule wants it for the batch of the step after `done` others, skipped ones included: batches come to
   /// their next stage all the same (Goyal et al., "Accurate, large minibatch SGD", 2017).
   double batch_factor(std::int64_t done) const;
 

@@ -109,12 +109,12 @@ struct Fall : Course {
   void describe(Fields& fields) override {
     fields.number("final_fraction", final_fraction, fraction, "of the learning rate, what it ends at");
     fields.text("decay", decay,
-                "behind the warm-up, over which it falls; it stays there then (to the run's end, when not given)",
+                "after the warm-up, over which it falls; it stays there then (to the run's end, when not given)",
                 Presence::optional, span_form);
     if (!decay.empty()) check_span(fields, "decay", decay);
   }
   Factor over(const RunLength& length, std::int64_t warmup) const override {
-    const std::int64_t end = decay.empty() ? length.steps() : length.step_behind(warmup, training_span_of(decay));
+    const std::int64_t end = decay.empty() ? length.steps() : length.step_after(warmup, training_span_of(decay));
     return [this_form = form(), warmup, end, last = final_fraction](std::int64_t step) {
       return between(last, this_form(share_done(step, warmup, end)));
     };
@@ -151,7 +151,7 @@ struct Cosine final : Course {
 
   void describe(Fields& fields) override {
     fields.number("final_fraction", final_fraction, fraction, "of the learning rate, what it falls to");
-    fields.text("period", period, "behind the warm-up, after which it begins anew (to the run's end, when not given)",
+    fields.text("period", period, "after the warm-up, after which it begins anew (to the run's end, when not given)",
                 Presence::optional, span_form);
     fields.integer("period_factor", period_factor, {1, 1e6}, "each period is so many times as long as the one before");
     if (!period.empty()) check_span(fields, "period", period);
@@ -166,7 +166,7 @@ struct Cosine final : Course {
     return [length, warmup, span = training_span_of(period), factor = static_cast<double>(period_factor),
             last = final_fraction](std::int64_t step) {
       const auto begin_of = [&](double periods) {
-        return length.step_behind(warmup, {periods * span.count, span.unit});
+        return length.step_after(warmup, {periods * span.count, span.unit});
       };
       // Periods before the one of this step, of the first one's length, and those in it.
       double before = 0, these = 1;
@@ -256,7 +256,7 @@ struct Points final : Course {
     for (const auto& [span, factor] : points) {
       const std::int64_t step = length.step_of(training_span_of(span));
       validate_key(known.empty() || known.back().first < step, "schedule.points",
-                   "{} is not behind the point before it; put them in their order", span);
+                   "{} is not after the point before it; put them in their order", span);
       known.emplace_back(step, factor);
     }
     validate_key(known.back().first >= length.steps(), "schedule.points",

@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// What the learning rate does behind the warm-up.
+/// What the learning rate does after the warm-up.
 struct Course : Config {
   /// The factor in step `step`, from 0, of a run of that length, whose first `warmup` steps are the warm-up's. Throws
   /// KeyError where they do not go together.

@@ -7,7 +7,7 @@
 namespace lockstep {
 
 DeviceSums choose_device_sums(const ParallelConfig& config, const DeviceFacts& facts) {
-  using Way = DeviceSums::Way;
+  using Path = DeviceSums::Path;
   if (config.separate_shards() > 0) return {};
   validate_key(!config.compress.present || !facts.all_have_devices, "parallel.compress",
                "gradients are compressed in the hosts' memory, and kernels run on devices here; leave it out");
@@ -21,14 +21,14 @@ DeviceSums choose_device_sums(const ParallelConfig& config, const DeviceFacts& f
     validate_key(!facts.emulates_network, key,
                  "nccl sends its messages itself, and knows no emulated network; choose auto, or leave "
                  "--emulate-network out");
-    return {facts.ranks == 1 ? Way::on_hosts : Way::nccl, ""};
+    return {facts.ranks == 1 ? Path::on_hosts : Path::nccl, ""};
   }
   if (facts.ranks == 1 || !facts.all_have_devices || facts.emulates_network) return {};
-  if (config.all_reduce) return {config.all_reduce->by_library ? Way::mpi : Way::on_hosts, ""};
+  if (config.all_reduce) return {config.all_reduce->by_library ? Path::mpi : Path::on_hosts, ""};
   const bool divides = config.shard != ParallelConfig::Shard::none;
   if (divides || !config.all_reduce_table.empty() || !facts.has_nccl) return {};
-  if (facts.shared.empty()) return {Way::nccl, ""};
-  return {Way::on_hosts, "gradients are summed on the hosts, as nccl takes a device for each rank"};
+  if (facts.shared.empty()) return {Path::nccl, ""};
+  return {Path::on_hosts, "gradients are summed on the hosts, as nccl takes a device for each rank"};
 }
 
 }  // namespace lockstep

@@ -74,9 +74,9 @@ void DataParallel::share(const ExecSpace& space, Optimizer& optimizer) {
   if (compression_) compression_->share(space);
 }
 
-std::vector<HeldNumbers> DataParallel::held_numbers(const Optimizer& optimizer) const {
-  std::vector<HeldNumbers> numbers = whole_numbers(parameters_, optimizer, ranks_.is_root());
-  if (compression_) compression_->add_held_numbers(numbers);
+std::vector<ShardedState> DataParallel::sharded_states(const Optimizer& optimizer) const {
+  std::vector<ShardedState> numbers = replicated_states(parameters_, optimizer, ranks_.is_root());
+  if (compression_) compression_->add_sharded_states(numbers);
   return numbers;
 }
 

@@ -40,8 +40,8 @@ class DataParallel final : public ParallelStrategy {
   void finish_update(const ExecSpace& space) override;
   void change_parameters(const ExecSpace& space, const std::function<void()>& change) override;
   void share(const ExecSpace& space, Optimizer& optimizer) override;
-  std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const override;
-  bool held_numbers_change_early() const override { return compression_ != nullptr; }
+  std::vector<ShardedState> sharded_states(const Optimizer& optimizer) const override;
+  bool states_change_early() const override { return compression_ != nullptr; }
   double take_exposed_seconds() override { return reducer_->take_exposed_seconds(); }
 
  private:
@@ -52,7 +52,7 @@ class DataParallel final : public ParallelStrategy {
   std::unique_ptr<GradientReducer> reducer_;
   GradientSquare square_;
   OwnedTensor nonfinite_;         // f64 [1]
-  StatePass* updates_ = nullptr;  ///< that go on behind a step; null: none do
+  StatePass* updates_ = nullptr;  ///< that go on after a step; null: none do
 };
 
 }  // namespace lockstep

@@ -42,14 +42,14 @@ void OwnSteps::set(const ExecSpace& space, double next) {
   is_on_its_way_ = false;
 }
 
-void OwnSteps::add_held_numbers(const OwnSteps* own, std::optional<HeldNumbers::Replica> replica,
-                                std::vector<HeldNumbers>& all) {
+void OwnSteps::add_sharded_states(const OwnSteps* own, std::optional<ShardedState::Replica> replica,
+                                  std::vector<ShardedState>& all) {
   Parameter number{};
   number.name = "number";
   number.shape = {1};
   number.range = {0, 1};
-  all.push_back(numbers_of_one("next_step", std::vector{number},
-                               own ? own->next_.get() : Tensor{nullptr, DType::f64, {1}}, own != nullptr));
+  all.push_back(state_of_one_rank("next_step", std::vector{number},
+                                  own ? own->next_.get() : Tensor{nullptr, DType::f64, {1}}, own != nullptr));
   all.back().replica = replica;
   all.back().may_be_lacking = true;
 }

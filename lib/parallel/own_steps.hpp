@@ -7,7 +7,7 @@
 
 #include "comm/communicator.hpp"
 #include "core/host_copy.hpp"
-#include "parallel/held_numbers.hpp"
+#include "parallel/sharded_state.hpp"
 
 namespace lockstep {
 
@@ -37,8 +37,8 @@ class OwnSteps {
   void forget(const ExecSpace& space) { set(space, 1); }
 
   /// What a checkpoint holds of it, of this replica; none: of all. `own`: of who holds it; null: somebody else does.
-  static void add_held_numbers(const OwnSteps* own, std::optional<HeldNumbers::Replica> replica,
-                               std::vector<HeldNumbers>& all);
+  static void add_sharded_states(const OwnSteps* own, std::optional<ShardedState::Replica> replica,
+                                 std::vector<ShardedState>& all);
 
  private:
   void set(const ExecSpace& space, double next);

@@ -28,7 +28,7 @@ void check_same_windows(const Communicator& ranks, const ParameterWindows& windo
 
 std::size_t bytes_of(std::int64_t count, DType dtype) { return static_cast<std::size_t>(count) * size_of(dtype); }
 
-/// Bytes of the values; behind them stands their copy in 16 bits.
+/// Bytes of the values; after them stands their copy in 16 bits.
 std::size_t value_bytes(const ParameterWindows& windows, const ParameterLayout& layout) {
   return align_up(bytes_of(windows.value_count(layout), layout.master()));
 }

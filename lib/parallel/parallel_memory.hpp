@@ -20,7 +20,7 @@ std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Co
 struct ParallelMemory {
   ParameterWindows windows;
   std::optional<NodeMemory> gradients;  ///< each rank's
-  /// One copy of the parameters, or of their windows, and of that in 16 bits, behind it; null: each rank has its own.
+  /// One copy of the parameters, or of their windows, and of that in 16 bits, after it; null: each rank has its own.
   std::shared_ptr<std::byte[]> parameters;
   std::optional<NodeMemory> flags;  ///< beside `parameters`
 

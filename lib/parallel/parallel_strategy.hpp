@@ -11,7 +11,7 @@
 #include "optim/optimizer.hpp"
 #include "parallel/batch_dealing.hpp"
 #include "parallel/gradient_counts.hpp"
-#include "parallel/replica_meetings.hpp"
+#include "parallel/replica_sync.hpp"
 #include "parallel/step_ranks.hpp"
 #include "parallel/strategy_state.hpp"
 
@@ -21,18 +21,18 @@ namespace lockstep {
 /// optimizer's state each rank owns (ParameterLayout::owned), and when all parameters are whole again. A step calls, on
 /// all ranks: begin_step; gradient_ready for each stretch and shard_done, for each sum of gradients that a rank
 /// computes; finish_gradients; then whatever looks at gradients; update, unless the step is skipped; and end_step.
-class ParallelStrategy : public BatchDealing, public ReplicaMeetings, public StrategyState {
+class ParallelStrategy : public BatchDealing, public ReplicaSync, public StrategyState {
  public:
   /// Step number `number`, of this rank's part of a batch, begins. `before_change`: is called before anything here
   /// changes parameters.
   virtual StepRanks begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
                                const std::function<void()>& before_change) = 0;
   /// Of strategies that update parameters between `update`s, or replicas by themselves: with this optimizer, and with
-  /// what it multiplies with behind so many applied steps of the run. `own`: that its states come of; none: of these.
+  /// what it multiplies with after so many applied steps of the run. `own`: that its states come of; none: of these.
   using Coefficients = std::function<StepScalars(std::int64_t applied, std::optional<std::int64_t> own)>;
   virtual void update_by(Optimizer& /*optimizer*/, Coefficients /*coefficients*/) {}
-  /// The step is over. `learning_rate`: that it had. Whether ranks have met that have gone their own ways. Collective
-  /// where they do.
+  /// The step is over. `learning_rate`: that it had. Whether ranks have synchronized that have gone their own ways.
+  /// Collective where they do.
   virtual bool end_step(const ExecSpace& /*space*/, Optimizer& /*optimizer*/, double /*learning_rate*/,
                         const std::function<void()>& /*before_change*/) {
     return false;

@@ -25,7 +25,7 @@ class SharedCoefficients {
     std::int64_t first;                        ///< steps before it
     std::span<const StepCoefficients> values;  ///< [steps_at_once]
   };
-  /// Coefficients of steps among which are the `count` ones behind `step` others. Collective: all ranks ask for the
+  /// Coefficients of steps among which are the `count` ones after `step` others. Collective: all ranks ask for the
   /// same ones.
   Stretch cover(std::int64_t step, std::int64_t count);
   /// They have become others.

@@ -16,7 +16,7 @@ struct StepRanks {
   std::int64_t examples = 0;            ///< of theirs, by which the sum of gradients is divided; 0: they leave it out
   const Communicator* group = nullptr;  ///< null: all ranks
   std::span<const std::int64_t> numbers{};  ///< of the group's ranks among all
-  bool meets = true;                        ///< behind the step all ranks hold the same parameters
+  bool syncs = true;                        ///< after the step all ranks hold the same parameters
   bool one_version = true;                  ///< all its gradients are by the same parameters
   std::int64_t updates = 1;                 ///< steps of the run that are done with it; 0: it is a part of a later one
   std::optional<std::int64_t> examples_of_all{};  ///< that all ranks compute in this step; none: the whole batch

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "optim/optimizer.hpp"
-#include "parallel/held_numbers.hpp"
+#include "parallel/sharded_state.hpp"
 
 namespace lockstep {
 
@@ -16,9 +16,9 @@ class StrategyState {
  public:
   virtual ~StrategyState() = default;
 
-  /// The run begins, or goes on, behind so many steps; the optimizer's states come of `optimizer_steps`, unless ranks
+  /// The run begins, or goes on, after so many steps; the optimizer's states come of `optimizer_steps`, unless ranks
   /// count their own.
-  virtual void go_on_behind(std::int64_t /*steps*/, std::int64_t /*optimizer_steps*/) {}
+  virtual void go_on_after(std::int64_t /*steps*/, std::int64_t /*optimizer_steps*/) {}
   /// Waits until all ranks' new parameters are there. Collective.
   virtual void finish_update(const ExecSpace& /*space*/) {}
   /// Runs `change`, which changes those parameters that this rank owns, when nobody reads them; afterwards all ranks
@@ -29,12 +29,12 @@ class StrategyState {
   /// a rank throws, it throws when all have come to the end.
   virtual void share(const ExecSpace& space, Optimizer& optimizer) = 0;
   /// What this rank gives to checkpoints; after it has taken them from one, `share` is due. They stay where they are.
-  virtual std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const = 0;
+  virtual std::vector<ShardedState> sharded_states(const Optimizer& optimizer) const = 0;
   /// Where ranks divide what is trained, those that own what this one does; null: nobody else does, or nothing is
   /// divided.
   virtual const Communicator* ranks_of_same_part() const { return nullptr; }
   /// Whether they may change before this rank does the next update.
-  virtual bool held_numbers_change_early() const { return false; }
+  virtual bool states_change_early() const { return false; }
 };
 
 }  // namespace lockstep

@@ -14,7 +14,7 @@ void scale_to(std::span<double> seconds, double all) {
   for (double& one : seconds) one *= sum > 0 ? all / sum : 0;
 }
 
-/// How many buckets of gradients are final behind each time.
+/// How many buckets of gradients are final after each time.
 std::vector<std::size_t> final_buckets(const StepExchange& exchange) {
   const auto times = static_cast<std::size_t>(exchange.windows.times);
   std::vector<std::size_t> final(times, 0);
@@ -118,7 +118,7 @@ std::vector<double> seconds_of_times(const ComputeTimes& times, const StepPlan& 
   const int last = static_cast<int>(plan.owner.size()) - 1;
   seconds.push_back(plan.tile_rows > 0 ? times.forward_weight(last, examples) + times.backward_weight(last, examples)
                                        : 0);
-  const std::size_t behind_loss = seconds.size();
+  const std::size_t after_loss = seconds.size();
   scale_to(seconds, phases.forward);
   for (const Segment& segment : plan.backward) {
     double& weight = seconds.emplace_back(1e-12);
@@ -127,12 +127,12 @@ std::vector<double> seconds_of_times(const ComputeTimes& times, const StepPlan& 
       if (task.kind == Task::Kind::recompute) weight += times.forward_weight(task.node, examples);
     }
   }
-  scale_to(std::span(seconds).subspan(behind_loss), phases.backward);
+  scale_to(std::span(seconds).subspan(after_loss), phases.backward);
   return seconds;
 }
 
 double DividedStep::exposed() const {
-  // Behind the second micro-batch, each waits as the one before.
+  // After the second micro-batch, each waits as the one before.
   constexpr std::size_t few = 4;
   const std::size_t all = micro_batches.size();
   if (all <= few) return Walk(*this).exposed();

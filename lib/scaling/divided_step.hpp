@@ -21,7 +21,7 @@ struct DividedStep {
   ParallelConfig::Overlap overlap = ParallelConfig::Overlap::poll;
   bool has_device = false;
 
-  /// Seconds beyond those that the rank computes, of a step that follows others: behind an update, gathers begin, which
+  /// Seconds beyond those that the rank computes, of a step that follows others: after an update, gathers begin, which
   /// the forward pass waits for; divided parameters come and go (WindowGather), and divided gradients are summed
   /// (WindowReducer) as the run does it. Sums of gradients that are not divided are not among them (sums_end).
   double exposed() const;

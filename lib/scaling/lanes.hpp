@@ -19,7 +19,7 @@ class Lanes {
   explicit Lanes(bool has_device) : has_device_(has_device) {}
 
   void compute(double seconds);
-  /// Behind those that the lane has.
+  /// After those that the lane has.
   void begin(Lane lane, const ExchangeCost& cost);
   /// Ends what is over by now, and goes on with what comes next.
   void look(Lane lane) { go_on(at(lane), now_); }

@@ -29,7 +29,7 @@ std::vector<int> ranks_of(const std::string& list) {
              ExitStatus::bad_usage, "--ranks: '{}' is no number of ranks; give whole numbers from 1 to {}, as 1,8,64",
              for_message(word, 40), most);
     validate(ranks.empty() || number > ranks.back(), ExitStatus::bad_usage,
-             "--ranks: {} stands behind {} (rows go by rising ranks); sort them, each once", number,
+             "--ranks: {} follows {} (rows go by rising ranks); sort them, each once", number,
              ranks.empty() ? 0 : ranks.back());
     ranks.push_back(number);
   }

@@ -70,7 +70,7 @@ class Builder {
   }
 
   void add_sums() {
-    // fp64 travels as it is, and what stands behind the gradients (statistics) as well, in buckets of its own.
+    // fp64 travels as it is, and what follows the gradients (statistics) as well, in buckets of its own.
     const double wire = bytes_ == 4 ? static_cast<double>(size_of(config_.sums().wire)) : bytes_;
     const auto add = [&](Operation operation, const std::vector<Stretch>& stretches, double travels) {
       for (const Stretch& bucket : stretches) {

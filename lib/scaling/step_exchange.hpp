@@ -13,10 +13,10 @@ namespace lockstep {
 /// What ranks of a deck send each other in a step, and what it has to be done before, whatever their shares of its
 /// batch: from the plans, the buckets and the schedules that a run has.
 struct StepExchange {
-  std::vector<Stretch> buckets;              ///< of gradients, statistics behind them
-  std::vector<ExchangeCost> sums;            ///< of each
-  std::vector<ExchangeCost> between_groups;  ///< of each where gradients are divided: behind the last micro-batch's
-  std::vector<ReadyPoint> points;            ///< of the backward pass
+  std::vector<Stretch> buckets;                   ///< of gradients, statistics after them
+  std::vector<ExchangeCost> sums;                 ///< of each
+  std::vector<ExchangeCost> between_groups;       ///< of each where gradients are divided: after the last micro-batch's
+  std::vector<ReadyPoint> points;                 ///< of the backward pass
   std::vector<ParallelConfig::Overlap> overlaps;  ///< that are tried
   ExchangeCost vote;
   ExchangeCost statistics;  ///< of batch norms, in a micro-batch
@@ -26,7 +26,7 @@ struct StepExchange {
   double updated = 1;  ///< part of the parameters that a rank updates
   ParameterWindows windows;
   std::vector<WindowTurn> turns;      ///< of divided gradients, whose sums are of each micro-batch
-  std::vector<ExchangeCost> gathers;  ///< behind the update, in their order, of parameters that all ranks have whole
+  std::vector<ExchangeCost> gathers;  ///< after the update, in their order, of parameters that all ranks have whole
   std::vector<std::size_t> awaited;   ///< how many of them each time of the step waits for
   std::vector<ExchangeCost> units;    ///< of divided parameters
 

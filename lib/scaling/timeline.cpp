@@ -57,7 +57,7 @@ class Beside {
   double speed_ = 1;  ///< of what computes beside the running sum
 };
 
-/// The core that computes looks for messages between layers, and adds; behind the backward pass it does nothing else.
+/// The core that computes looks for messages between layers, and adds; after the backward pass it does nothing else.
 class Polled {
  public:
   explicit Polled(std::span<const ExchangeCost> sums) : sums_(sums) {}

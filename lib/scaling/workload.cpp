@@ -14,9 +14,10 @@ std::optional<NotPredicted> not_predicted(const ParallelConfig& config) {
     return {{"parallel.local", "groups of parallel.local do steps by themselves, which are not predicted"}};
   if (config.compress.present) return {{"parallel.compress", "compressed sums are not predicted"}};
   if (config.asynchronous.present)
-    return {{"parallel.asynchronous",
-             "asynchronous workers wait as they come, and played ones are as slow as one process: their steps are not "
-             "predicted"}};
+    return {
+        {"parallel.asynchronous",
+         "asynchronous workers wait as they come, and simulated ones are as slow as one process: their steps are not "
+         "predicted"}};
   if (config.backup.present)
     return {{"parallel.backup", "what backup ranks save depends on how late others are, which is not predicted"}};
   return {};

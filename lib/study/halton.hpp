@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// The digits of `index` in base `digits.size()`, each exchanged for another, mirrored behind the point: in [0, 1).
+/// The digits of `index` in base `digits.size()`, each exchanged for another, mirrored after the point: in [0, 1).
 /// digits[0] is 0, or there would be no end of them.
 double radical_inverse(std::int64_t index, std::span<const int> digits);
 

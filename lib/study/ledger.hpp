@@ -27,7 +27,7 @@ struct TrialRecord {
   std::string message;  ///< of diverged and failed ones
   TrialCurve curve;
   // What differs when a study is run again.
-  std::int64_t steps_run = 0;  ///< with those behind the point at which it was cut off
+  std::int64_t steps_run = 0;  ///< with those after the point at which it was cut off
   double seconds = 0;          ///< of the process that ended it
   int slot = 0;
 
@@ -38,7 +38,7 @@ struct TrialRecord {
 /// cut off when the next one opens the file. The first line says of which study they are.
 class Ledger {
  public:
-  /// Reads what is there, and goes on behind it. Throws bad_data for a file of another study (and says in what that
+  /// Reads what is there, and goes on after it. Throws bad_data for a file of another study (and says in what that
   /// differs), or that is none; cannot_create.
   Ledger(const std::filesystem::path& file, const std::string& identity);
 

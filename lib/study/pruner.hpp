@@ -56,7 +56,7 @@ struct PruneOptions {
 /// what they are, of each of the `seeds` that trials have in turn.
 std::unique_ptr<Pruner> exact_pruner(std::int64_t seeds);
 /// Li et al., "A system for massively parallel hyperparameter tuning", 2020, as Optuna's SuccessiveHalvingPruner has
-/// it: at the first report at or behind step min_resource · factor^(rate + i), rung i, the best ⌊n / factor⌋ of n go
+/// it: at the first report at or after step min_resource · factor^(rate + i), rung i, the best ⌊n / factor⌋ of n go
 /// on, and in any case the best one.
 std::unique_ptr<Pruner> asha_pruner(Order order, std::int64_t min_resource, std::int64_t factor, std::int64_t rate);
 /// Golovin et al., "Google Vizier", 2017, as Optuna's MedianPruner has it: a trial ends whose best result is worse than

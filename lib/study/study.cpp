@@ -16,12 +16,12 @@
 #include "run/folder/run_lock.hpp"
 #include "run/training/trainer_setup.hpp"
 #include "study/branches.hpp"
-#include "study/dealer.hpp"
-#include "study/farm.hpp"
 #include "study/ledger.hpp"
 #include "study/results.hpp"
 #include "study/study_report.hpp"
+#include "study/trial_executor.hpp"
 #include "study/trial_log.hpp"
+#include "study/trial_scheduler.hpp"
 
 namespace lockstep {
 namespace fs = std::filesystem;
@@ -71,10 +71,10 @@ std::string line_of(const TrialPlan& plan, const TrialRecord& record, std::int64
                      plan.study().trials());
 }
 
-/// What rank 0 holds: the folder, the ledger, and the dealer.
-class Desk {
+/// What rank 0 holds: the folder, the ledger, and the scheduler.
+class Coordinator {
  public:
-  Desk(const TrialPlan& plan) : plan_(plan), folder_(plan.study().folder()) {
+  Coordinator(const TrialPlan& plan) : plan_(plan), folder_(plan.study().folder()) {
     std::error_code code;
     fs::create_directories(folder_ / "trials", code);
     validate(!code, ExitStatus::cannot_create,
@@ -83,13 +83,13 @@ class Desk {
     lock_.emplace(folder_);
     ledger_.emplace(folder_ / "ledger.jsonl", plan.identity());
     keep_study(folder_, plan);
-    dealer_.emplace(plan, ledger_->records(), [this](const TrialRecord& record) { commit(record); });
+    scheduler_.emplace(plan, ledger_->records(), [this](const TrialRecord& record) { commit(record); });
     stop_.emplace(end_of_job(duration_of(plan.study().wall_time)), folder_ / "stop");
   }
 
   /// Seconds that slots have spent on the trials that this process has seen the ends of.
   double seconds_of_trials() const { return seconds_of_trials_; }
-  Dealer& dealer() { return *dealer_; }
+  TrialScheduler& scheduler() { return *scheduler_; }
   StopRequest& stop() { return *stop_; }
   const Ledger& ledger() const { return *ledger_; }
   const fs::path& folder() const { return folder_; }
@@ -121,7 +121,7 @@ class Desk {
   fs::path folder_;
   std::optional<RunLock> lock_;
   std::optional<Ledger> ledger_;
-  std::optional<Dealer> dealer_;
+  std::optional<TrialScheduler> scheduler_;
   std::optional<StopRequest> stop_;
   double seconds_of_trials_ = 0;
 };
@@ -131,35 +131,36 @@ class Desk {
 ExitStatus run_study(StudyConfig study, const std::string& base, const Communicator& world) {
   read_branching_point(study, world);
   std::optional<TrialPlan> plan;
-  std::unique_ptr<Desk> desk;
+  std::unique_ptr<Coordinator> coordinator;
   world.run_collectively([&] {
     with_positions(study.source, [&] { check_ranks(study, world.size()); });
     plan.emplace(study, base);
-    if (world.is_root()) desk = std::make_unique<Desk>(*plan);
+    if (world.is_root()) coordinator = std::make_unique<Coordinator>(*plan);
   });
   const int slot_number = world.rank() / static_cast<int>(study.ranks_per_trial);
   const Communicator slot = world.split(slot_number);
-  const bool is_new = world.all_reduce_max(desk && !desk->ledger().records().empty() ? 1 : 0) == 0;
+  const bool is_new = world.all_reduce_max(coordinator && !coordinator->ledger().records().empty() ? 1 : 0) == 0;
   world.run_collectively([&] {
     if (is_new && slot_number == 0) with_positions(study.source, [&] { check_start(*plan, slot); });
   });
-  if (desk)
+  if (coordinator)
     log("{}: {} groups of {} feasible trials, on {} slots of {} ranks{}", study.folder(), plan->groups().size(),
         study.trials(), world.size() / slot.size(), slot.size(),
-        is_new ? "" : fmt::format("; goes on behind {} trials", desk->ledger().records().size()));
+        is_new ? "" : fmt::format("; goes on after {} trials", coordinator->ledger().records().size()));
   const int slots = world.size() / slot.size();
-  Farm farm(*plan, world, slot, desk ? &desk->dealer() : nullptr, desk ? &desk->stop() : nullptr);
+  TrialExecutor executor(*plan, world, slot, coordinator ? &coordinator->scheduler() : nullptr,
+                         coordinator ? &coordinator->stop() : nullptr);
   const Timer timer;
-  const ExitStatus status = farm.work();
+  const ExitStatus status = executor.work();
   const double seconds = timer.seconds();
   world.run_collectively([&] {
-    if (!desk) return;
-    desk->stop().done();
+    if (!coordinator) return;
+    coordinator->stop().done();
     if (status == ExitStatus::stopped_early)
-      return log("stopped: {}; the same command goes on from there", farm.stop_reason_of_study());
-    log("{}", report_study(desk->folder()));
+      return log("stopped: {}; the same command goes on from there", executor.stop_reason_of_study());
+    log("{}", report_study(coordinator->folder()));
     log("{} on {} slots, which were at work for {:.1f} % of it", duration_text(seconds), slots,
-        100 * desk->seconds_of_trials() / (seconds * slots));
+        100 * coordinator->seconds_of_trials() / (seconds * slots));
   });
   return status;
 }

@@ -44,7 +44,7 @@ class TrialPlan {
   /// Where in [0, 1) the values lie on their scales.
   std::vector<double> places(const TrialId& id) const;
   DeckSettings settings(const TrialId& id) const;
-  /// That of the base deck, and those behind it. Branches begin one behind it: their order of the examples is not the
+  /// That of the base deck, and those after it. Branches begin one after it: their order of the examples is not the
   /// one that the checkpoint's run has had.
   std::int64_t seed(const TrialId& id) const {
     return base_seed_ + (study_.branch_from.present ? 1 : 0) + id.index % study_.seeds;

@@ -48,7 +48,7 @@ class ShardTimes {
 }  // namespace
 
 bool has_whole_sums(const ParallelConfig& config, const DeviceFacts& facts) {
-  return config.deterministic.present || choose_device_sums(config, facts).way != DeviceSums::Way::on_hosts;
+  return config.deterministic.present || choose_device_sums(config, facts).path != DeviceSums::Path::on_hosts;
 }
 
 std::vector<Shard> shards_by_speed(const TrainingConfig& config, int ranks, bool whole_sums) {

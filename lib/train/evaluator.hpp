@@ -37,7 +37,7 @@ class MetricSums {
   void count_confusions();
 
   void clear(const ExecSpace& space);
-  /// Of a step: anew, or behind the sums of steps before.
+  /// Of a step: anew, or after the sums of steps before.
   void begin(const ExecSpace& space, StepRanks::Losses losses);
   /// Loss and accuracy of n examples: of all, or of the next rows of them. Stores the gradient where there is a place
   /// for one. `targets`: of all.
@@ -63,7 +63,7 @@ class MetricSums {
   };
   std::int64_t positions_, classes_, ignored_class_;
   OwnedTensor per_example_;
-  OwnedTensor sums_, before_;  ///< LossSums; and those of the steps before that they are behind
+  OwnedTensor sums_, before_;  ///< LossSums; and those of the steps before that they are after
   bool has_before_ = false;
   std::vector<Other> others_;
   OwnedTensor confusions_;  ///< f64 [classes, classes], where they are counted

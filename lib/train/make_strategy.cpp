@@ -2,8 +2,8 @@
 #include "train/make_strategy.hpp"
 
 #include "parallel/asynchronous/free_parallel.hpp"
-#include "parallel/asynchronous/played_gradients.hpp"
-#include "parallel/asynchronous/played_workers.hpp"
+#include "parallel/asynchronous/simulated_gradients.hpp"
+#include "parallel/asynchronous/simulated_workers.hpp"
 #include "parallel/choose_device_sums.hpp"
 #include "parallel/data_parallel.hpp"
 #include "parallel/local/local_parallel.hpp"
@@ -51,11 +51,11 @@ LocalParallel::Parts local_parts(const TrainingConfig& config, const ShardGroups
   return parts;
 }
 
-/// The sums of the gradients of an update that is played, each of which one rank of those has that compute it together.
-/// Collective.
+/// The sums of the gradients of an update that is simulated, each of which one rank of those has that compute it
+/// together. Collective.
 std::unique_ptr<ParallelStrategy> sums_of_updates(ParallelConfig config, const Topology& topology,
                                                   ParameterBuffer& parameters) {
-  const int together = PlayedGradients::ranks_of_gradient(config.asynchronous, topology.all.size());
+  const int together = SimulatedGradients::ranks_of_gradient(config.asynchronous, topology.all.size());
   config.asynchronous.recorded_members = 1;  // pieces of gradients are summed before
   const Topology ranks = topology.of(topology.all.split(topology.all.rank() % together));
   return std::make_unique<DataParallel>(config, std::span<const AllReduceRow>(), ShardGroups(config, ranks),
@@ -93,12 +93,12 @@ std::unique_ptr<ParallelStrategy> make_strategy(const TrainingConfig& config, Tr
   const Topology& topology = shards.ranks;
   const LocalConfig& local = config.parallel.local;
   const AsynchronousConfig& asynchronous = config.parallel.asynchronous;
-  WorkersCourse course{.batch = config.batch.global, .meets = problem.meets, .last = problem.length.steps()};
+  WorkersCourse course{.batch = config.batch.global, .syncs = problem.syncs, .last = problem.length.steps()};
   if (config.parallel.runs_freely())
     return std::make_unique<FreeParallel>(config.parallel, topology.all, group, std::move(course), parameters);
   if (config.parallel.has_stepping_workers())
-    return std::make_unique<PlayedWorkers>(config.parallel, topology.all, std::move(problem.pushes), std::move(course),
-                                           parameters);
+    return std::make_unique<SimulatedWorkers>(config.parallel, topology.all, std::move(problem.pushes),
+                                              std::move(course), parameters);
   if (local.present)
     return std::make_unique<LocalParallel>(
         local, topology, group, local_parts(config, shards, group, std::move(memory), problem.measured, parameters),
@@ -107,8 +107,8 @@ std::unique_ptr<ParallelStrategy> make_strategy(const TrainingConfig& config, Tr
   if (config.parallel.shard != ParallelConfig::Shard::none && divides)
     return std::make_unique<ShardedParallel>(config.parallel, shards, std::move(memory.on_hosts), parameters);
   if (asynchronous.present)
-    return std::make_unique<PlayedGradients>(asynchronous, topology.all, std::move(problem.pushes),
-                                             sums_of_updates(config.parallel, topology, parameters), parameters);
+    return std::make_unique<SimulatedGradients>(asynchronous, topology.all, std::move(problem.pushes),
+                                                sums_of_updates(config.parallel, topology, parameters), parameters);
   return std::make_unique<DataParallel>(config.parallel, problem.measured, shards, std::move(memory.on_hosts.gradients),
                                         std::move(memory.on_devices), parameters,
                                         CompressionBasis{problem.seed, config.optimizer.gradient_momentum()});

@@ -6,7 +6,7 @@
 #include "parallel/own_steps.hpp"
 #include "parallel/parallel_strategy.hpp"
 #include "parallel/shared_coefficients.hpp"
-#include "train/guard/step_judgement.hpp"
+#include "train/guard/step_decision.hpp"
 #include "train/step_count.hpp"
 #include "train/training_config.hpp"
 
@@ -23,30 +23,30 @@ class OptimizerSteps {
   /// Has what the next step multiplies with in the step's memory, whatever has become of the last one before it. Mostly
   /// it is there. Collective.
   void provide(const ExecSpace& space, const KnownSteps& steps);
-  /// Likewise, behind exactly so many, where the optimizer has done `own`. Collective over the ranks that count them.
+  /// Likewise, after exactly so many, where the optimizer has done `own`. Collective over the ranks that count them.
   void provide(const ExecSpace& space, const StepCount& count, OwnSteps& own);
-  /// What this rank finds that a step behind `applied` others of a run that skips none is done with, but for the scale
+  /// What this rank finds that a step after `applied` others of a run that skips none is done with, but for the scale
   /// of its gradients. `own`: steps that the optimizer's states come of; none: those of the run.
   StepScalars scalars(std::int64_t applied, std::optional<std::int64_t> own) const;
   /// What the step is done with that it was provided for, whose gradients are summed. Collective.
   UpdateOptions update_options(const ExecSpace& space, ParallelStrategy& strategy);
-  /// As ParallelStrategy's, behind the update too. Collective.
+  /// As ParallelStrategy's, after the update too. Collective.
   Tensor gradient_square(const ExecSpace& space, ParallelStrategy& strategy) const {
     return optimizer_.overwrites_gradients() ? square_ : strategy.gradient_square(space);
   }
-  /// The learning rate of a step behind `done` others, of which `applied` were not skipped.
+  /// The learning rate of a step after `done` others, of which `applied` were not skipped.
   double learning_rate(std::int64_t applied, std::int64_t done) const {
     return learning_rate_ * schedule_.factor(applied, done);
   }
   /// The optimizer's state comes of so many steps of another run, which its formulae count and the learning rate's
   /// course does not.
-  void begin_behind(std::int64_t steps) {
+  void begin_after(std::int64_t steps) {
     if (std::exchange(before_, steps) != steps) forget();
   }
 
  private:
   StepCoefficients coefficients_at(const StepPlace& place, std::int64_t own) const;
-  /// The next step comes behind these.
+  /// The next step comes after these.
   void go_to(const KnownSteps& steps);
   /// What is known has become something else.
   void forget();
@@ -55,7 +55,7 @@ class OptimizerSteps {
   const Optimizer& optimizer_;
   double learning_rate_;
   std::int64_t before_ = 0;
-  KnownSteps known_;  ///< that coefficients are computed behind; those of the next step are the same behind it
+  KnownSteps known_;  ///< that coefficients are computed after; those of the next step are the same after it
   LearningRateSchedule schedule_;
   SharedCoefficients coefficients_;
   std::optional<SharedCoefficients> own_coefficients_;  ///< where ranks count their own steps

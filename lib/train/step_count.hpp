@@ -17,7 +17,7 @@ struct StepPlace {
 /// Steps of a run.
 struct StepCount {
   std::int64_t done = 0, skipped = 0;
-  std::int64_t skipped_in_a_row = 0;  ///< of these, those behind the last step that was applied
+  std::int64_t skipped_in_a_row = 0;  ///< of these, those after the last step that was applied
   std::int64_t before = 0;            ///< that were applied in the run that this one has branched from
 
   std::int64_t applied() const { return done - skipped; }
@@ -33,7 +33,7 @@ struct KnownSteps {
 
   /// Steps that were applied for certain.
   std::int64_t applied() const { return count.applied() - untaken; }
-  /// The place of the step behind `steps` applied ones: the next step, or a later one if none is skipped until then.
+  /// The place of the step after `steps` applied ones: the next step, or a later one if none is skipped until then.
   StepPlace place_of(std::int64_t steps) const;
 };
 

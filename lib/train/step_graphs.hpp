@@ -21,7 +21,7 @@ class StepGraphs {
  public:
   /// A part of a step. Equal parts of steps of one size give the same kernels the same arguments.
   struct Part {
-    enum class Kind { forward, backward, judgement, update };
+    enum class Kind { forward, backward, decision, update };
 
     Kind kind;
     std::int64_t first = 0;               ///< example of its micro-batch

@@ -12,7 +12,7 @@
 #include "io/block_file.hpp"
 #include "parallel/asynchronous/ordered_sum.hpp"
 #include "parallel/asynchronous/parameter_store.hpp"
-#include "parallel/asynchronous/played_gradients.hpp"
+#include "parallel/asynchronous/simulated_gradients.hpp"
 #include "parallel/choose_device_sums.hpp"
 #include "parallel/compression/compression.hpp"
 #include "parallel/local/adasum_exchange.hpp"
@@ -109,7 +109,7 @@ ModelMemory fixed_tree_memory(const DividedModel& model, ModelMemory memory) {
       pieces > 1 && parallel.has_stepping_workers()) {
     memory.gradients += model.tree_bytes(pieces, 1);
   } else if (pieces > 1) {
-    const int together = PlayedGradients::ranks_of_gradient(parallel.asynchronous, ranks);
+    const int together = SimulatedGradients::ranks_of_gradient(parallel.asynchronous, ranks);
     memory.gradients += model.tree_bytes(pieces, together);
     if (parallel.asynchronous.collect > 1)
       memory.gradients += model.tree_bytes(parallel.asynchronous.collect, ranks / together);
@@ -172,7 +172,7 @@ ModelMemory stepping_workers_memory(const DividedModel& model, ModelMemory memor
 }
 
 /// Gradients of a schedule need versions of the parameters. Of a replay, the file alone says of how many workers.
-ModelMemory played_memory(const DividedModel& model, ModelMemory memory) {
+ModelMemory simulated_memory(const DividedModel& model, ModelMemory memory) {
   const AsynchronousConfig& asynchronous = model.parallel.asynchronous;
   const std::int64_t workers = asynchronous.simulation.ranks;
   const int copies = (workers > 1 ? 1 : 0) + (asynchronous.compensates() && asynchronous.adaptive ? 1 : 0);
@@ -182,7 +182,7 @@ ModelMemory played_memory(const DividedModel& model, ModelMemory memory) {
   return memory;
 }
 
-/// For meetings of replicas, or of workers that step by themselves.
+/// For synchronizations of replicas, or of workers that step by themselves.
 ModelMemory local_memory(const DividedModel& model, ModelMemory memory) {
   const LocalConfig& local = model.parallel.local;
   memory.parameters += static_cast<double>(model.layout.summed_size()) * model.master_bytes();
@@ -202,7 +202,7 @@ double wire_bytes(const ParallelConfig& config, const ParameterLayout& layout, R
                   const DeviceFacts& devices) {
   const DType type = DeviceReducer::type_on_wire(config, layout.master());
   if (type == layout.master() || config.asynchronous.present || config.backup.present) return 0;
-  if (!devices.all_have_devices || choose_device_sums(config, devices).way == DeviceSums::Way::on_hosts) return 0;
+  if (!devices.all_have_devices || choose_device_sums(config, devices).path == DeviceSums::Path::on_hosts) return 0;
   // Sums of all; of groups of parallel.local; and of those of a node.
   const LocalConfig& local = config.local;
   const std::int64_t of_node = ranks.all / ranks.nodes, of_group = local.present ? local.group.value_or(of_node) : 1;
@@ -227,7 +227,7 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
   else memory.checkpoint += memory.states;
   if (parallel.runs_freely()) memory = free_memory(model, memory);
   else if (parallel.has_stepping_workers()) memory = stepping_workers_memory(model, memory);
-  else if (parallel.asynchronous.present) memory = played_memory(model, memory);
+  else if (parallel.asynchronous.present) memory = simulated_memory(model, memory);
   return parallel.local.present ? local_memory(model, memory) : memory;
 }
 

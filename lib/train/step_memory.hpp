@@ -17,7 +17,7 @@ int ranks_that_share(const ParallelConfig& config, RankCount ranks);
 /// What each rank has of the model in a step, in bytes. Of parameters and gradients that ranks divide, that is their
 /// windows and what the rank owns.
 struct ModelMemory {
-  double parameters = 0;              ///< of the master type; with what parallel.local keeps of the last meeting
+  double parameters = 0;  ///< of the master type; with what parallel.local keeps of the last synchronization
   double rounded = 0, gradients = 0;  ///< the 16-bit copy; with those of deterministic runs' shards
   double states =
       0;  ///< of the optimizer, of parallel.local and of asynchronous workers; of offloaded ones the blocks in memory

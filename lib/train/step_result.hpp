@@ -14,7 +14,7 @@ enum class StepStatus {
   rollback,  ///< the run is to go back to its last checkpoint; the state is that before it
 };
 
-/// What a rank asks for behind a step; one that asks is enough.
+/// What a rank asks for after a step; one that asks is enough.
 struct StepRequests {
   bool stop = false;        ///< this step is to be the last one
   bool checkpoint = false;  ///< it is time for one

@@ -95,7 +95,7 @@ SummedLoss StepUpdate::summed_loss(const StepVote& votes) const {
 
 StepResult StepUpdate::judge(const StepVote& votes) {
   // Of votes, which are numbers of the host.
-  parts_.graphs.run(space_, {StepGraphs::Part::Kind::judgement}, StepGraphs::Ranks::all, [&] {
+  parts_.graphs.run(space_, {StepGraphs::Part::Kind::decision}, StepGraphs::Ranks::all, [&] {
     guard_.judge(space_, parts_.strategy, summed_loss(votes), votes.bad_parameters,
                  optimizer_steps_.update_options(space_, parts_.strategy));
   });
@@ -114,7 +114,7 @@ void StepUpdate::end() {
   go_on();
 }
 
-/// Of the oldest step of which it was not taken. One that cannot be done takes those behind it along.
+/// Of the oldest step of which it was not taken. One that cannot be done takes those after it along.
 StepResult StepUpdate::take_finding() {
   StepResult result{guard_.take(space_)};
   result.examples = examples_;
@@ -146,14 +146,14 @@ double StepUpdate::learning_rate() const {
   return optimizer_steps_.learning_rate(before(count_.applied()), before(count_.done));
 }
 
-void StepUpdate::branch_behind(std::int64_t optimizer_steps) {
+void StepUpdate::branch_after(std::int64_t optimizer_steps) {
   count_.before = optimizer_steps;
-  optimizer_steps_.begin_behind(optimizer_steps);
+  optimizer_steps_.begin_after(optimizer_steps);
 }
 
 void StepUpdate::describe_state(StateFields& fields) {
   count_.describe_state(fields);
-  branch_behind(count_.before);
+  branch_after(count_.before);
   guard_.describe_state(fields);
   if (fields.restores()) guard_.set_applied(count_.applied());
 }

@@ -47,7 +47,7 @@ class StepUpdate final : public Stateful {
 
   /// The forward pass of a micro-batch has been started.
   void look() { voter_->look(space_, parts_.losses.in_memory(), parts_.optimizer.nonfinite()); }
-  /// This rank votes; behind the last forward pass where the update may begin early, else behind all passes. What ranks
+  /// This rank votes; after the last forward pass where the update may begin early, else after all passes. What ranks
   /// do together here, they do at the same place.
   void vote(const StepRequests& requests);
   bool may_be_early() const { return early_.may_be; }
@@ -58,7 +58,7 @@ class StepUpdate final : public Stateful {
   StepVote finish_gradients();
   /// What becomes of the step, or of the one before it, and the update. Collective.
   StepResult conclude(const StepVote& votes);
-  /// The step counts, and is over. Where groups of ranks have gone their own ways, and it is time, they meet.
+  /// The step counts, and is over. Where groups of ranks have gone their own ways, and it is time, they synchronize.
   void end();
 
   /// What has become of the last step, where `conclude` has not said it. Waits for it. Collective.
@@ -91,7 +91,7 @@ class StepUpdate final : public Stateful {
   }
 
   /// The optimizer's state is that of a run that has applied so many steps.
-  void branch_behind(std::int64_t optimizer_steps);
+  void branch_after(std::int64_t optimizer_steps);
   void describe_state(StateFields& fields) override;
   /// The state was set: the next step goes on from there. Collective.
   void go_on() { optimizer_steps_.provide(space_, {.count = count_}); }

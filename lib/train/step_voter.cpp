@@ -18,8 +18,8 @@ void StepVoter::begin(const StepRequests& requests, const StepRanks& ranks) {
     own.weight = sums.weight;
   }
   asks_group_ = ranks.group != nullptr;
-  meets_ = ranks.meets;
-  asks_all_ = !asks_group_ || meets_;
+  syncs_ = ranks.syncs;
+  asks_all_ = !asks_group_ || syncs_;
   if (asks_group_) group_.begin(own);
   if (asks_all_) all_.begin(own);
 }
@@ -32,7 +32,7 @@ bool StepVoter::advance() {
 StepVote StepVoter::finish() {
   StepVote vote;
   if (asks_all_) vote = all_.finish();
-  const bool stop = meets_ && vote.stop, checkpoint = meets_ && vote.checkpoint;
+  const bool stop = syncs_ && vote.stop, checkpoint = syncs_ && vote.checkpoint;
   if (asks_group_) vote = group_.finish();
   vote.stop = stop;
   vote.checkpoint = checkpoint;

@@ -17,10 +17,10 @@ class StepVoter {
   StepVoter(const Topology& topology, const Topology& group)
       : has_others_(topology.all.size() > 1), all_(topology), group_(group) {}
 
-  /// The forward pass of the last micro-batch has been started: behind it stand the sums of the loss, and whether the
+  /// The forward pass of the last micro-batch has been started: after it stand the sums of the loss, and whether the
   /// parameters that this rank owns are finite (`nonfinite`: i32 [1]), in the step's memory.
   void look(const ExecSpace& space, const LossSums* sums, const Tensor& nonfinite);
-  /// Votes, once that has arrived: the step's ranks say what they judge it by, all ranks what they do behind a step
+  /// Votes, once that has arrived: the step's ranks say what they judge it by, all ranks what they do after a step
   /// that leaves them the same parameters.
   void begin(const StepRequests& requests, const StepRanks& ranks);
   /// Does what can be done now. Whether all votes are there.
@@ -31,7 +31,7 @@ class StepVoter {
  private:
   bool has_others_;
   StepConsensus all_, group_;
-  bool asks_all_ = true, asks_group_ = false, meets_ = true;  ///< in this step
+  bool asks_all_ = true, asks_group_ = false, syncs_ = true;  ///< in this step
   HostCopy<LossSums> sums_;
   HostCopy<std::int32_t> nonfinite_;
 };

@@ -205,7 +205,7 @@ void Trainer::describe_state(StateFields& fields) {
 }
 
 void Trainer::share_parameters() {
-  comm_.run_collectively([&] { strategy_->go_on_behind(steps(), update_->count().optimizer_steps()); });
+  comm_.run_collectively([&] { strategy_->go_on_after(steps(), update_->count().optimizer_steps()); });
   update_->go_on();
   comm_.run_collectively([&] { strategy_->share(space_, *optimizer_); });
   optimizer_->forget_nonfinite(space_);

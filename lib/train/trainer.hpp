@@ -28,7 +28,7 @@ struct TrainingProblem {
   RunLength length;                                                             ///< for the learning rate's course
   std::vector<AllReduceRow> measured;                                           ///< see make_all_reduce
   PushOrder pushes;                                                             ///< of parallel.asynchronous
-  std::function<bool(std::int64_t)> meets = [](std::int64_t) { return true; };  ///< see WorkersCourse
+  std::function<bool(std::int64_t)> syncs = [](std::int64_t) { return true; };  ///< see WorkersCourse
 };
 
 struct StepScales {
@@ -45,8 +45,8 @@ class Trainer final : public Stateful {
   Trainer(const TrainingConfig& config, Graph graph, TrainingProblem problem, const Communicator& comm);
 
   /// Examples → gradients, summed over micro-batches and ranks → parameters. `batch`: this rank's share, divided by
-  /// partition(). `requests` is asked behind the last forward or backward pass. What has become of the step; or, where
-  /// the host does not wait for that (reads_late), of the one before it: steps behind one that cannot be done change
+  /// partition(). `requests` is asked after the last forward or backward pass. What has become of the step; or, where
+  /// the host does not wait for that (reads_late), of the one before it: steps after one that cannot be done change
   /// nothing. Collective.
   StepResult step(
       const HostBatch& batch, const std::function<StepRequests()>& requests = [] { return StepRequests{}; });

@@ -68,7 +68,7 @@ void check_free(const ParallelConfig& parallel, bool norms, int ranks) {
       !norms, parallel.backup.present ? "parallel.backup" : "parallel.asynchronous.schedule.free",
       "lets each rank read the parameters in its own time, and batch_norm's running statistics with them would "
       "depend on when; take another norm{}",
-      parallel.backup.present ? "" : ", or play a schedule");
+      parallel.backup.present ? "" : ", or simulate a schedule");
 }
 
 void check_asynchronous(const TrainingConfig& config, bool norms, int ranks) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Draws a table of perf/run simulate as an SVG. Usage: plot.py TABLE.md FIGURE.svg [FIRST], where the table is that whose first column behind the ranks is FIRST (else ring). Needs matplotlib."""
+"""Draws a table of perf/run simulate as an SVG. Usage: plot.py TABLE.md FIGURE.svg [FIRST], where the table is that whose first column after the ranks is FIRST (else ring). Needs matplotlib."""
 import re
 import sys
 

@@ -5,7 +5,7 @@
 step     share of the FMA peak of one core that a step reaches (peak and step measured in turns)
 scaling  throughput of 2 ranks over that of 1 at the same batch a rank, and over what is possible (in turns)
 audit    what comparing the ranks' parameters every 100 steps costs (2 ranks; runs with and without it in turns)
-checkpoint  how long a step waits for one that is written behind it, beside one written in the open; what they cost (in turns)
+checkpoint  how long a step waits for one that is written in the background, beside one written in the open; what they cost (in turns)
 neighbours  what copies of each rank's state in the memory of its node and of the next one cost (2 ranks; in turns)
 overlap  how much of the sums over an emulated network hides behind the backward pass, each way (in turns)
 threads  throughput of 2 OpenMP threads over that of 1 at the same batch, and over what is possible (in turns)
@@ -157,8 +157,8 @@ def checkpoint(build, folder):
                 summaries.append(train(build / "app/lockstep", HERE / f"{network}.yaml", 1, folder,
                                        [f"run.steps={steps}", f"batch.global={batch}", f"checkpoint.every_steps={every}", *more]))
                 seconds.append(time.monotonic() - begun)
-            alone, behind, again = summaries
-            open_ms, wait_ms, step_ms = alone["checkpoints"]["write_ms"], behind["checkpoints"]["wait_ms"], alone["step_ms"]["median"]
+            alone, after, again = summaries
+            open_ms, wait_ms, step_ms = alone["checkpoints"]["write_ms"], after["checkpoints"]["wait_ms"], alone["step_ms"]["median"]
             cost_ms = 1e3 * (seconds[1] - seconds[0]) / (steps - 1)
             rows.append((open_ms, wait_ms, open_ms / wait_ms, step_ms, cost_ms, cost_ms / (100 * step_ms), again["start_s"]))
         size = next((pathlib.Path(folder) / "run/checkpoints").glob("step-*.h5")).stat().st_size / 1e6
@@ -169,7 +169,7 @@ def checkpoint(build, folder):
 
 
 def neighbours(build, folder):
-    """Copies behind every step, so that the cost shows beside the noise; every 100 steps it is a hundredth of that."""
+    """Copies after every step, so that the cost shows beside the noise; every 100 steps it is a hundredth of that."""
     print("| network, batch | state of all ranks, MB | step, ms | with copies, ms | cost of one, ms | share of 100 steps |\n|---|--:|--:|--:|--:|--:|")
     two_nodes = ["--emulate-network", "latency_us=20,bandwidth_gbps=1.25"]
     for network, batch, steps in (("transformer", 4, 12), ("resnet18_cifar", 32, 30)):

@@ -65,7 +65,7 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
   trainer->share_parameters();
   ShareBalance balance(comm, trainer->partition(), batch);
   PassTimes times;
-  // Ranks that run freely come together behind every 50 steps.
+  // Ranks that run freely come together after every 50 steps.
   const bool is_free = config.parallel.runs_freely();
   const std::int64_t settling = is_free ? 50 : 40, measured = is_free ? 100 : 60;
   DataLoader loader(data,

@@ -4,7 +4,7 @@
 called by perf/run streamed.
 
 Most of VmRSS of rank 0 is noted every 10 ms: in the steps before the first checkpoint, which is its own part with the copy that is kept for checkpoints, and
-from there to the end, in which one is written behind the steps and one at the end. Of a run that goes on from there: VmHWM, beside that of one that begins anew.
+from there to the end, in which one is written in the background and one at the end. Of a run that goes on from there: VmHWM, beside that of one that begins anew.
 `--before PROGRAM`: another build, measured likewise.
 """
 import argparse

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What meetings of ranks that step by themselves cost in time, at once and beside steps; called by perf/run streaming.
+"""What synchronizations of ranks that step by themselves cost in time, at once and beside steps; called by perf/run streaming.
 
-Two ranks that share no memory, each on a core, over an emulated network; a transformer whose parameters meet every 20 steps: all at once,
+Two ranks that share no memory, each on a core, over an emulated network; a transformer whose parameters synchronize every 20 steps: all at once,
 in four fragments of which each stops the ranks, and in four whose sums go on beside four steps (parallel.local.{fragments, delay}). Beside
-them ranks that never meet before the end, which is all that could be hidden. In turns, medians over rounds.
+them ranks that never synchronize before the end, which is all that could be hidden. In turns, medians over rounds.
 """
 import argparse
 import json
@@ -16,7 +16,7 @@ import tempfile
 from compression import summary_of
 
 EVERY = 20
-MEETINGS = {"all at once": f"every: {EVERY}", "4 fragments": f"every: {EVERY}, fragments: 4", "4 fragments, delay 4": f"every: {EVERY}, fragments: 4, delay: 4",
+SYNCHRONIZATIONS = {"all at once": f"every: {EVERY}", "4 fragments": f"every: {EVERY}, fragments: 4", "4 fragments, delay 4": f"every: {EVERY}, fragments: 4, delay: 4",
             "at the end alone": "every: 1000000"}
 
 
@@ -35,12 +35,12 @@ def main():
             "data": {"synthetic": {"kind": "random", "vocabulary": 4096, "sequence_length": 64, "train": 64, "validation": 0}},
             "model": {"preset": "transformer", "vocabulary": 4096, "sequence": 64, "d_model": 384, "depth": 6, "heads": 6},
             "optimizer": {"type": "adamw", "learning_rate": 0.001}, "batch": {"global": 8}}))
-        rows = {name: [] for name in MEETINGS}
+        rows = {name: [] for name in SYNCHRONIZATIONS}
         for _ in range(arguments.rounds):
-            for name, local in MEETINGS.items():
+            for name, local in SYNCHRONIZATIONS.items():
                 summary = summary_of(lockstep, 2, arguments.network, deck, f"parallel.local={{{local}, outer: nesterov}}")
                 rows[name].append((summary["sent_bytes_per_step"], summary["phases_ms"]["reduce_exposed"], summary["examples_per_s"]))
-        print("| the parameters meet | bytes a step, all ranks | exposed, ms a step | examples/s | of those that do not meet |\n|---|--:|--:|--:|--:|")
+        print("| the parameters are synchronized | bytes a step, all ranks | exposed, ms a step | examples/s | of those that do not synchronize |\n|---|--:|--:|--:|--:|")
         medians = {name: [statistics.median(column) for column in zip(*of)] for name, of in rows.items()}
         for name, (sent, waits, speed) in medians.items():
             print(f"| {name} | {sent:,.0f} | {waits:.2f} | {speed:.1f} | {speed / medians['at the end alone'][2]:.3f} |")

@@ -158,7 +158,7 @@ class Disk(LockstepTest):
         self.assertFalse(left.exists())
 
     def test_fewer_that_are_kept_make_room(self):
-        """On a full disk no new checkpoint comes, behind which older ones would go."""
+        """On a full disk no new checkpoint comes, after which older ones would go."""
         self.lockstep("train", "deck.yaml", "checkpoint={every_steps: 1, keep: 0}")
         self.with_disk("step-000000 write 0 ENOSPC", "run.steps=8", statuses=(74,))
         left = sorted(path.name for path in (self.folder / "run/checkpoints").glob("step-*"))

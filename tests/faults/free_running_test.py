@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Asynchronous ranks that run freely, or in groups, of which one is killed now and then: none of the others hangs, restarts go on, and
-what they have done together is, as their record has it, played again to the same bits on any number of ranks."""
+what they have done together is, as their record has it, replayed to the same bits on any number of ranks."""
 import os
 import pathlib
 import random
@@ -57,9 +57,9 @@ class FreeRunning(LockstepTest):
         staleness = summary(self.folder / "free")["staleness"]
         self.assertEqual(sum(staleness["counts"]), steps * COLLECT)
         self.assertEqual(staleness.get("groups"), more.get("groups"))
-        self.deck("played.yaml", **deck(steps, {"replay": "order.txt"}, **more))
+        self.deck("simulated.yaml", **deck(steps, {"replay": "order.txt"}, **more))
         for ranks in played_on:
-            self.lockstep("train", "played.yaml", f"run.output_dir=on{ranks}", ranks=ranks, limit=60)
+            self.lockstep("train", "simulated.yaml", f"run.output_dir=on{ranks}", ranks=ranks, limit=60)
             self.expect_same_state("free", f"on{ranks}", steps)
             self.assertEqual(summary(self.folder / f"on{ranks}")["staleness"], staleness)
 

@@ -46,11 +46,11 @@ class Kill(LockstepTest):
             runs += 1
             self.deck(f"{name}/deck.yaml", **DECK)
             while True:
-                # From the start of the ranks, set-up included, to steps behind several checkpoints; of every two kills, one
-                # comes behind a new checkpoint, however long the set-up takes.
+                # From the start of the ranks, set-up included, to steps after several checkpoints; of every two kills, one
+                # comes after a new checkpoint, however long the set-up takes.
                 moment = chance.uniform(0, whole.seconds / 3) if kills < KILLS else None
                 before = self.newest(name)
-                status, out, err, killed = self.train_and_kill(name, chance, moment, behind=before if kills % 2 else None)
+                status, out, err, killed = self.train_and_kill(name, chance, moment, after=before if kills % 2 else None)
                 kills += killed
                 self.assertGreaterEqual(self.newest(name), before, "a checkpoint is lost")
                 if "" < before < pathlib.Path(LAST).name and "run: " in out:  # it has come as far as its banner
@@ -72,8 +72,8 @@ class Kill(LockstepTest):
         """Name of the newest checkpoint; empty: there is none."""
         return max((path.name for path in (self.folder / name / "run/checkpoints").glob("step-*.h5")), default="")
 
-    def train_and_kill(self, name, chance, moment, behind):
-        """Kills a rank so many seconds after all of them have started, or after there is a checkpoint newer than `behind`; moment
+    def train_and_kill(self, name, chance, moment, after):
+        """Kills a rank so many seconds after all of them have started, or after there is a checkpoint newer than `after`; moment
         none: kills none."""
         child = subprocess.Popen([*program.MPIEXEC, str(RANKS), program.PROGRAM, "train", "deck.yaml"], cwd=self.folder / name,
                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -82,7 +82,7 @@ class Kill(LockstepTest):
         try:
             if moment is not None:
                 while child.poll() is None and (len(ranks_of(child.pid, program.PROGRAM)) < RANKS or
-                                                (behind is not None and self.newest(name) <= behind)):
+                                                (after is not None and self.newest(name) <= after)):
                     time.sleep(0.01)
                 time.sleep(moment)
                 ranks = ranks_of(child.pid, program.PROGRAM)

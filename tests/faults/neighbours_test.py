@@ -54,7 +54,7 @@ class Neighbours(LockstepTest):
         return sorted(set(MEMORY.glob(f"lockstep-{pattern}")) - self.others)
 
     def steps(self):
-        """Behind which all copies are there: each rank's, in its own node and in the other one."""
+        """After which all copies are there: each rank's, in its own node and in the other one."""
         steps = [int(file.name.rsplit("-", 1)[1]) for file in self.files("*-step-*") if file.suffix != ".part"]
         return sorted(step for step in set(steps) if steps.count(step) == 8)
 

@@ -69,7 +69,7 @@ class OffloadFaults(LockstepTest):
             self.refused_by_disk("states/lockstep open 0 EINVAL", 73, ["states: its file system cannot go past the page cache (O_DIRECT)"], ranks=ranks, rank=rank)
             self.refused_by_disk("states/lockstep open 0 EACCES", 73, ["states: no file can be made there (Permission denied)"], ranks=ranks, rank=rank)
             self.refused_by_disk("states/lockstep reserve 1 ENOSPC", 74, ["states: ", "have no room there (No space left on device)"], ranks=ranks, rank=rank)
-            # Of checkpoints behind steps, each rank that gives something holds it beside what steps go on with.
+            # Of checkpoints in the background, each rank that gives something holds it beside what steps go on with.
             self.refused_by_disk("states/lockstep reserve 2 ENOSPC", 74, ["states: ", "have no room there (No space left on device)"], "parallel.shard=optimizer",
                                  ranks=ranks, rank=rank)
             for overrides in ((), PARAMETERS):

@@ -87,7 +87,7 @@ class Stop(LockstepTest):
                     self.assertAlmostEqual(float(x["loss"]) / float(y["loss"]), 1, delta=1e-5)
 
     def test_in_an_evaluation(self):
-        """It is broken off, and made up for: in the middle of a run, at its end, and behind its last checkpoint; if need be, once more."""
+        """It is broken off, and made up for: in the middle of a run, at its end, and after its last checkpoint; if need be, once more."""
         data = {"synthetic": {"kind": "glyphs", "train": 72, "validation": 20000}}
         for run, stops in (({"steps": 4, "evaluate_every": 1}, ((2, 2), (2, 2), (4, 5))), ({"steps": 3, "log_every": 2, "evaluate_every": 0}, ((3, 2), (3, 2)))):
             with self.subTest(run):

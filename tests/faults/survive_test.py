@@ -22,7 +22,7 @@ NUMBERS = [int(argument) for argument in sys.argv[1:] if argument.isdigit()]
 RUNS = NUMBERS[0] if NUMBERS else 6
 SEED = NUMBERS[1] if len(NUMBERS) > 1 else 1
 LAUNCHER = [program.MPIEXEC[0], "--with-ft", "ulfm", *program.MPIEXEC[1:]]
-STEPS, LIMIT = 120, 100  # LIMIT: seconds, behind which a run hangs
+STEPS, LIMIT = 120, 100  # LIMIT: seconds, after which a run hangs
 LOST = re.compile(r"^warning: (rank .*) (?:is|are) lost(?:, in step \d+)?; (\d+) ranks? (?:is|are) left", re.MULTILINE)
 # "… is already at step N: nothing is left to do." begins a line.
 GOES_ON = re.compile(r"(?:goes on from |^)run/checkpoints/step-(\d+)\.h5", re.MULTILINE)
@@ -96,7 +96,7 @@ class Survive(LockstepTest):
             left = self.expect_named(folder, ranks, killed, err, what)
             found = GOES_ON.findall(out)
             if there and LOST.search(err):
-                self.assertTrue(found and f"step-{found[0]}.h5" >= there[-1], f"behind {there[-1]}: {what}")
+                self.assertTrue(found and f"step-{found[0]}.h5" >= there[-1], f"after {there[-1]}: {what}")
             resumed, in_set_up = resumed + bool(found), in_set_up + (not found)
             if way != "asynchronous":
                 self.expect_as_started_anew(folder, left, NODES[nodes], int(found[-1]) if found else None, what)
@@ -111,7 +111,7 @@ class Survive(LockstepTest):
         result = summary(folder / "run")
         self.assertEqual(result["steps"], STEPS, what)
         self.assertEqual(result["status"], "done", what)
-        lost = result.get("lost_ranks", [])  # when it was written: one may have been lost behind it
+        lost = result.get("lost_ranks", [])  # when it was written: one may have been lost after it
         self.assertEqual(named[:len(lost)], lost, what)
         self.assertGreaterEqual(len(lost), len(named) - 1, what)
         self.assertEqual(result["ranks"], ranks - len(lost), what)
@@ -148,16 +148,16 @@ class Survive(LockstepTest):
         shutil.rmtree(anew)
 
     def train_and_kill(self, folder, ranks, victims, network, chance):
-        """Kills so many of the ranks: in set-up, or a moment behind a new checkpoint; a second one meanwhile, or when the others go on.
+        """Kills so many of the ranks: in set-up, or a moment after a new checkpoint; a second one meanwhile, or when the others go on.
         Returns what checkpoints there were, too."""
         child = subprocess.Popen([*LAUNCHER, str(ranks), program.PROGRAM, "train", "deck.yaml", *network], cwd=folder, text=True,
                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
         killed, there = 0, []
         try:
-            behind = chance.choice([-1, 0, 1, 2, 4])
+            after = chance.choice([-1, 0, 1, 2, 4])
             until = time.monotonic() + LIMIT
             while child.poll() is None and time.monotonic() < until:
-                if (folder / "run/lock").exists() and len(files(folder)) > behind:
+                if (folder / "run/lock").exists() and len(files(folder)) > after:
                     break
                 time.sleep(0.002)
             for _ in range(victims):

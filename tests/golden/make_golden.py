@@ -466,13 +466,13 @@ def make_optimizers():
 
 
 def make_outer_steps():
-    """Twenty meetings of two replicas, whose weighted difference is the gradient of PyTorch's SGD (DiLoCo)."""
+    """Twenty synchronizations of two replicas, whose weighted difference is the gradient of PyTorch's SGD (DiLoCo)."""
     weights, cases = [3, 5], []
     for rate, momentum in [(0.7, 0.9), (1.0, 0.5)]:
         p = tensor(300, (23,)).requires_grad_()
         optimizer = torch.optim.SGD([p], lr=rate, momentum=momentum, nesterov=True)
-        for meeting in range(20):
-            replicas = [p.detach() - tensor(301 + 2 * meeting + replica, (23,)) / 16 for replica in range(2)]
+        for synchronization in range(20):
+            replicas = [p.detach() - tensor(301 + 2 * synchronization + replica, (23,)) / 16 for replica in range(2)]
             p.grad = p.detach() - sum(weight * replica for weight, replica in zip(weights, replicas)) / sum(weights)
             optimizer.step()
         cases.append({"learning_rate": rate, "momentum": momentum, "weights": weights, "p": numbers(p)})

@@ -10,7 +10,7 @@ import optuna
 from scipy.stats import qmc
 
 HERE = pathlib.Path(__file__).parent
-TRIALS, REPORTS = 20, 10  # 200 reports a case, less those behind a decision to end
+TRIALS, REPORTS = 20, 10  # 200 reports a case, less those after a decision to end
 
 
 def value(trial, step, case):

@@ -187,7 +187,7 @@ class AsynchronousRuns : public test::OnRanks, public testing::WithParamInterfac
   }
 };
 
-TEST_P(AsynchronousRuns, HaveTheSameBitsOnAnyRanksPlayedAgainAndGoingOn) {
+TEST_P(AsynchronousRuns, HaveTheSameBitsOnAnyRanksReplayedAndResumed) {
   const std::string keys = fmt::format("{}, collect: 4, schedule: ", GetParam());
   const std::string record = folder_.path() / "record";
   const test::Arrays expected = train(

@@ -52,7 +52,7 @@ TEST_F(Backup, DuplicatesLeaveTheBitsOfTheRanksThatAreWaitedFor) {
           << backups << " of " << world_.size();
       if (world_.is_root()) {
         EXPECT_EQ(counts_.by_staleness, (std::vector<std::int64_t>{steps * parts}));
-        const int twice = std::min(backups, parts);  // behind each meeting
+        const int twice = std::min(backups, parts);  // after each synchronization
         EXPECT_GE(counts_.discarded_examples, (log_every == 1 ? steps : 1) * twice * (12 / parts));
       }
       if (log_every == 1) {
@@ -64,7 +64,7 @@ TEST_F(Backup, DuplicatesLeaveTheBitsOfTheRanksThatAreWaitedFor) {
 }
 
 /// Which parts have counted is in a record.
-TEST_F(Backup, WhatIsDroppedIsPlayedAgainBitForBit) {
+TEST_F(Backup, WhatIsDroppedIsReplayedBitForBit) {
   if (memory_is_separate) GTEST_SKIP() << "ranks run freely on hosts alone";
   const int ranks = world_.size(), counted = ranks - 1;
   if (ranks == 1) GTEST_SKIP() << "of more ranks";
@@ -76,19 +76,19 @@ TEST_F(Backup, WhatIsDroppedIsPlayedAgainBitForBit) {
     const Arrays expected = train_deck("dropped_" + name, ranks, drop);
     if (world_.is_root()) {
       EXPECT_EQ(counts_.by_staleness, (std::vector<std::int64_t>{steps * counted}));
-      // All ranks begin a part behind each meeting.
+      // All ranks begin a part after each synchronization.
       if (log_every == 1) EXPECT_EQ(counts_.discarded_examples, steps * 12 / ranks);
       else EXPECT_GE(counts_.discarded_examples, 12 / ranks);
     }
-    const std::string played = with(
+    const std::string simulated = with(
         fmt::format("asynchronous: {{collect: {}, schedule: {{replay: '{}'}}}}", counted, record));
-    EXPECT_TRUE(without_replicas(train_deck("played_" + name, 1, played)) == expected);
+    EXPECT_TRUE(without_replicas(train_deck("simulated_" + name, 1, simulated)) == expected);
     if (log_every == 1) {
-      EXPECT_LE(largest_difference(rows_of("dropped_" + name), rows_of("played_" + name)), 1e-12)
+      EXPECT_LE(largest_difference(rows_of("dropped_" + name), rows_of("simulated_" + name)), 1e-12)
           << "losses are those of what counts";
     }
     const Arrays gone_on = train_deck("again_" + name, ranks, drop, file("dropped_" + name, 14));
-    EXPECT_TRUE(without_replicas(train_deck("played_again_" + name, 1, played)) == gone_on)
+    EXPECT_TRUE(without_replicas(train_deck("replayed_" + name, 1, simulated)) == gone_on)
         << "the record goes on with the run";
   }
 }

@@ -48,7 +48,7 @@ class CompressedRuns : public testing::TestWithParam<std::tuple<const char*, int
   std::string file(const std::string& name, int step) const {
     return folder.path() / name / "checkpoints" / checkpoint_name(step);
   }
-  /// What a checkpoint behind the last step has, on all ranks. Collective.
+  /// What a checkpoint after the last step has, on all ranks. Collective.
   Arrays train(const std::string& name, const Communicator& ranks, const std::string& parallel, int steps,
                const std::string& from = "", const std::string& optimizer = "") const {
     RunConfig run_config = config(name, parallel, steps, optimizer);
@@ -120,7 +120,7 @@ TEST_F(CompressedRun, KeepsTheSumOfErrorsOnOtherNumbersOfRanks) {
                             .normalize = run.data.normalize,
                             .length = run_length(run, experiment.data.train->size())};
     Trainer trainer(run, std::move(experiment.graph), std::move(problem), some);
-    NumberStream stream(some, trainer.strategy().held_numbers(trainer.optimizer()));
+    NumberStream stream(some, trainer.strategy().sharded_states(trainer.optimizer()));
     if (some.is_root()) {
       const NumberStream::Turn turn(stream);
       CheckpointNumbers numbers(file("all", 6));
@@ -129,7 +129,7 @@ TEST_F(CompressedRun, KeepsTheSumOfErrorsOnOtherNumbersOfRanks) {
       stream.serve();
     }
     std::map<std::string, Arrays> sums;
-    for (const HeldNumbers& numbers : trainer.strategy().held_numbers(trainer.optimizer())) {
+    for (const ShardedState& numbers : trainer.strategy().sharded_states(trainer.optimizer())) {
       if (numbers.part.of == 0) continue;
       const bool is_own = numbers.part.number == some.rank();
       EXPECT_EQ(numbers.part.of, some.size());

@@ -304,7 +304,7 @@ TEST(CompressedSums, AreExactWhereAllTravels) {
   }
 }
 
-/// Layers whose gradients are 0, or of a smaller rank, as those behind a relu that nothing passes, train again later.
+/// Layers whose gradients are 0, or of a smaller rank, as those after a relu that nothing passes, train again later.
 TEST(CompressedSums, OutlastMatricesWithoutDirections) {
   const Communicator ranks = Communicator::world();
   CompressionSetting<float> setting(ranks, compress(Method::powersgd), {{{0, 576}, {{{0, 576}, 24, 24}}}});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Ranks that are asynchronous workers, or groups of them, each in its own time: what they have done is in a record,
-// which is played.
+// which is simulated.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -72,7 +72,7 @@ class FreeRunning : public OnRanks, public testing::WithParamInterface<Way> {
   }
 };
 
-TEST_P(FreeRunning, IsPlayedAgainBitForBitOnAnyRanks) {
+TEST_P(FreeRunning, IsReplayedBitForBitOnAnyRanks) {
   const std::string record = folder_.path() / "record";
   const Arrays expected = train("free", world_.size(), fmt::format("free: true, record: '{}'", record));
   expect_counts(record);
@@ -89,7 +89,7 @@ TEST_P(FreeRunning, GoesOnFromACheckpointAndItsRecord) {
   train("free", world_.size(), free);
   const Arrays expected = train("going_on", world_.size(), free, file("free", 14));
   expect_counts(record);
-  EXPECT_TRUE(train("played", 1, fmt::format("replay: '{}'", record)) == expected);
+  EXPECT_TRUE(train("simulated", 1, fmt::format("replay: '{}'", record)) == expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, FreeRunning,
@@ -154,14 +154,15 @@ TEST(FreeRunningGroups, StepAsPlainLoopsWithTheirRecord) {
   EXPECT_EQ(run.run(), ExitStatus::done);
   enable_log(true);
   const std::vector<double> found = numbers_of(parameters);
-  // Inside the two groups: for each gradient a sum (up a tree and down again) and a gather, at meetings a gather.
-  // Between them: for each gradient half of the parameters there and back, at meetings each half to the other group.
+  // Inside the two groups: for each gradient a sum (up a tree and down again) and a gather, at synchronizations a
+  // gather. Between them: for each gradient half of the parameters there and back, at synchronizations each half to the
+  // other group.
   std::array<double, 1> sent{static_cast<double>(scheduled_bytes_sent() - before)};
   comm.all_reduce_sum(sent);
   const ParameterBuffer& buffer = run.trainer().model().parameters();
-  constexpr int gradients = updates * collect, meetings = 6;  // behind each epoch
+  constexpr int gradients = updates * collect, syncs = 6;  // after each epoch
   EXPECT_EQ(sent[0], 8.0 * static_cast<double>(buffer.trained_size()) *
-                         ((comm.size() / 2 - 1) * (3 * gradients + 2 * meetings) + gradients + meetings));
+                         ((comm.size() / 2 - 1) * (3 * gradients + 2 * syncs) + gradients + syncs));
   if (!comm.is_root()) return;
   const PushOrder order = PushOrder::parse(read_text_file(record), record, config.parallel.asynchronous, updates);
   std::vector<std::vector<std::int64_t>> batches;

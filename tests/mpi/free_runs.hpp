@@ -68,7 +68,7 @@ class OnRanks : public testing::Test {
   GradientCounts counts_;
 };
 
-/// Without what played workers keep, which ranks that run freely have none of.
+/// Without what simulated workers keep, which ranks that run freely have none of.
 inline Arrays without_replicas(Arrays arrays) {
   std::erase_if(arrays, [](const auto& array) { return array.first.starts_with("/replicas"); });
   return arrays;

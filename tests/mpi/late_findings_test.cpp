@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// On devices the host hears a step later what has become of a step, unless something behind it wants to know. What a
+// On devices the host hears a step later what has become of a step, unless something after it wants to know. What a
 // run leaves must not depend on how often that is. (On hosts there is nothing to find here.)
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ std::string ramped(std::int64_t ramp, const std::string& optimizer, const std::s
 
 constexpr const char* by_batch = "scale_rule: linear, reference_batch: 24";
 
-std::string halved_behind(std::int64_t applied) {
+std::string halved_after(std::int64_t applied) {
   return fmt::format("type: multistep, milestones: [{} steps], factor: 0.5", applied);
 }
 
@@ -57,7 +57,7 @@ void expect_same_steps(const test::RunOutcome& ruled, const test::RunOutcome& wa
   EXPECT_EQ(ruled.states, wanted.states);
 }
 
-/// Batches come to their next stage behind as many steps whether these were skipped or not, and with them scale_rule's
+/// Batches come to their next stage after as many steps whether these were skipped or not, and with them scale_rule's
 /// factor. The course that the same run without that rule has to take counts those that were applied.
 TEST(SkippedSteps, LeaveEachBatchItsLearningRate) {
   const auto outcome = [](std::int64_t ramp, double rate, const std::string& schedule, int steps = 30) {
@@ -67,7 +67,7 @@ TEST(SkippedSteps, LeaveEachBatchItsLearningRate) {
   const std::int64_t applied = outcome(20, 0.25, "", 20).applied;
   ASSERT_GT(applied, 0);
   ASSERT_LT(applied, 17);
-  expect_same_steps(outcome(20, 0.25, by_batch), outcome(20, 0.25, halved_behind(applied)));
+  expect_same_steps(outcome(20, 0.25, by_batch), outcome(20, 0.25, halved_after(applied)));
   expect_same_steps(outcome(2, 0.25, by_batch), outcome(2, 0.125, ""));
 }
 
@@ -84,10 +84,10 @@ TEST(SkippedSteps, LeaveAVelocityItsCorrection) {
   ASSERT_LT(ramp, 28) << "no step is skipped";
   const std::int64_t applied = applied_in(ramp);
   ASSERT_GT(applied, 2);
-  expect_same_steps(outcome(ramp, by_batch), outcome(ramp, halved_behind(applied)));
+  expect_same_steps(outcome(ramp, by_batch), outcome(ramp, halved_after(applied)));
 }
 
-/// Coefficients behind these numbers of steps, one after the other: by the number of steps that are applied.
+/// Coefficients after these numbers of steps, one after the other: by the number of steps that are applied.
 std::vector<StepCoefficients> coefficients_behind(const std::vector<KnownSteps>& numbers, std::int64_t applied) {
   const test::TemporaryFolder folder;
   const Communicator comm = Communicator::world();
@@ -107,7 +107,7 @@ std::vector<StepCoefficients> coefficients_behind(const std::vector<KnownSteps>&
   return found;
 }
 
-/// The fifth step is the first one on a new batch, and skipped. The host hears of steps at once, or behind the next
+/// The fifth step is the first one on a new batch, and skipped. The host hears of steps at once, or after the next
 /// one, or goes on from a checkpoint in between.
 TEST(SkippedSteps, HaveTheSameCoefficientsBehindThemWheneverTheHostHears) {
   const StepCoefficients wanted{0.125, 0.5};
@@ -124,9 +124,9 @@ TEST(SkippedSteps, HaveTheSameCoefficientsBehindThemWheneverTheHostHears) {
     for (std::size_t i = found.size() > 1 ? 1 : 0; i < found.size(); ++i) EXPECT_EQ(found[i], wanted) << i;
   const StepCoefficients unchanged{0.125, 1};
   EXPECT_EQ(coefficients_behind({{{.done = 5}, 1}}, 5), std::vector{unchanged}) << "where it was applied";
-  const std::vector<KnownSteps> behind{{{.done = 6, .skipped = 1}},
-                                       {{.done = 6, .skipped = 1, .skipped_in_a_row = 1}, 1}};
-  EXPECT_EQ(coefficients_behind(behind, 5), (std::vector{unchanged, unchanged})) << "behind the next one";
+  const std::vector<KnownSteps> after{{{.done = 6, .skipped = 1}},
+                                      {{.done = 6, .skipped = 1, .skipped_in_a_row = 1}, 1}};
+  EXPECT_EQ(coefficients_behind(after, 5), (std::vector{unchanged, unchanged})) << "after the next one";
 }
 
 TEST(SkippedSteps, InARowAreInTheState) {

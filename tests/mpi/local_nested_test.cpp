@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Groups that share a node meet often, all groups rarely (hierarchical local SGD), against plain loops in fp64.
+// Groups that share a node synchronize often, all groups rarely (hierarchical local SGD), against plain loops in fp64.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ struct NestedCase {
 };
 void PrintTo(const NestedCase& c, std::ostream* out) { *out << c.name; }
 
-/// The replicas of a node, and the examples that it has stepped on since the last meeting of all.
+/// The replicas of a node, and the examples that it has stepped on since the last synchronization of all.
 struct Node {
   std::vector<std::size_t> replicas;
   double examples = 0;
@@ -41,8 +41,8 @@ class NestedSteps : public testing::TestWithParam<NestedCase> {
 
   bool has(const char* word) const { return std::string_view(c.more).find(word) != std::string_view::npos; }
 
-  /// Averages by examples since the last meeting of any kind.
-  void meet_in_nodes() {
+  /// Averages by examples since the last synchronization of any kind.
+  void sync_in_nodes() {
     for (Node& node : nodes) {
       double all = 0;
       for (const std::size_t replica : node.replicas) all += replicas[replica].examples;
@@ -62,8 +62,8 @@ class NestedSteps : public testing::TestWithParam<NestedCase> {
     }
   }
   /// Of nodes' averages, by all their examples.
-  void meet() {
-    meet_in_nodes();
+  void sync() {
+    sync_in_nodes();
     double all = 0;
     for (const Node& node : nodes) all += node.examples;
     for (std::size_t i = 0; i < common.size(); ++i) {
@@ -113,19 +113,19 @@ TEST_P(NestedSteps, AreThoseOfPlainLoops) {
     for (std::size_t group = 0; group < replicas.size(); ++group)
       replicas[group].step(*run.experiment.data.train, batches[group]);
     const int alone = step - c.from_step;
-    const bool all_meet = alone <= 0 || step == steps || alone % c.every == 0;
+    const bool all_sync = alone <= 0 || step == steps || alone % c.every == 0;
     if (alone <= 0) {
       common = replicas[0].x;
       for (Replica& replica : replicas) replica.examples = 0;
-    } else if (all_meet) {
-      meet();
+    } else if (all_sync) {
+      sync();
     } else if (alone % c.node_every == 0) {
-      meet_in_nodes();
+      sync_in_nodes();
       std::int64_t hash = 0;
       for (const std::uint8_t byte : test::bytes_of(parameters.values())) hash = hash * 31 % 1000000007 + byte;
       EXPECT_EQ(node.all_reduce_max(hash), -node.all_reduce_max(-hash)) << "ranks of a node have other bits";
     }
-    EXPECT_EQ(run.trainer->has_common_parameters(), all_meet);
+    EXPECT_EQ(run.trainer->has_common_parameters(), all_sync);
     const auto& expected = replicas[static_cast<std::size_t>(comm.rank() / c.group)].x;
     EXPECT_LT(test::largest_difference(numbers_of(run.trainer->model().parameters()), expected), 1e-12)
         << "step " << step;
@@ -174,7 +174,7 @@ TEST(NestedPeriods, OfOneLengthAreOne) {
 }
 
 /// Rings of P ranks send 2 (P − 1) times what there is.
-TEST(NestedPeriods, SendAtMeetingsAlone) {
+TEST(NestedPeriods, SendWhenSynchronizingAlone) {
   const Communicator world = Communicator::world();
   const auto network = std::make_shared<test::CountingNetwork>(2);
   const Communicator comm = world.over(network);

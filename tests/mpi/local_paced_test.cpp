@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Slow groups of ranks leave out the last steps before a meeting, against plain loops in fp64.
+// Slow groups of ranks leave out the last steps before a synchronization, against plain loops in fp64.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -46,8 +46,8 @@ struct AdamReplica : Replica {
   }
 };
 
-/// What becomes of the optimizers' states where groups meet.
-void meet_states(std::string_view keys, std::vector<AdamReplica>& replicas) {
+/// What becomes of the optimizers' states where groups synchronize.
+void sync_states(std::string_view keys, std::vector<AdamReplica>& replicas) {
   const bool averages = keys.find("state: average") != keys.npos;
   if (!averages && keys.find("state: reset") == keys.npos) return;
   AdamReplica mean;
@@ -94,11 +94,11 @@ class PacedSteps : public testing::TestWithParam<PacedCase> {
   const PacedCase& c = GetParam();
   const Communicator comm = Communicator::world();
 
-  /// Of each rank, before a meeting; some are slower, and others at another time.
-  std::vector<double> times(int meeting) const {
+  /// Of each rank, before a synchronization; some are slower, and others at another time.
+  std::vector<double> times(int sync) const {
     std::vector<double> all;
-    for (int rank = 0; rank < comm.size(); ++rank) all.push_back(1000.0 * (1 + (rank * rank + meeting) % 3));
-    if (meeting % 2 == 0) all[0] = 1e9;  // one step is done at least
+    for (int rank = 0; rank < comm.size(); ++rank) all.push_back(1000.0 * (1 + (rank * rank + sync) % 3));
+    if (sync % 2 == 0) all[0] = 1e9;  // one step is done at least
     return all;
   }
   /// That each group does.
@@ -131,7 +131,7 @@ TEST_P(PacedSteps, AreThoseOfPlainLoops) {
                                     {{common, std::vector<double>(common.size())}, std::vector<double>(common.size())});
   std::vector<int> of_groups(replicas.size(), c.every);
   GroupBatches next_batches(comm, c.group, c.batch, run.trainer->partition());
-  int meetings = 0;
+  int syncs = 0;
   for (int step = 1; step <= steps; ++step) {
     const StepResult result = run.step();
     ASSERT_EQ(result.status, StepStatus::applied);
@@ -161,9 +161,9 @@ TEST_P(PacedSteps, AreThoseOfPlainLoops) {
       EXPECT_EQ(run.trainer->own_examples() == 0, own_examples == 0);
       EXPECT_EQ(of_step.gradient_norm == 0, own_examples == 0) << of_step.gradient_norm;
     }
-    const bool meets = alone <= 0 || step == steps || alone % c.every == 0;
-    EXPECT_EQ(run.trainer->has_common_parameters(), meets);
-    if (alone > 0 && meets) {
+    const bool syncs = alone <= 0 || step == steps || alone % c.every == 0;
+    EXPECT_EQ(run.trainer->has_common_parameters(), syncs);
+    if (alone > 0 && syncs) {
       double all = 0;
       for (const Replica& replica : replicas) all += replica.examples;
       for (std::size_t i = 0; i < common.size(); ++i) {
@@ -178,14 +178,14 @@ TEST_P(PacedSteps, AreThoseOfPlainLoops) {
         }
         for (Replica& replica : replicas) replica.x[i] = common[i];
       }
-      if (c.adam) meet_states(c.more, replicas);
-      const std::vector<double> measured = times(++meetings);
+      if (c.adam) sync_states(c.more, replicas);
+      const std::vector<double> measured = times(++syncs);
       if (replicas.size() > 1) of_groups = steps_by(measured);
       EXPECT_EQ(run.trainer->strategy().follow_times(measured), std::ranges::min(of_groups));
     } else if (alone <= 0) {
       common = replicas[0].x;
     }
-    if (meets)
+    if (syncs)
       for (Replica& replica : replicas) replica.examples = 0;
     const auto& expected = replicas[static_cast<std::size_t>(comm.rank() / c.group)].x;
     EXPECT_LT(test::largest_difference(numbers_of(run.trainer->model().parameters()), expected), 1e-12)
@@ -203,7 +203,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, PacedSteps,
                                          PacedCase{"adam_anew", ", state: reset", 5, 7, 2, 1, true}),
                          [](const auto& info) { return info.param.name; });
 
-TEST(PacedRun, LeavesTheSameBitsAtMeetings) {
+TEST(PacedRun, LeavesTheSameBitsWhenSynchronized) {
   const std::pair<const char*, const char*> runs[] = {
       {"{every: 5, steps_by_speed: true, outer: nesterov}", "rmsprop"},
       {"{every: 4, steps_by_speed: true, group: node, state: average, from_step: 2}", "lamb"},

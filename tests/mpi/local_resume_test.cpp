@@ -75,7 +75,7 @@ class LocalResume : public testing::TestWithParam<const char*> {
 TEST_P(LocalResume, OnAsManyRanksIsToTheSameBits) {
   const std::string local = fmt::format(", local: {{every: 4, {}}}", GetParam());
   train("whole", world_.size(), local, 18, "");
-  // Due behind 7 and 14 steps, they were written at the meetings behind 8 and 16.
+  // Due after 7 and 14 steps, they were written at the synchronizations after 8 and 16.
   const Arrays in_the_middle = arrays_in(file("whole", 8)), at_the_end = arrays_in(file("whole", 18));
   train("second", world_.size(), local, 18, file("whole", 8));
   if (!world_.is_root()) return;

@@ -105,7 +105,7 @@ inline void add_by_adasum(std::vector<double>& a, const std::vector<double>& b, 
 struct Replica {
   std::vector<double> x, v;
   bool is_new = true;
-  double examples = 0;  ///< since the last meeting
+  double examples = 0;  ///< since the last synchronization
 
   void step(const Dataset& data, const std::vector<std::int64_t>& batch) {
     if (batch.empty()) return;

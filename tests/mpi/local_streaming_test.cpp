@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Parameters that meet in fragments, beside steps, against plain loops in fp64.
+// Parameters that are synchronized in fragments, beside steps, against plain loops in fp64.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, StreamedSteps,
                                          StreamedCase{"pairs", ", outer: nesterov", 6, 2, 2, 0.5, 7, 4, 2}),
                          [](const auto& info) { return info.param.name; });
 
-/// As much as meetings of all parameters at once; the two numbers beside a fragment are too few to be counted.
+/// As much as synchronizations of all parameters at once; the two numbers beside a fragment are too few to be counted.
 TEST(Streaming, SendsEachFragmentOnce) {
   const Communicator world = Communicator::world();
   const auto network = std::make_shared<test::CountingNetwork>(1);

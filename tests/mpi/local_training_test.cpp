@@ -50,8 +50,9 @@ class LocalSteps : public testing::TestWithParam<LocalCase> {
     return ways[0];
   }
 
-  /// What becomes of replicas that meet; `common`: what the last meeting has left, `velocity`: of the outer step.
-  void meet(std::vector<Replica>& replicas, std::vector<double>& common, std::vector<double>& velocity) const {
+  /// What becomes of replicas that synchronize; `common`: what the last synchronization has left, `velocity`: of the
+  /// outer step.
+  void sync(std::vector<Replica>& replicas, std::vector<double>& common, std::vector<double>& velocity) const {
     const std::string_view local = c.local;
     const auto has = [&](const char* word) { return local.find(word) != local.npos; };
     double all = 0;
@@ -106,15 +107,15 @@ TEST_P(LocalSteps, AreThoseOfPlainLoops) {
     const auto batches = next_batches.next(step <= c.from_step);
     for (std::size_t group = 0; group < replicas.size(); ++group)
       replicas[group].step(*run.experiment.data.train, batches[group]);
-    const bool meets = step <= c.from_step || step == steps || (step - c.from_step) % c.every == 0;
-    EXPECT_EQ(run.trainer->has_common_parameters(), meets);
+    const bool syncs = step <= c.from_step || step == steps || (step - c.from_step) % c.every == 0;
+    EXPECT_EQ(run.trainer->has_common_parameters(), syncs);
     if (step <= c.from_step) {
       common = replicas[0].x;
       for (Replica& replica : replicas) replica.examples = 0;
-    } else if (meets) {
-      meet(replicas, common, velocity);
+    } else if (syncs) {
+      sync(replicas, common, velocity);
     }
-    const auto& expected = meets ? common : replicas[static_cast<std::size_t>(comm.rank() / c.group)].x;
+    const auto& expected = syncs ? common : replicas[static_cast<std::size_t>(comm.rank() / c.group)].x;
     EXPECT_LT(test::largest_difference(numbers_of(run.trainer->model().parameters()), expected), 1e-12)
         << "step " << step;
   }
@@ -178,7 +179,7 @@ TEST(LocalTraining, OuterStepsWithoutMomentumAreAverages) {
   EXPECT_LT(test::largest_difference(train(", outer: slowmo, momentum: 0"), average), 1e-12);
 }
 
-TEST(LocalTraining, SendsWhatSynchronousStepsDoAtMeetingsAlone) {
+TEST(LocalTraining, SendsWhatSynchronousStepsDoWhenSynchronizingAlone) {
   const Communicator world = Communicator::world();
   const auto network = std::make_shared<test::CountingNetwork>(1);
   const Communicator comm = world.over(network);
@@ -209,8 +210,8 @@ TEST(LocalTraining, SendsTensorsUpAndDownTheTreeOfAdasum) {
   EXPECT_EQ(network->take_bytes(world), 2 * 2 * (world.size() - 1) * bytes);
 }
 
-/// Statistics among them: all that ranks have alike is compared at each meeting.
-TEST(LocalTraining, LeavesTheSameBitsAtMeetings) {
+/// Statistics among them: all that ranks have alike is compared at each synchronization.
+TEST(LocalTraining, LeavesTheSameBitsWhenSynchronized) {
   for (const char* local :
        {"{every: 3, state: average, outer: nesterov}", "{every: 2, group: node}", "{every: 3, outer: elastic}",
         "{every: 3, outer: adasum}", "{every: 3, state: reset, from_step: 2}"}) {
@@ -264,7 +265,7 @@ TEST_P(LocalOverflows, LeaveOutStepsByThemselves) {
   if (comm.size() > 1)
     EXPECT_EQ(run.trainer->update().count().applied(), steps) << "the learning rate follows all steps";
   int counts = 0;
-  for (const HeldNumbers& numbers : run.trainer->strategy().held_numbers(run.trainer->optimizer()))
+  for (const ShardedState& numbers : run.trainer->strategy().sharded_states(run.trainer->optimizer()))
     if (numbers.state == "next_step" && !numbers.held.empty()) {
       EXPECT_EQ(f64_on_host(ExecSpace(), numbers.values), done + 1);
       ++counts;
@@ -278,8 +279,8 @@ INSTANTIATE_TEST_SUITE_P(Ways, LocalOverflows,
                                                    "{type: adam, learning_rate: 0.01}")),
                          [](const auto& info) { return fmt::format("way_{}", info.index); });
 
-/// What looks at the parameters of the run waits for the next meeting.
-TEST(LocalTraining, EvaluatesAtMeetings) {
+/// What looks at the parameters of the run waits for the next synchronization.
+TEST(LocalTraining, EvaluatesWhereGroupsSynchronize) {
   const test::RunOutcome left = test::train_to_the_end(
       "{run: {steps: 18, evaluate_every: 3 steps, log_every: 1}, batch: {global: 13}, parallel: {local: 4},"
       " data: {synthetic: {kind: random, shape: [6], classes: 7, train: 61, validation: 11}},"
@@ -320,8 +321,8 @@ TEST(LocalTraining, IsRefusedWhereItIsNotDefined) {
       {"parallel: {local: {every: 4, node_every: 2, fragments: 2}}", "have no averages of a node"},
       {"parallel: {local: {every: 4, node_every: 2, outer: elastic}}", "leave node_every out"},
       {"parallel: {local: {every: 4, node_every: 2, outer: adasum}}", "take group: node"},
-      {"parallel: {local: {every: 4, steps_by_speed: true, delay: 1}}", "have other meetings among them"},
-      {"parallel: {local: {every: 4, steps_by_speed: true, node_every: 2}}", "have other meetings among them"},
+      {"parallel: {local: {every: 4, steps_by_speed: true, delay: 1}}", "have other synchronizations among them"},
+      {"parallel: {local: {every: 4, steps_by_speed: true, node_every: 2}}", "have other synchronizations among them"},
       {"parallel: {local: {every: 4, steps_by_speed: 2}}", "steps_by_speed"},
       {"parallel: {local: {every: 4, delay: 1, state: average}}", "their own states; take keep"},
       {"parallel: {local: {every: 4}}, optimizer: {type: sgd, ema_decay: 0.9}", "optimizer.ema_decay"},

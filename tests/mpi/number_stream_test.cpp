@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "checkpoint/behind_steps.hpp"
+#include "checkpoint/background_work.hpp"
 #include "checkpoint/checkpoint_numbers.hpp"
 #include "support/scratch.hpp"
 
@@ -38,7 +38,7 @@ class Divided {
       for (std::int64_t i = 0; i < range.count; ++i) values_.push_back(static_cast<T>(range.first + i));
   }
 
-  HeldNumbers held() {
+  ShardedState held() {
     held_.values = {values_.data(), dtype_of<T>(), {static_cast<std::int64_t>(values_.size())}};
     return held_;
   }
@@ -66,7 +66,7 @@ class Divided {
   }
 
  private:
-  HeldNumbers held_;
+  ShardedState held_;
   std::vector<T> values_;
 };
 
@@ -88,7 +88,7 @@ class NumberStreamTest : public testing::Test {
   Divided<double> wide_{ranks_, "exp_avg_sq", 1 << 20, 4096};
   NumberStream stream_{ranks_, {few_.held(), many_.held(), wide_.held()}};
 
-  static bool are_places(const HeldNumbers& numbers, const NumberStream::Block& block, const std::byte* bytes) {
+  static bool are_places(const ShardedState& numbers, const NumberStream::Block& block, const std::byte* bytes) {
     for (std::int64_t i = 0; i < block.count; ++i) {
       double value = 0;
       if (numbers.values.dtype == DType::f64) std::memcpy(&value, bytes + 8 * i, 8);
@@ -165,23 +165,23 @@ TEST_F(NumberStreamTest, WhereRankZeroFailsNobodyIsLeftWaiting) {
 
 /// Ranks go on at different times, and change their numbers once they are copied.
 TEST_F(NumberStreamTest, CopiesTravelBehindTheSteps) {
-  if (!stream_.may_go_behind_steps()) GTEST_SKIP() << "this MPI serves no threads";
+  if (!stream_.may_work_in_background()) GTEST_SKIP() << "this MPI serves no threads";
   stream_.make_room();
   for (int round = 0; round < 3; ++round) {
-    BehindSteps behind;
+    BackgroundWork after;
     std::this_thread::sleep_for(std::chrono::milliseconds(10 * ((ranks_.rank() + round) % 3)));
-    behind.start(
+    after.start(
         true, [&] { stream_.copy(ExecSpace()); },
         [&] {
           if (!ranks_.is_root()) return stream_.serve();
           const NumberStream::Turn turn(stream_);
           expect_all();
         });
-    behind.wait_for_copy();
+    after.wait_for_copy();
     const std::vector<float> kept = many_.values();
     std::ranges::fill(many_.values(), -1.0F);
     for (int i = 0; i < 20; ++i) EXPECT_EQ(ranks_.all_reduce_max(i), i);  // the steps' own messages
-    behind.wait([] {});
+    after.wait([] {});
     many_.values() = kept;
   }
 }
@@ -207,7 +207,7 @@ TEST_F(NumberStreamTest, FilesOfOneTypeGoIntoTheOther) {
   });
   in_turn(other, [&] {
     other.collect([&](const NumberStream::Block& block, const std::byte* bytes) {
-      const HeldNumbers& numbers = other.numbers()[block.of];
+      const ShardedState& numbers = other.numbers()[block.of];
       const std::size_t element = size_of(numbers.values.dtype);
       for (const Parameter& parameter : numbers.layout) {  // but for the gaps
         const std::int64_t first = std::max(parameter.range.first, block.first),
@@ -243,9 +243,9 @@ TEST(NumberStreamMemory, NumbersShareTheirLayoutAndTheirHoldersAreFew) {
   const std::int64_t before = peak_bytes();
   std::vector<float> values(16, static_cast<float>(ranks.rank()));
   const SharedLayout shared(std::move(layout));
-  std::vector<HeldNumbers> all;
+  std::vector<ShardedState> all;
   for (std::int64_t i = 0; i < numbers; ++i) {
-    HeldNumbers& each = all.emplace_back(HeldNumbers{.state = "state", .layout = shared, .held = {}, .values = {}});
+    ShardedState& each = all.emplace_back(ShardedState{.state = "state", .layout = shared, .held = {}, .values = {}});
     const bool holds = i % ranks.size() == ranks.rank();
     if (holds) each.held = {{160, 16}};
     each.values = {values.data(), DType::f32, {holds ? 16 : 0}};

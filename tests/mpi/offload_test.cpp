@@ -109,7 +109,7 @@ class Offload : public testing::TestWithParam<std::tuple<OffloadCase, Division>>
 
   const Communicator world_ = Communicator::world();
   const test::TemporaryFolder folder_;
-  mutable double device_bytes_ = 0;  ///< with states in memory, behind the last step
+  mutable double device_bytes_ = 0;  ///< with states in memory, after the last step
 };
 
 TEST_P(Offload, HasTheBitsOfStatesInMemory) {

@@ -55,13 +55,13 @@ class GoldenNetwork {
     model.parameters().initialize(space, 1);  // running values
     test::golden_start(model.parameters(), model.graph());
     const auto optimizer = config.optimizer.make(model.parameters());
-    NumberStream numbers(Communicator::alone(), whole_numbers(model.parameters(), *optimizer, true));
+    NumberStream numbers(Communicator::alone(), replicated_states(model.parameters(), *optimizer, true));
     write_checkpoint(
         checkpoint(),
         {.arrays = arrays_of(numbers.numbers()), .texts = {{"deck", write_config(config)}, {"state", "{}"}}},
         source_of(numbers));
     Hdf5File data_file = Hdf5File::create(data());
-    if (tokens) {  // windows of one row, and a token behind the last
+    if (tokens) {  // windows of one row, and a token after the last
       std::vector<std::int32_t> row = test::filling_tokens(500, examples * extents[0], 10);
       row.push_back(0);
       data_file.write("/test/tokens", StoredType::of(DType::i32), {static_cast<std::int64_t>(row.size())}, row.data());

@@ -37,7 +37,7 @@ class Resharding : public testing::TestWithParam<const char*> {
     return folder_.path() / run / "checkpoints" / checkpoint_name(step);
   }
 
-  /// To a checkpoint behind `steps`; from `file`, if there is any. Collective over the world.
+  /// To a checkpoint after `steps`; from `file`, if there is any. Collective over the world.
   void train(const std::string& name, int ranks, const char* stage, int steps, const std::string& from) const {
     const bool takes_part = world_.rank() < ranks;
     const Communicator group = world_.split(takes_part ? 0 : 1);
@@ -83,7 +83,7 @@ TEST_P(Resharding, AllPairsComeToTheSameBits) {
       if (!divides(stage, ranks)) continue;
       const std::string name = fmt::format("{}_{}", stage, ranks);
       train(name, ranks, deck, middle, "");
-      EXPECT_EQ(arrays_in(file(name, 2)), in_the_middle) << "written by " << name << " behind its steps";
+      EXPECT_EQ(arrays_in(file(name, 2)), in_the_middle) << "written by " << name << " after its steps";
       written.push_back(name);
     }
   // What is read is the same bits in all files, wherever they come from: the first of them stands for all; each reader

@@ -49,7 +49,7 @@ const std::string images =
     " run: {steps: 33, log_every: 1, evaluate_every: 7 steps}";
 
 // Numbers that kernels read where they were copied to; attention, and an optimizer of several kernels. A rank has fewer
-// examples in an evaluation than in the step behind it.
+// examples in an evaluation than in the step after it.
 const std::string patches =
     "data: {synthetic: {kind: random, shape: [8, 8, 3], classes: 5, train: 64, validation: 6}},"
     " model: {layers: [{patchify: {patch: 4}}, {linear: {features: 8}}, {position_embedding: {length: 4}}, layer_norm,"

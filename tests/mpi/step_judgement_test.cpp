@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "train/guard/step_judgement.hpp"
+#include "train/guard/step_decision.hpp"
 
 #include <gtest/gtest.h>
 
@@ -24,8 +24,8 @@ class Judge {
     begin_with({});
   }
 
-  void begin_with(const StepJudgement& judgement) {
-    copy_from_host(space, &judgement, memory.tensor(0, DType::u8, {sizeof(StepJudgement)}));
+  void begin_with(const StepDecision& decision) {
+    copy_from_host(space, &decision, memory.tensor(0, DType::u8, {sizeof(StepDecision)}));
   }
 
   struct Found {
@@ -36,24 +36,24 @@ class Judge {
     double lost = 0;       ///< in gradients whose loss is not finite
     std::int32_t bad_parameters = 0;
   };
-  StepJudgement judge(const Found& found) {
+  StepDecision judge(const Found& found) {
     const LossSums own{
         .loss = found.rows * found.loss + found.smoothing, .correct = 0, .weight = found.rows, .counted = found.rows};
     copy_from_host(space, &own, sums.get());
     copy_from_host(space, &found.overflows, overflows.get());
     copy_from_host(space, &found.lost, lost.get());
     copy_from_host(space, &found.bad_parameters, nonfinite.get());
-    begin_judgement(space, scales, 8, 0, judgement());
-    judge_step(space,
-               {.loss = {.in_memory = static_cast<const LossSums*>(sums.get().data), .examples = 8},
-                .nonfinite_parameters = nonfinite.get().as<const std::int32_t>(),
-                .nonfinite_gradients = scales ? overflows.get().as<const double>() : nullptr,
-                .scaling = scaling,
-                .lost_gradients = lost.get().as<const double>(),
-                .tensors = 1},
-               {.coefficients = reinterpret_cast<const CoefficientTable*>(coefficients.data())}, judgement());
-    HostCopy<StepJudgement> copy;
-    copy.start(space, judgement());
+    begin_decision(space, scales, 8, 0, decision());
+    decide_step(space,
+                {.loss = {.in_memory = static_cast<const LossSums*>(sums.get().data), .examples = 8},
+                 .nonfinite_parameters = nonfinite.get().as<const std::int32_t>(),
+                 .nonfinite_gradients = scales ? overflows.get().as<const double>() : nullptr,
+                 .scaling = scaling,
+                 .lost_gradients = lost.get().as<const double>(),
+                 .tensors = 1},
+                {.coefficients = reinterpret_cast<const CoefficientTable*>(coefficients.data())}, decision());
+    HostCopy<StepDecision> copy;
+    copy.start(space, decision());
     return copy.take();
   }
 
@@ -62,16 +62,16 @@ class Judge {
 
  private:
   static constexpr std::int64_t steps = 100;
-  StepJudgement* judgement() const { return reinterpret_cast<StepJudgement*>(memory.data()); }
+  StepDecision* decision() const { return reinterpret_cast<StepDecision*>(memory.data()); }
 
   ExecSpace space;
   OwnedTensor sums{"sums", DType::f64, {loss_sum_count}}, overflows{"overflows", DType::f64, {1}},
       lost{"lost", DType::f64, {1}}, nonfinite{"nonfinite", DType::i32, {1}};
-  Buffer coefficients{"coefficients", sizeof(CoefficientTable)}, memory{"judgement", sizeof(StepJudgement)};
+  Buffer coefficients{"coefficients", sizeof(CoefficientTable)}, memory{"decision", sizeof(StepDecision)};
 };
 
 /// The scale, the count of applied steps, and so the coefficients, are what the host would have found them to be.
-TEST(StepJudgement, ScalesTheLossAsTheHostWould) {
+TEST(StepDecision, ScalesTheLossAsTheHostWould) {
   Judge judge;
   judge.scales = true;
   judge.scaling = {.floor = 4, .interval = 5, .hysteresis = 2};
@@ -84,8 +84,8 @@ TEST(StepJudgement, ScalesTheLossAsTheHostWould) {
     const bool overflow = planted.contains(step) || step >= 60;
     if (overflow && judge.scaling.at_floor(expected)) break;
     const float scale = expected.scale;
-    const StepJudgement found = judge.judge({.overflows = overflow ? 3.0 : 0.0});
-    ASSERT_EQ(found.verdict, overflow ? Verdict::overflow : Verdict::applied) << "step " << step;
+    const StepDecision found = judge.judge({.overflows = overflow ? 3.0 : 0.0});
+    ASSERT_EQ(found.outcome, overflow ? StepOutcome::overflow : StepOutcome::applied) << "step " << step;
     EXPECT_EQ(found.loss_factor, static_cast<double>(scale) / 8);
     EXPECT_EQ(found.scalars.left_out, overflow ? 1 : 0);
     if (!overflow) {
@@ -98,51 +98,51 @@ TEST(StepJudgement, ScalesTheLossAsTheHostWould) {
     EXPECT_EQ(found.scaler, expected) << "step " << step;
     EXPECT_EQ(found.applied, applied);
   }
-  const StepJudgement last = judge.judge({.overflows = 1});
-  EXPECT_EQ(last.verdict, Verdict::at_floor);
+  const StepDecision last = judge.judge({.overflows = 1});
+  EXPECT_EQ(last.outcome, StepOutcome::at_floor);
   EXPECT_EQ(last.scaler, expected);
   EXPECT_EQ(last.halted, 1);
 }
 
-TEST(StepJudgement, NothingChangesBehindAStepThatCannotBeDone) {
+TEST(StepDecision, NothingChangesBehindAStepThatCannotBeDone) {
   for (const Judge::Found& bad : {Judge::Found{.loss = infinite, .lost = 2}, Judge::Found{.bad_parameters = 1}}) {
     Judge judge;
-    EXPECT_EQ(judge.judge({}).verdict, Verdict::applied);
-    const StepJudgement before = judge.judge(bad);
-    EXPECT_EQ(before.verdict, bad.bad_parameters != 0 ? Verdict::bad_parameters : Verdict::lost);
+    EXPECT_EQ(judge.judge({}).outcome, StepOutcome::applied);
+    const StepDecision before = judge.judge(bad);
+    EXPECT_EQ(before.outcome, bad.bad_parameters != 0 ? StepOutcome::bad_parameters : StepOutcome::lost);
     EXPECT_EQ(before.scalars.left_out, 1);
     EXPECT_EQ(before.scalars.nonfinite_before, bad.bad_parameters);
-    const StepJudgement behind = judge.judge({});
-    EXPECT_EQ(behind.verdict, Verdict::halted);
-    EXPECT_EQ(behind.scalars.left_out, 1);
-    EXPECT_EQ(behind.applied, 1);
-    EXPECT_EQ(behind.loss_was_nonfinite, before.loss_was_nonfinite);
+    const StepDecision after = judge.judge({});
+    EXPECT_EQ(after.outcome, StepOutcome::halted);
+    EXPECT_EQ(after.scalars.left_out, 1);
+    EXPECT_EQ(after.applied, 1);
+    EXPECT_EQ(after.loss_was_nonfinite, before.loss_was_nonfinite);
   }
 }
 
 /// A step of which no target counts is done, by gradients of 0: it has no loss that could be finite or not.
-TEST(StepJudgement, AStepWithoutALossIsApplied) {
+TEST(StepDecision, AStepWithoutALossIsApplied) {
   Judge judge;
-  EXPECT_EQ(judge.judge({.loss = infinite}).verdict, Verdict::suspicious);
-  const StepJudgement found = judge.judge({.rows = 0});
-  EXPECT_EQ(found.verdict, Verdict::applied);
+  EXPECT_EQ(judge.judge({.loss = infinite}).outcome, StepOutcome::suspicious);
+  const StepDecision found = judge.judge({.rows = 0});
+  EXPECT_EQ(found.outcome, StepOutcome::applied);
   EXPECT_EQ(found.has_loss, 0);
   EXPECT_EQ(found.scalars.gradient_scale, 1.0 / 8);
   EXPECT_EQ(found.loss_was_nonfinite, 1) << "of the step before";
-  const StepJudgement smoothed = judge.judge({.rows = 0, .smoothing = 3});
-  EXPECT_EQ(smoothed.verdict, Verdict::applied);
+  const StepDecision smoothed = judge.judge({.rows = 0, .smoothing = 3});
+  EXPECT_EQ(smoothed.outcome, StepOutcome::applied);
   EXPECT_EQ(smoothed.mean_loss, 0);
   EXPECT_EQ(smoothed.scalars.gradient_scale, 0) << "a mean over no weight";
-  EXPECT_EQ(judge.judge({.loss = infinite}).verdict, Verdict::lost);
+  EXPECT_EQ(judge.judge({.loss = infinite}).outcome, StepOutcome::lost);
 }
 
-TEST(StepJudgement, OneLossMayBeOutOfBounds) {
+TEST(StepDecision, OneLossMayBeOutOfBounds) {
   Judge judge;
-  EXPECT_EQ(judge.judge({.loss = infinite}).verdict, Verdict::suspicious);
-  EXPECT_EQ(judge.judge({}).verdict, Verdict::applied);
-  EXPECT_EQ(judge.judge({.loss = infinite}).verdict, Verdict::suspicious);
-  const StepJudgement second = judge.judge({.loss = infinite});
-  EXPECT_EQ(second.verdict, Verdict::lost);
+  EXPECT_EQ(judge.judge({.loss = infinite}).outcome, StepOutcome::suspicious);
+  EXPECT_EQ(judge.judge({}).outcome, StepOutcome::applied);
+  EXPECT_EQ(judge.judge({.loss = infinite}).outcome, StepOutcome::suspicious);
+  const StepDecision second = judge.judge({.loss = infinite});
+  EXPECT_EQ(second.outcome, StepOutcome::lost);
   EXPECT_EQ(second.lost_before, 1);
   EXPECT_EQ(second.applied, 3);
 }

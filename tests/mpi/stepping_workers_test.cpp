@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Asynchronous workers that step by themselves and give away what they have changed, as ranks come and played, against
-// plain loops in fp64.
+// Asynchronous workers that step by themselves and give away what they have changed, as ranks come and simulated,
+// against plain loops in fp64.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -74,7 +74,8 @@ struct Inner {
 };
 
 /// What the record says, in plain loops from the parameters x on.
-std::vector<double> played(const Way& way, const PushOrder& order, const Dataset& data, const std::vector<double>& x) {
+std::vector<double> simulated(const Way& way, const PushOrder& order, const Dataset& data,
+                              const std::vector<double>& x) {
   std::vector<std::vector<std::int64_t>> batches;
   Sampler sampler({.dataset_size = data_size, .global_batch = batch, .seed = 5});
   for (int i = 0; i < plain_steps; ++i) batches.push_back(sampler.next()->examples);
@@ -121,7 +122,7 @@ class SteppingWorkers : public testing::TestWithParam<Way> {
   void SetUp() override {
     if (memory_is_separate) GTEST_SKIP() << "workers step by themselves on hosts alone";
   }
-  /// Trains the deck, and plays its order in plain loops.
+  /// Trains the deck, and replays its order in plain loops.
   void compare(const std::string& schedule, const std::function<PushOrder(const RunConfig&)>& order_of) {
     const RunConfig config = read_run_config(plain_deck(GetParam(), schedule), (folder_.path() / "run").string());
     const Experiment experiment = open_experiment(config);
@@ -137,7 +138,7 @@ class SteppingWorkers : public testing::TestWithParam<Way> {
     const std::vector<std::int64_t> counts = run.trainer().strategy().gradient_counts(plain_steps).by_staleness;
     if (!comm_.is_root()) return;
     const PushOrder order = order_of(config);
-    EXPECT_LT(largest_difference(found, played(GetParam(), order, *experiment.data.train, begin)), 1e-12);
+    EXPECT_LT(largest_difference(found, simulated(GetParam(), order, *experiment.data.train, begin)), 1e-12);
     EXPECT_EQ(counts, order.staleness_counts(updates));
     EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}), updates * GetParam().collect);
   }
@@ -155,20 +156,20 @@ TEST_P(SteppingWorkers, FollowPlainLoopsByTheirRecord) {
     return PushOrder::parse(read_text_file(record), record, config.parallel.asynchronous, updates,
                             config.parallel.rounds());
   });
-  // Of each round what it reads and gives, but a worker's own slice; at meetings what all read. They are where a
-  // multiple of 17 steps, or the end of an epoch of five, has come.
-  int meetings = 0;
+  // Of each round what it reads and gives, but a worker's own slice; at synchronizations what all read. They are where
+  // a multiple of 17 steps, or the end of an epoch of five, has come.
+  int syncs = 0;
   for (int update = 1; update <= updates; ++update) {
     const auto passes = [&](int period) {
       return std::min(update * every, plain_steps) / period > (update - 1) * every / period;
     };
-    meetings += passes(17) || passes(5) || update == updates ? 1 : 0;
+    syncs += passes(17) || passes(5) || update == updates ? 1 : 0;
   }
   const double others = comm_.size() - 1;
-  EXPECT_NEAR(sent_, 2.0 * updates * GetParam().collect * others / comm_.size() + meetings * others, 1e-9);
+  EXPECT_NEAR(sent_, 2.0 * updates * GetParam().collect * others / comm_.size() + syncs * others, 1e-9);
 }
 
-TEST_P(SteppingWorkers, FollowPlainLoopsWhenTheyArePlayed) {
+TEST_P(SteppingWorkers, FollowPlainLoopsWhenTheyAreSimulated) {
   compare("simulate: {ranks: 5, delays: [1, 1.7], spread: 0.3}", [](const RunConfig& config) {
     const PushOrder order = simulate_pushes(config.parallel.asynchronous, 5, updates, config.parallel.rounds());
     EXPECT_GT(order.staleness_counts(updates).size(), 2u) << "stale differences are what this is about";
@@ -208,14 +209,14 @@ class SteppingWorkersRuns : public OnRanks, public testing::WithParamInterface<R
         "servers: {}, local: {{every: 4, {}}}, asynchronous: {{{}, schedule: {{{}}}}}",
         schedule.starts_with("free") ? run.servers : 0, run.local, run.asynchronous, schedule);
     Arrays arrays = train_deck(name, ranks, deck_with(parallel, run.optimizer, run.precision), from);
-    std::erase_if(arrays, [](const auto& array) {  // versions that played workers have read, where these differ
+    std::erase_if(arrays, [](const auto& array) {  // versions that simulated workers have read, where these differ
       return array.first.starts_with("/replicas") && array.first.find("/parameters/") != std::string::npos;
     });
     return arrays;
   }
 };
 
-TEST_P(SteppingWorkersRuns, ArePlayedAgainBitForBitOnAnyRanksAndGoOn) {
+TEST_P(SteppingWorkersRuns, AreReplayedBitForBitOnAnyRanksAndResumed) {
   const std::string record = folder_.path() / "record", free = fmt::format("free: true, record: '{}'", record);
   const Arrays expected = train("free", world_.size(), free);
   if (world_.is_root()) EXPECT_TRUE(expected.contains("/replicas/0/next_step/number"));
@@ -226,7 +227,7 @@ TEST_P(SteppingWorkersRuns, ArePlayedAgainBitForBitOnAnyRanksAndGoOn) {
     EXPECT_TRUE(train(fmt::format("on_from_{}", ranks), ranks, replay, file("on_1", 8)) == expected) << "likewise";
   }
   const Arrays gone_on = train("going_on", world_.size(), free, file("free", 8));
-  EXPECT_TRUE(train("played", 1, replay) == gone_on);
+  EXPECT_TRUE(train("simulated", 1, replay) == gone_on);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -326,7 +327,7 @@ TEST(SteppingWorkersDecks, ThatTheyAreNotDefinedForAreRefused) {
       {"every: 2, outer: adasum", "parallel.local.outer: asynchronous workers give"},
       {"every: 2, from_step: 3", "parallel.local.from_step: all ranks would do steps together"},
       {"every: 2, node_every: 1", "parallel.local.node_every"},
-      {"every: 2, fragments: 2", "parallel.local.fragments: parameters would meet in parts"},
+      {"every: 2, fragments: 2", "parallel.local.fragments: parameters would be synchronized in parts"},
       {"every: 2, delay: 1", "parallel.local.delay"},
       {"every: 2, mix: 0.5", "parallel.local.mix"},
       {"every: 2, state: average", "parallel.local.state: states would be averaged"},

@@ -10,7 +10,7 @@ namespace lockstep::reference {
 /// Plain loops in f64 over x [rows, c].
 struct Normalized {
   std::vector<double> mean, variance;  ///< biased
-  std::vector<double> y, dy, dx;       ///< dy: behind relu
+  std::vector<double> y, dy, dx;       ///< dy: after relu
   std::vector<double> dweight, dbias;
 };
 

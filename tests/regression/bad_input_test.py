@@ -171,8 +171,8 @@ class BadInput(MistakeTest):
 
     def test_mistakes_of_syntax(self):
         """Named where they are, and not where the parser notices them."""
-        for text, words in (("run:\n  epochs:1\n  seed: 2\n", "bad.yaml:3:7: not valid YAML (illegal map value); is a space missing behind the colon in line 2?"),
-                            ("run: {epochs:1}\n", "run.epochs:1: has no space behind its colon; write epochs: 1"),
+        for text, words in (("run:\n  epochs:1\n  seed: 2\n", "bad.yaml:3:7: not valid YAML (illegal map value); is a space missing after the colon in line 2?"),
+                            ("run: {epochs:1}\n", "run.epochs:1: has no space after its colon; write epochs: 1"),
                             ("run: {epochs: 1}\nmodel:\n  layers: [relu, {linear: 3},\n    'it]'\n  input: [3]\n", "is the [ of line 3, column 11 closed?"),
                             ("run: {epochs: 1 # }\nmodel: {preset: fc}\n", "is the { of line 1, column 6 closed?")):
             self.write("bad.yaml", text)

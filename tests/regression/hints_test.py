@@ -48,7 +48,7 @@ class Hints(LockstepTest):
         self.refused(78, ["study.yaml:3:", "goal.value: 98 is out of range", "write 0.98"], "study", "study.yaml")
 
     def test_keys_given_as_options(self):
-        """Keys of a deck stand behind it as section.key=value."""
+        """Keys of a deck follow it as section.key=value."""
         written = "is no option; a change to the deck is written without --: "
         for arguments, words in ((("--epochs", "5"), f"'--epochs' {written}run.epochs=5; see lockstep train --help"), (("--epochs=5",), f"'--epochs=5' {written}run.epochs=5"),
                                  (("--resume",), f"'--resume' {written}run.resume=VALUE"), (("--lr", "0.1"), f"'--lr' {written}optimizer.learning_rate=0.1"),

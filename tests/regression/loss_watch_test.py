@@ -60,7 +60,7 @@ class LossWatch(LockstepTest):
         self.assertEqual(steps, list(range(1, jump + 1)), "each step is in the curve once")
         losses = [[row["loss"] for row in rows if row["split"] == "train"] for rows in (plain, back)]
         self.assertEqual(losses[0][:back_to], losses[1][:back_to])
-        self.assertNotEqual(losses[0][back_to], losses[1][back_to], "the examples behind it are others")
+        self.assertNotEqual(losses[0][back_to], losses[1][back_to], "the examples after it are others")
         self.train("divided_2", f"run.steps={jump}", "parallel.shard=optimizer", on_anomaly="rollback", at_most=50, ranks=2)
         self.assertEqual(without_times(metrics(self.folder / "back_2")), without_times(metrics(self.folder / "divided_2")))
         for a, b in zip(losses[1], [row["loss"] for row in metrics(self.folder / "back_2") if row["split"] == "train"], strict=True):
@@ -82,7 +82,7 @@ class LossWatch(LockstepTest):
         self.assertEqual([path.name for path in (self.folder / "none/checkpoints").glob("step-*.h5")], [f"step-{jump - 1:08}.h5"])
 
     def test_rollback_twice_goes_further_back(self):
-        """No order of the examples helps behind a checkpoint that is bad already."""
+        """No order of the examples helps after a checkpoint that is bad already."""
         result = self.train("far", "checkpoint.every_steps=5", on_anomaly="rollback", z_score=1, at_most=30, status=70)
         steps = [int(step) for step in re.findall(r"goes back to step (\d+)", result.out)]
         self.assertTrue(any(after < before for before, after in itertools.pairwise(steps)), result)

@@ -87,8 +87,8 @@ class PredictScaling(LockstepTest):
         self.assertIn("3 nodes × 2 ranks", out.splitlines()[-1])
 
     def test_bad_lists_of_ranks(self):
-        for ranks, words in (("8,2", ["--ranks: 2 stands behind 8"]), ("0", ["--ranks: '0' is no number of ranks"]),
-                             ("2,2", ["--ranks: 2 stands behind 2"]), ("-3", ["--ranks: '-3' is no"]),
+        for ranks, words in (("8,2", ["--ranks: 2 follows 8"]), ("0", ["--ranks: '0' is no number of ranks"]),
+                             ("2,2", ["--ranks: 2 follows 2"]), ("-3", ["--ranks: '-3' is no"]),
                              ("4,8192", ["8192 ranks are more than the 4096 examples of a batch"]), ("1,few", ["--ranks: 'few' is no"]), ("1,,8", ["--ranks: '' is no"]),
                              ("1.5", ["--ranks: '1.5' is no"]), ("1e3", ["'1e3' is no"]), ("99999999", ["'99999999' is no"])):
             with self.subTest(ranks=ranks):
@@ -123,7 +123,7 @@ class PredictScaling(LockstepTest):
         self.refused(73, ["none/plot.svg"], "predict-scaling", "deck.yaml", "--machine", "machine.yaml", "--plot", "none/plot.svg")
 
     def test_nothing_is_replaced_unasked(self):
-        """A deck behind --plot would be gone."""
+        """A deck after --plot would be gone."""
         before = (self.folder / "deck.yaml").read_text()
         plot = ("predict-scaling", "deck.yaml", "--machine", "machine.yaml", "--ranks", "1,2", "--plot")
         self.refused(64, ["deck.yaml: is ", "which is read"], *plot, "deck.yaml", "--overwrite")

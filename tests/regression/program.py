@@ -140,7 +140,7 @@ def runs_on_device():
 
 def main():
     """Exit status 77, ctest's "skipped", when nothing at all could run."""
-    # Launchers and ranks that are killed leave Open MPI's files behind (another launcher, of the same process number, would
+    # Launchers and ranks that are killed leave Open MPI's files after (another launcher, of the same process number, would
     # stumble over them): where they go away with the tests.
     shm = "/dev/shm" if os.path.isdir("/dev/shm") else None
     with (tempfile.TemporaryDirectory(prefix="lockstep-mpi-") as launchers,

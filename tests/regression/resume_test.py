@@ -74,7 +74,7 @@ class Resume(LockstepTest):
         self.expect_same(whole, again)
 
     def test_batches_change_ahead_of_a_checkpoint_alone(self):
-        """An epoch of 500 has 16 steps of 33, or 8 of 64. Behind the ramp's point the data are elsewhere than without it."""
+        """An epoch of 500 has 16 steps of 33, or 8 of 64. After the ramp's point the data are elsewhere than without it."""
         for name, before, after in (("more", [], [["1 epoch", 64]]), ("less", [["1 epoch", 64]], []),
                                     ("later", [["1 epoch", 64]], [["2 epochs", 64]]), ("smaller", [["1 epoch", 64]], [["1 epoch", 50]])):
             with self.subTest(name):
@@ -125,7 +125,7 @@ class Resume(LockstepTest):
         self.killed_after_37(2)
 
     def test_killed_in_the_last_evaluation(self):
-        """Behind the last checkpoint come the row of the last step, which no multiple of log_every is, an evaluation and the summary."""
+        """After the last checkpoint come the row of the last step, which no multiple of log_every is, an evaluation and the summary."""
         whole = self.folder_of("whole")
         self.train(whole, "run.steps=37", ranks=2)
         self.assertEqual([(row["step"], row["split"]) for row in metrics(whole / "run")][-2:], [("37", "train"), ("37", "validation")])

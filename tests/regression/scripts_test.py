@@ -34,7 +34,7 @@ class Scripts(LockstepTest):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(summary(self.folder / f"run{number}")["ranks"], 2, line)
         done = self.script("check", "deck.yaml", "--ranks", "3", "--preset", PRESET)
-        self.assertIn("batch 16 = 3 ranks", done.stdout, "behind its command, --ranks is that of check")
+        self.assertIn("batch 16 = 3 ranks", done.stdout, "after its command, --ranks is that of check")
 
     def test_exit_statuses_come_through(self):
         for ranks in ("1", "2"):

@@ -131,7 +131,7 @@ class Weights(LockstepTest):
     def test_advice_about_sequences_is_of_their_layers(self):
         layers, arrays = ["sequence", {"lstm": 5, "name": "r"}, "flatten", {"linear": 10, "name": "l"}], {"l/weight": (10, 45), "l/bias": 10}
         arrays.update({"r/weight_ih": (20, 4), "r/weight_hh": (20, 5), "r/bias_ih": 20, "r/bias_hh": 20})
-        self.refused(78, ["layer 'l' reads a flatten of 9×5", "NCHW behind PyTorch's Conv1d (N×C×T), or NHWC behind its LSTM, Embedding or attention (N×T×C)"],
+        self.refused(78, ["layer 'l' reads a flatten of 9×5", "NCHW after PyTorch's Conv1d (N×C×T), or NHWC after its LSTM, Embedding or attention (N×T×C)"],
                      *self.layout_of(layers, arrays))
 
     def test_a_flatten_behind_moved_channels_is_not_followed(self):
@@ -146,7 +146,7 @@ class Weights(LockstepTest):
                 self.refused(78, ["model.weights.layout: NCHW cannot be followed to layer 'l"], *self.layout_of(layers, arrays, "NCHW"))
                 self.refused(78, ["model.weights.layout: is to be given"], *self.layout_of(layers, arrays))
                 self.lockstep(*self.layout_of(layers, arrays, "NHWC"))
-        # With no flatten behind it, the order does not matter.
+        # With no flatten after it, the order does not matter.
         self.lockstep(*self.layout_of([{"permute": {"order": [2, 0, 1]}}, {"mean": {"axes": [1, 2]}}, linear], {**of_linear, "l/weight": (10, 4)}))
 
     def test_a_reshape_across_channels_is_not_followed(self):

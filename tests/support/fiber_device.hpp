@@ -226,7 +226,7 @@ using lockstep::test::FiberSingle;
 template <>
 class RangePolicy<FiberDevice, IndexType<std::int64_t>> {
  public:
-  RangePolicy(const FiberDevice&, std::int64_t first, std::int64_t behind) : begin(first), end(behind) {}
+  RangePolicy(const FiberDevice&, std::int64_t first, std::int64_t after) : begin(first), end(after) {}
   std::int64_t begin, end;
 };
 

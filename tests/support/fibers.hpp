@@ -26,8 +26,8 @@ class FiberBarrier {
 /// What fiber i of a run does.
 using FiberWork = void (*)(const void* argument, int run, int i);
 
-/// Calls work(argument, run, i) for i < fibers, each in a fiber. An even run comes behind the even ones before it, an
-/// odd one behind the odd ones; nothing else orders them. Ends the program where fibers wait for others that have
+/// Calls work(argument, run, i) for i < fibers, each in a fiber. An even run comes after the even ones before it, an
+/// odd one after the odd ones; nothing else orders them. Ends the program where fibers wait for others that have
 /// ended.
 void run_fibers(const char* label, int run, int fibers, FiberWork work, const void* argument);
 

@@ -15,7 +15,7 @@
 
 namespace {
 
-/// What the ranks behind the first say: their failures, and nothing else.
+/// What the ranks after the first say: their failures, and nothing else.
 class FailuresOnly final : public testing::EmptyTestEventListener {
  public:
   explicit FailuresOnly(int rank) : rank_(rank) {}

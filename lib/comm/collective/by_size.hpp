@@ -11,23 +11,23 @@ namespace lockstep {
 /// Runs an operation in different ways, by the size of the stretch.
 class BySize final : public Collective {
  public:
-  struct Way {
+  struct Choice {
     std::int64_t most;  ///< elements
     std::shared_ptr<Collective> collective;
   };
   /// By rising size; the last one takes whatever is left.
-  explicit BySize(std::vector<Way> ways) : ways_(std::move(ways)) {}
+  explicit BySize(std::vector<Choice> choices) : choices_(std::move(choices)) {}
 
   void start(std::int64_t first, std::int64_t count) override {
-    running_ = ways_.back().collective.get();
-    for (auto way = ways_.rbegin(); way != ways_.rend(); ++way)
-      if (count <= way->most) running_ = way->collective.get();
+    running_ = choices_.back().collective.get();
+    for (auto choice = choices_.rbegin(); choice != choices_.rend(); ++choice)
+      if (count <= choice->most) running_ = choice->collective.get();
     running_->start(first, count);
   }
   bool advance() override { return running_->advance(); }
 
  private:
-  std::vector<Way> ways_;
+  std::vector<Choice> choices_;
   Collective* running_ = nullptr;
 };
 

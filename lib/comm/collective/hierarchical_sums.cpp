@@ -14,11 +14,11 @@ using Operation = std::unique_ptr<Collective> (*)(const Algorithm&, std::unique_
 std::unique_ptr<Collective> by_messages(Operation operation, const Communicator& ranks, const Algorithm* algorithm,
                                         const AllReduceParts& parts) {
   if (algorithm) return operation(*algorithm, make_transport(ranks), parts.buffer, parts.options.wire);
-  std::vector<BySize::Way> ways;
+  std::vector<BySize::Choice> choices;
   for (const AllReduceRow& row : fastest_by_messages(ranks.size()))
-    ways.push_back({row.up_to / static_cast<std::int64_t>(size_of(parts.buffer.dtype)),
-                    operation(*row.algorithm, make_transport(ranks), parts.buffer, parts.options.wire)});
-  return std::make_unique<BySize>(std::move(ways));
+    choices.push_back({row.up_to / static_cast<std::int64_t>(size_of(parts.buffer.dtype)),
+                       operation(*row.algorithm, make_transport(ranks), parts.buffer, parts.options.wire)});
+  return std::make_unique<BySize>(std::move(choices));
 }
 
 int leaders_in(const AllReduceParts& parts) {

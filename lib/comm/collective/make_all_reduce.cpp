@@ -11,10 +11,11 @@ std::unique_ptr<Collective> make_all_reduce(const SumOptions& options, std::span
   const AllReduceParts parts{topology, memory, buffer, options};
   if (options.all_reduce) return all_reduce(*options.all_reduce, parts);
   if (measured.empty()) return fastest_all_reduce(parts);
-  std::vector<BySize::Way> ways;
+  std::vector<BySize::Choice> choices;
   for (const AllReduceRow& row : measured)
-    ways.push_back({row.up_to / static_cast<std::int64_t>(size_of(buffer.dtype)), all_reduce(*row.algorithm, parts)});
-  return std::make_unique<BySize>(std::move(ways));
+    choices.push_back(
+        {row.up_to / static_cast<std::int64_t>(size_of(buffer.dtype)), all_reduce(*row.algorithm, parts)});
+  return std::make_unique<BySize>(std::move(choices));
 }
 
 }  // namespace lockstep

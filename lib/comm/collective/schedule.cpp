@@ -43,7 +43,7 @@ Schedule ring_all_gather(int rank, const Slices& slices) {
 }
 
 /// Ranks exchange halves in places, of which there are as many as the largest power of two. The other ranks, `beyond`
-/// of them, have none: of the first 2 · beyond ranks the even ones stand in for the odd ones behind them.
+/// of them, have none: of the first 2 · beyond ranks the even ones stand in for the odd ones after them.
 struct Places {
   int count, beyond;
 

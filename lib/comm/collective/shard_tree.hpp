@@ -34,13 +34,13 @@ std::vector<ShardNode> shard_nodes(int rank, const ShardRuns& runs);
 
 /// Buffers for sums that a rank needs which has the shards from `first` to before `end` of `shards`, and adds them up
 /// one after the other: the i-th of its nodes comes into the i-th buffer, and the left halves that wait within it are
-/// in that one and those behind it.
+/// in that one and those after it.
 std::int64_t shard_buffers(std::int64_t shards, std::int64_t first, std::int64_t end);
 /// The most that shard_buffers says of any run of up to `longest` shards.
 std::int64_t most_shard_buffers(std::int64_t shards, std::int64_t longest);
 
 /// From the sums of each rank's nodes to that of all shards on every rank: the same bits whoever has which. The
-/// buffer has a slot of `count` elements for each of shard_nodes, one behind the other; the sum comes into the first
+/// buffer has a slot of `count` elements for each of shard_nodes, one after the other; the sum comes into the first
 /// one.
 Schedule shard_tree(int rank, const ShardRuns& runs, std::int64_t count);
 

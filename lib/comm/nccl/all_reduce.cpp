@@ -118,7 +118,7 @@ class NcclAllReduce final : public DeviceAllReduce {
 
   ExecSpace beside_;
   ncclComm_t all_ = nullptr;
-  std::deque<StreamEvent> under_way_;  ///< behind each sum
+  std::deque<StreamEvent> under_way_;  ///< after each sum
 };
 
 }  // namespace

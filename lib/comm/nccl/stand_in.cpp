@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-/// Numbers pass through the host, which nobody else knows of: the stream beside the step's copies them out behind the
+/// Numbers pass through the host, which nobody else knows of: the stream beside the step's copies them out after the
 /// event, and back when they are summed.
 class StandInAllReduce final : public DeviceAllReduce {
  public:

@@ -76,10 +76,10 @@ void EmbeddingTables::forward(const StepContext& context, const LayerTensors& t)
 void EmbeddingTables::backward(const StepContext& context, const LayerTensors& t) {
   if (t.gradients[0]) {
     const Tensor rows = rows_of(context, t);
-    const std::size_t behind = bytes_of_rows(rows.count());
-    const Tensor rest{static_cast<std::byte*>(t.workspace.data) + behind,
+    const std::size_t after = bytes_of_rows(rows.count());
+    const Tensor rest{static_cast<std::byte*>(t.workspace.data) + after,
                       DType::u8,
-                      {t.workspace.count() - static_cast<std::int64_t>(behind)}};
+                      {t.workspace.count() - static_cast<std::int64_t>(after)}};
     embedding_backward(context.space, rows, t.dy, t.gradients[0], context.gradients, rest);
   }
   if (t.dx[0]) fill_zero(context.space, t.dx[0]);  // a row number is no quantity

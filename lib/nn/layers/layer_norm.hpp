@@ -21,7 +21,7 @@ struct RmsNormConfig : LayerConfig {
 };
 
 /// Layer norm, or root mean square norm. Normalizes along the last extent, in one pass with a residual sum that it
-/// reads, and backward with the sum of the gradients behind that. Keeps mean and 1/σ of each row from forward to
+/// reads, and backward with the sum of the gradients after that. Keeps mean and 1/σ of each row from forward to
 /// backward.
 class LayerNorm final : public Layer {
  public:

@@ -48,7 +48,7 @@ class Pool final : public Layer {
  private:
   /// What n examples with this input are pooled by.
   PoolingShape slices(std::int64_t n, const Shape& input) const;
-  /// The second pooling of volumes, behind that of their slices.
+  /// The second pooling of volumes, after that of their slices.
   PoolingShape along_depth(std::int64_t n, const Shape& input) const;
   /// The winners of each of the two poolings, in `saved`; empty ones where there is none.
   std::array<Tensor, 2> winners_in(const Tensor& saved, std::int64_t n) const;

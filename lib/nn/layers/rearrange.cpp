@@ -76,7 +76,7 @@ void SliceConfig::describe(Fields& fields) {
   fields.integer("axis", axis, axis_range, axis_help);
   fields.integer("begin", begin, {-1e9, 1e9}, "first place that is kept; a negative one counts from the end");
   fields.integer("end", end, {-1e9, 1e9},
-                 "place behind the last one that is kept; a negative one counts from the end (all, when not given)");
+                 "place after the last one that is kept; a negative one counts from the end (all, when not given)");
 }
 
 Shape Slice::output_shape(std::span<const Shape> inputs) const {

@@ -33,7 +33,7 @@ struct Gradients {
   RecurrentGradients steps;
   Tensor recurrent;  // [n, u]
   Tensor before;     // [n, T, u]: y, a step earlier
-  Tensor dx;         // [n, T, in]: of a direction behind the first, which is added to the first one's
+  Tensor dx;         // [n, T, in]: of a direction after the first, which is added to the first one's
 
   Gradients(ScratchAllocator& memory, RecurrentCell cell, std::int64_t n, const Shape& x, std::int64_t units,
             DType dtype, bool first)

@@ -17,12 +17,12 @@ void count_hits(const ExecSpace& space, std::int64_t k, std::int64_t ignored, st
         const std::int64_t target = targets[i];
         if (target == ignored) return;
         const auto of_target = Compute<T>(y[target]);
-        std::int64_t behind = 0;  // what is no number is behind nothing, and nothing behind it
+        std::int64_t after = 0;  // what is no number is after nothing, and nothing after it
         for (std::int64_t j = 0; j < classes; ++j) {
           const auto other = Compute<T>(y[j]);
-          behind += other < of_target || (other == of_target && j > target) ? 1 : 0;
+          after += other < of_target || (other == of_target && j > target) ? 1 : 0;
         }
-        if (classes - 1 - behind < k && of_target == of_target) Kokkos::atomic_add(sums, 1.0);
+        if (classes - 1 - after < k && of_target == of_target) Kokkos::atomic_add(sums, 1.0);
         Kokkos::atomic_add(sums + 1, 1.0);
       });
 }

@@ -170,8 +170,8 @@ void ParameterWindows::Use::include(int time) {
 }
 
 std::size_t ParameterWindows::unit_of(std::int64_t element) const {
-  const auto behind = std::ranges::upper_bound(units, element, {}, &ParameterRange::first);
-  return static_cast<std::size_t>(behind - units.begin()) - 1;
+  const auto after = std::ranges::upper_bound(units, element, {}, &ParameterRange::first);
+  return static_cast<std::size_t>(after - units.begin()) - 1;
 }
 
 std::int64_t ParameterWindows::place(std::int64_t element, const Places& places) const {
@@ -184,9 +184,9 @@ std::int64_t ParameterWindows::place(std::int64_t element, const Places& places)
 
 void UnitsInWindows::enter(int time, const std::function<void(std::size_t unit)>& bring) {
   const ParameterWindows::Pass& pass = pass_of(time);
-  const auto behind = std::ranges::upper_bound(pass.order, time, {},
-                                               [&](std::size_t unit) { return pass.uses[unit].first; });
-  const std::ptrdiff_t needed = behind - pass.order.begin();
+  const auto after = std::ranges::upper_bound(pass.order, time, {},
+                                              [&](std::size_t unit) { return pass.uses[unit].first; });
+  const std::ptrdiff_t needed = after - pass.order.begin();
   const std::ptrdiff_t wanted = std::min(std::ssize(pass.order),
                                          needed + static_cast<std::ptrdiff_t>(windows_.division.prefetch));
   const std::vector<std::int64_t>& places = windows_.value_places.of_units;

@@ -44,7 +44,7 @@ struct ParameterWindows {
   };
 
   ParameterDivision division;
-  int loss_time = 0;  ///< before it is the forward pass, behind it the backward pass
+  int loss_time = 0;  ///< before it is the forward pass, after it the backward pass
   int times = 0;      ///< of a step's micro-batch
   std::vector<ParameterRange> units;
   std::vector<bool> stays;     ///< of each: whether its memory is its own
@@ -54,7 +54,7 @@ struct ParameterWindows {
 
   /// The unit that an element of what is trained is in.
   std::size_t unit_of(std::int64_t element) const;
-  // Where layers see an element of the flat buffer; what is not trained comes behind all units.
+  // Where layers see an element of the flat buffer; what is not trained comes after all units.
   std::int64_t value_place(std::int64_t element) const { return place(element, value_places); }
   std::int64_t gradient_place(std::int64_t element) const { return place(element, gradient_places); }
   // Elements of memory for layers, with what is not trained.
@@ -65,7 +65,7 @@ struct ParameterWindows {
   std::int64_t place(std::int64_t element, const Places& places) const;
 };
 
-/// As few windows as suffice, so that each unit is there before it is used, with `prefetch` others behind it, and so
+/// As few windows as suffice, so that each unit is there before it is used, with `prefetch` others after it, and so
 /// that gradients can be summed while those of the next unit are computed.
 ParameterWindows plan_windows(const Graph& graph, const ParameterLayout& layout, const StepPlan& plan,
                               const ParameterDivision& division);

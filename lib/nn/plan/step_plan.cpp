@@ -116,7 +116,7 @@ class StepPlanner {
     }
   }
 
-  /// Nodes whose output is all that connects the nodes before them to those behind.
+  /// Nodes whose output is all that connects the nodes before them to those after.
   std::vector<int> cuts() const {
     std::vector<int> last_reader(nodes_.size(), -1);
     for (int j = 0; j < count_; ++j)
@@ -132,7 +132,7 @@ class StepPlanner {
   }
 
   /// Before the backward pass enters a block, the block's forward tasks run again as they ran before; what
-  /// comes behind the last block is still there.
+  /// comes after the last block is still there.
   void compute_blocks_again() {
     const std::vector<int> all = cuts();
     std::vector<int> block(nodes_.size(), -1);  // of nodes in front of a kept cut

@@ -21,7 +21,7 @@ void BlocksConfig::describe(Fields& fields) {
   fields.integer("heads", heads, {1, 1e4}, "attention heads of a block, each of d_model / heads features");
   fields.number(
       "dropout", dropout, fraction_below_one,
-      "share of the features that is dropped in training behind the positions, each attention and each block (0: no "
+      "share of the features that is dropped in training after the positions, each attention and each block (0: no "
       "dropout layers)");
   fields.number("initial_std", initial_std, {0, 1e6, true}, "standard deviation of the weights at the start");
   fields.check(d_model % heads == 0, "heads",
@@ -29,7 +29,7 @@ void BlocksConfig::describe(Fields& fields) {
 }
 
 std::string BlocksConfig::blocks(const BlockForm& form) const {
-  // Of a layer, or the dropout behind it.
+  // Of a layer, or the dropout after it.
   const auto last = [&](const std::string& name, std::int64_t number) {
     return dropout > 0 ? fmt::format("dropout{}", number) : name;
   };
@@ -140,7 +140,7 @@ void LstmPresetConfig::describe(Fields& fields) {
   fields.integer("units", units, {1, 1e6}, "hidden units of each LSTM layer");
   fields.integer("depth", depth, {1, 1000}, "LSTM layers, each over the hidden states of the one before");
   fields.number("dropout", dropout, fraction_below_one,
-                "share of the features that is dropped in training behind the embedding and each LSTM layer (0: no "
+                "share of the features that is dropped in training after the embedding and each LSTM layer (0: no "
                 "dropout layers)");
 }
 

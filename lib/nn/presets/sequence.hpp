@@ -23,7 +23,7 @@ struct BlocksConfig : PresetConfig {
     std::string_view gelu = "gelu";
     double residual_std;  ///< as initial_std, of the weights whose products are added to the trunk
   };
-  /// The entries behind the layer `positions`, or dropout 1.
+  /// The entries after the layer `positions`, or dropout 1.
   std::string blocks(const BlockForm& form) const;
 };
 
@@ -72,7 +72,7 @@ struct VitConfig : BlocksConfig {
 };
 
 /// A language model: embedding, LSTM layers (Hochreiter & Schmidhuber 1997), a linear layer over the vocabulary;
-/// dropout behind the embedding and behind each LSTM layer, not between its steps (Zaremba et al. 2014).
+/// dropout after the embedding and after each LSTM layer, not between its steps (Zaremba et al. 2014).
 struct LstmPresetConfig : PresetConfig {
   std::int64_t vocabulary = 256;
   std::int64_t sequence = 128;

@@ -85,21 +85,21 @@ class CudnnRecurrent final : public RecurrentProducts {
 
   void forward(const ExecSpace& space, const void* weights, const void* x, void* y, void* saved,
                void* workspace) const override {
-    order_behind(space);
+    order_after(space);
     expect_started(cudnnRNNForward(handle_, layer_, saved ? CUDNN_FWD_MODE_TRAINING : CUDNN_FWD_MODE_INFERENCE, nullptr,
                                    x_, x, y_, y, state_, nullptr, nullptr, state_, nullptr, nullptr, weight_bytes_,
                                    weights, workspace_bytes_, workspace, saved ? saved_bytes_ : 0, saved));
   }
   void backward_data(const ExecSpace& space, const void* weights, const void* y, const void* dy, void* dx, void* saved,
                      void* workspace) const override {
-    order_behind(space);
+    order_after(space);
     expect_started(cudnnRNNBackwardData_v8(handle_, layer_, nullptr, y_, y, dy, x_, dx, state_, nullptr, nullptr,
                                            nullptr, state_, nullptr, nullptr, nullptr, weight_bytes_, weights,
                                            workspace_bytes_, workspace, saved_bytes_, saved));
   }
   void backward_weights(const ExecSpace& space, const void* x, const void* y, void* dweights, void* saved,
                         void* workspace) const override {
-    order_behind(space);
+    order_after(space);
     expect_started(cudnnRNNBackwardWeights_v8(handle_, layer_, CUDNN_WGRAD_MODE_ADD, nullptr, x_, x, state_, nullptr,
                                               y_, y, weight_bytes_, dweights, workspace_bytes_, workspace, saved_bytes_,
                                               saved));
@@ -157,7 +157,7 @@ class CudnnRecurrent final : public RecurrentProducts {
     return found;
   }
 
-  void order_behind(const ExecSpace& space) const { expect_started(cudnnSetStream(handle_, space.cuda_stream())); }
+  void order_after(const ExecSpace& space) const { expect_started(cudnnSetStream(handle_, space.cuda_stream())); }
 
   cudnnHandle_t handle_;
   DropoutDescriptor dropout_;  // as it is made: no dropout

@@ -22,9 +22,9 @@ Layout matrix(std::int64_t rows, std::int64_t columns, DType dtype, Tag tag = Ta
 /// How oneDNN multiplies: `first` is what it would choose itself (on AVX2 a packed or unpacked "gemm"), `blocked` its
 /// batch-reduce kernels, which copy the second matrix into blocks, `packed` its "gemm", which copies both into panels
 /// (beside a plain loop of that name, which is not wanted).
-enum class Way { first, blocked, packed };
-constexpr std::string_view name_of(Way way) {
-  return way == Way::blocked ? "brg" : way == Way::packed ? "gemm:jit" : "";
+enum class MatmulKernel { first, blocked, packed };
+constexpr std::string_view name_of(MatmulKernel kernel) {
+  return kernel == MatmulKernel::blocked ? "brg" : kernel == MatmulKernel::packed ? "gemm:jit" : "";
 }
 
 /// With AVX-512, fp32 products of transformers reach 75 to 92 % of the peak in panels, 70 to 83 % in blocks, which
@@ -33,15 +33,15 @@ bool prefers_panels(const InnerProductShape& shape) { return shape.dtype == DTyp
 
 /// y = x·Wᵀ has to copy a transposed W anyway; blocked copies are 3 to 8 % faster on AVX2. Panels need another pass
 /// over y for the bias, and lose by that what they gain.
-Way forward_way(const InnerProductShape& shape) {
-  return prefers_panels(shape) && !shape.bias ? Way::packed : Way::blocked;
+MatmulKernel forward_kernel(const InnerProductShape& shape) {
+  return prefers_panels(shape) && !shape.bias ? MatmulKernel::packed : MatmulKernel::blocked;
 }
 
 /// dx = dy·W: "gemm" reads W where it stands, on AVX2, 96 % of the peak against 85 %. But when rows of W lie a
 /// multiple of 2 KiB apart, a column of them falls on a few cache sets, and it drops to 44 %.
-Way backward_data_way(const InnerProductShape& shape) {
-  if (prefers_panels(shape)) return Way::packed;
-  return shape.in % 512 == 0 ? Way::blocked : Way::first;
+MatmulKernel backward_data_kernel(const InnerProductShape& shape) {
+  if (prefers_panels(shape)) return MatmulKernel::packed;
+  return shape.in % 512 == 0 ? MatmulKernel::blocked : MatmulKernel::first;
 }
 
 /// Rows from which on dW = dyᵀ·x is slow in panels where those of dy lie a multiple of 2 KiB apart, unless there are
@@ -49,16 +49,16 @@ Way backward_data_way(const InnerProductShape& shape) {
 /// oneDNN's 40 to 90 %.
 constexpr std::int64_t long_columns = 512;
 
-Way backward_weight_way(const InnerProductShape& shape) {
+MatmulKernel backward_weight_kernel(const InnerProductShape& shape) {
   const bool is_slow = shape.n > long_columns && shape.out % 512 == 0 && shape.in < shape.out;
-  return prefers_panels(shape) && !is_slow ? Way::packed : Way::first;
+  return prefers_panels(shape) && !is_slow ? MatmulKernel::packed : MatmulKernel::first;
 }
 
 using Description = dnnl::matmul::primitive_desc;
 
 template <class Describe>
-OnednnCall matmul(Way way, Describe describe) {
-  const Description description = preferring(name_of(way), describe);
+OnednnCall matmul(MatmulKernel kernel, Describe describe) {
+  const Description description = preferring(name_of(kernel), describe);
   const dnnl::matmul primitive(description);
   if (description.bias_desc().get_size() > 0)
     return {description,
@@ -97,17 +97,17 @@ class OnednnInnerProduct final : public InnerProduct {
                         : Description(engine, x, forward_wanted, y, activated);
     };
     const auto describe_backward = [&] { return Description(engine, y, backward_wanted, x, plain); };
-    forward_ = matmul(packs ? Way::blocked : forward_way(shape), describe_forward);
-    backward_data_ = matmul(packs ? Way::blocked : backward_data_way(shape), describe_backward);
+    forward_ = matmul(packs ? MatmulKernel::blocked : forward_kernel(shape), describe_forward);
+    backward_data_ = matmul(packs ? MatmulKernel::blocked : backward_data_kernel(shape), describe_backward);
     if (shape.dtype == DType::f32 && onednn_uses_avx2() && shape.n >= long_columns) {
       static const PortableGemm gemm;
       by_product_ = inner_product_from(gemm, shape);
     }
     if (!by_product_) {
-      const Way way = backward_weight_way(shape);
-      backward_weight_ = matmul(way, [&] { return Description(engine, dy_transposed, x, dweight, plain); });
+      const MatmulKernel kernel = backward_weight_kernel(shape);
+      backward_weight_ = matmul(kernel, [&] { return Description(engine, dy_transposed, x, dweight, plain); });
       backward_weight_add_ = matmul(
-          way, [&] { return Description(engine, dy_transposed, x, dweight, onednn_attributes_add()); });
+          kernel, [&] { return Description(engine, dy_transposed, x, dweight, onednn_attributes_add()); });
     }
     forward_weight_ = weight_->prepare(weight_transposed, forward_.layout(DNNL_ARG_WEIGHTS));
     data_weight_ = weight_->prepare(weight, backward_data_.layout(DNNL_ARG_WEIGHTS));

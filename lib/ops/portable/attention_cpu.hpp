@@ -84,7 +84,7 @@ struct CpuAttention {
       for (std::int64_t j = 0; j < size; ++j) rows[l * size + j] = factor * C(from[l * stride + j]);
     std::fill(rows + queries * size, rows + n * size, C(0));
   }
-  /// Asks for the same rows of the head beside this one, which is next: they arrive while this one is computed. (Behind
+  /// Asks for the same rows of the head beside this one, which is next: they arrive while this one is computed. (After
   /// the last head there is nothing, and asking for that does nothing.)
   template <class T>
   void fetch_next(const T* q, int positions) const {

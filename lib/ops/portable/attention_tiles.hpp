@@ -213,7 +213,7 @@ struct TiledAttention {
   KOKKOS_INLINE_FUNCTION bool sees(std::int64_t query, std::int64_t key) const {
     return key < keys && !(causal && key > query);
   }
-  /// Behind the last key that the queries of a tile look at.
+  /// After the last key that the queries of a tile look at.
   KOKKOS_INLINE_FUNCTION std::int64_t keys_of(std::int64_t first_query) const {
     return causal && first_query + tile < keys ? first_query + tile : keys;
   }

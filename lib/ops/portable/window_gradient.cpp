@@ -63,7 +63,7 @@ struct Windows {
         continue;
       }
       const T* from = x + (image * shape.h + h) * shape.w * shape.c + group * group_c;
-      T* to = band + shape.pad_left * group_c;  // what lies before and behind is zero
+      T* to = band + shape.pad_left * group_c;  // what lies before and after is zero
       if (shape.groups == 1) std::copy(from, from + shape.w * shape.c, to);
       else
         for (std::int64_t w = 0; w < shape.w; ++w, from += shape.c, to += group_c) std::copy(from, from + group_c, to);

@@ -26,7 +26,7 @@ FreeRules free_rules(const ParallelConfig& config, int ranks, std::int64_t last)
 FreeOrder::FreeOrder(const FreeRules& rules, std::function<double()> seconds)
     : rules_(rules), seconds_(std::move(seconds)), workers_(static_cast<std::size_t>(rules.workers)) {}
 
-void FreeOrder::go_on_behind(const PushOrder& done, std::int64_t updates) {
+void FreeOrder::go_on_after(const PushOrder& done, std::int64_t updates) {
   for (std::int64_t update = 1; update <= updates; ++update) {
     const auto pushes = done.of_update(update);
     const auto parts = done.parts_of(update);
@@ -44,9 +44,9 @@ void FreeOrder::count(std::int64_t staleness) {
   ++counts_[tau];
 }
 
-void FreeOrder::begin(std::int64_t version, std::int64_t meeting, const Tell& tell) {
+void FreeOrder::begin(std::int64_t version, std::int64_t sync, const Tell& tell) {
   version_ = version;
-  meeting_ = meeting;
+  sync_ = sync;
   pushed_ = version * rules_.collect;
   next_part_ = version * rules_.parts;
   waiting_.resize(workers_.size());
@@ -89,7 +89,7 @@ std::int64_t FreeOrder::steps_of(const Worker& begins) const {
 
 /// For whoever asks; none where there is nothing to do.
 std::optional<std::int64_t> FreeOrder::next_part(const Worker& asks) {
-  const std::int64_t end = rules_.is_synchronous ? std::min(version_ + 1, meeting_) : meeting_;
+  const std::int64_t end = rules_.is_synchronous ? std::min(version_ + 1, sync_) : sync_;
   if (next_part_ < end * rules_.parts && may_compute_more(asks)) return next_part_++;
   if (rules_.duplicates == 0 || asks.counted == version_) return std::nullopt;
   return part_of_slowest();
@@ -142,7 +142,7 @@ void FreeOrder::take(int number, const Tell& tell) {
     complete_[giver.part] = number;
     while (const auto next = complete_.extract(pushed_)) push(next.mapped(), tell);
   }
-  if (version_ == meeting_ && waiting_.size() == workers_.size()) tell({.kind = StoreEvent::Kind::meet});
+  if (version_ == sync_ && waiting_.size() == workers_.size()) tell({.kind = StoreEvent::Kind::sync});
   else give_out(tell);
 }
 

@@ -25,7 +25,7 @@ struct StoreEvent {
     read,   ///< the worker gets the parameters as they are now, and computes the gradient of `part`
     push,   ///< the worker's gradient is added
     drop,   ///< the worker's gradient has come too late, and is not
-    meet,   ///< all workers get the parameters, and nothing else is under way
+    sync,   ///< all workers get the parameters, and nothing else is under way
   };
   Kind kind = Kind::given;
   std::int32_t worker = 0;
@@ -56,8 +56,8 @@ struct FreeRules {
 FreeRules free_rules(const ParallelConfig& config, int ranks, std::int64_t last = 0);
 
 /// The order in which workers' gradients are applied, and parameters read: that in which the workers come, as one rank
-/// finds it. Between two meetings all parts of the batches between them are given out, each to whoever asks next; of
-/// synchronous updates those of one batch at a time, some twice, or fewer than all (FreeRules).
+/// finds it. Between two synchronizations all parts of the batches between them are given out, each to whoever asks
+/// next; of synchronous updates those of one batch at a time, some twice, or fewer than all (FreeRules).
 class FreeOrder {
  public:
   using Tell = std::function<void(const StoreEvent&)>;
@@ -67,9 +67,9 @@ class FreeOrder {
       const FreeRules& rules, std::function<double()> seconds = [timer = Timer()] { return timer.seconds(); });
 
   /// What the run has done so far, as a record has it.
-  void go_on_behind(const PushOrder& done, std::int64_t updates);
-  /// Workers set out from version `version`, and meet at version `meeting`.
-  void begin(std::int64_t version, std::int64_t meeting, const Tell& tell);
+  void go_on_after(const PushOrder& done, std::int64_t updates);
+  /// Workers set out from version `version`, and synchronize at version `synchronization`.
+  void begin(std::int64_t version, std::int64_t sync, const Tell& tell);
   /// The worker has given its gradient.
   void take(int worker, const Tell& tell);
 
@@ -109,7 +109,7 @@ class FreeOrder {
   std::vector<Worker> workers_;
   std::vector<int> waiting_;              ///< workers without anything to do, in the order in which they came
   std::map<std::int64_t, int> complete_;  ///< workers of parts whose turn has not come yet
-  std::int64_t version_ = 0, meeting_ = 0, next_part_ = 0;
+  std::int64_t version_ = 0, sync_ = 0, next_part_ = 0;
   std::int64_t pushed_ = 0;  ///< gradients, of all updates of the run
   std::vector<Entry> entries_;
   std::vector<std::int64_t> counts_;

@@ -14,8 +14,8 @@ FreeParallel::FreeParallel(const ParallelConfig& config, const Communicator& ran
 
 FreeParallel::FreeParallel(const ParallelConfig& config, const FreeRules& rules, const Communicator& ranks,
                            const Topology& group, WorkersCourse course, ParameterBuffer& parameters)
-    : MeetingWorkers({.course = course, .steps = rules.steps, .parts = rules.parts, .collect = rules.collect},
-                     config.has_stepping_workers() ? Give::rounds : Give::gradients, parameters),
+    : AsynchronousWorkers({.course = course, .steps = rules.steps, .parts = rules.parts, .collect = rules.collect},
+                          config.has_stepping_workers() ? Give::rounds : Give::gradients, parameters),
       ranks_(ranks),
       group_(ranks, group, parameters),
       parameters_(parameters),
@@ -24,44 +24,44 @@ FreeParallel::FreeParallel(const ParallelConfig& config, const FreeRules& rules,
   if (config.has_stepping_workers()) own_.emplace(group_.ranks());
 }
 
-void FreeParallel::go_on_behind(std::int64_t steps, std::int64_t optimizer_steps) {
-  MeetingWorkers::go_on_behind(steps, optimizer_steps);
-  store_.go_on_behind(run().met);
+void FreeParallel::go_on_after(std::int64_t steps, std::int64_t optimizer_steps) {
+  AsynchronousWorkers::go_on_after(steps, optimizer_steps);
+  store_.go_on_after(run().synced);
 }
 
 void FreeParallel::update_by(Optimizer& optimizer, Coefficients coefficients) {
   store_.update_by(optimizer, coefficients);
-  MeetingWorkers::update_by(optimizer, std::move(coefficients));
+  AsynchronousWorkers::update_by(optimizer, std::move(coefficients));
 }
 
 void FreeParallel::share(const ExecSpace& space, Optimizer& optimizer) {
   ranks_.broadcast(space, parameters_.values());
   parameters_.round(space);
-  store_.adopt(space, run().met);
+  store_.adopt(space, run().synced);
   if (!own_) return;
   share_states(space, group_.ranks(), optimizer);
   own_->begin(space, group_.ranks(), run().optimizer_steps);
 }
 
-std::vector<HeldNumbers> FreeParallel::held_numbers(const Optimizer& optimizer) const {
-  std::vector<HeldNumbers> all = owned_numbers(parameters_, optimizer, ranks_.is_root(), true);
+std::vector<ShardedState> FreeParallel::sharded_states(const Optimizer& optimizer) const {
+  std::vector<ShardedState> all = owned_states(parameters_, optimizer, ranks_.is_root(), true);
   if (!own_) return all;
   all.erase(all.begin() + 1, all.end());
   for (int worker = 0; worker < store_.workers(); ++worker)
     add_numbers_of_worker(optimizer.states(), worker == store_.worker() && group_.ranks().is_root() ? &*own_ : nullptr,
                           {worker, store_.workers()}, all);
-  store_.add_held_numbers(all);
+  store_.add_sharded_states(all);
   return all;
 }
 
-MeetingWorkers::Turn FreeParallel::next_turn(const ExecSpace& space) {
+AsynchronousWorkers::Turn FreeParallel::next_turn(const ExecSpace& space) {
   const Timer timer;
   const StoreEvent turn = store_.next_turn(space);
   group_.gather();
   store_.serve_unchanged_until(space, [&] { return group_.gathered(); });
   exposed_seconds_ += timer.seconds();
   parameters_.round(space);
-  if (turn.kind != StoreEvent::Kind::meet) return {.part = turn.part, .steps = turn.steps};
+  if (turn.kind != StoreEvent::Kind::sync) return {.part = turn.part, .steps = turn.steps};
   store_.end_course();
   return {.version = store_.version(), .examples = store_.examples()};
 }
@@ -75,12 +75,12 @@ StepRanks FreeParallel::ranks_of_step(const BatchPlan& batch) const {
 }
 
 void FreeParallel::shard_done(const ExecSpace& space) {
-  if (!meets()) group_.piece_done(space);
+  if (!syncs()) group_.piece_done(space);
 }
 
 void FreeParallel::finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) {
   meanwhile();
-  if (meets()) return;
+  if (syncs()) return;
   group_.sum(space, [&] {
     meanwhile();
     store_.advance(space);

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/asynchronous/meeting_workers.hpp"
+#include "parallel/asynchronous/asynchronous_workers.hpp"
 #include "parallel/asynchronous/ordered_store.hpp"
 
 namespace lockstep {
@@ -13,20 +13,20 @@ namespace lockstep {
 /// Training as the workers come, each of which is a rank, or a group of neighbouring ones. It computes the gradient of
 /// one part of a batch after the other by the parameters that an OrderedStore has at the time: asynchronously, or with
 /// backup ranks (FreeRules). What ranks want of each other goes on between the layers of their passes. Where the run
-/// looks at its parameters nothing is under way, and the ranks meet.
+/// looks at its parameters nothing is under way, and the ranks synchronize.
 ///
 /// A rank reads and gives its fraction of the parameters at a store, and has the others from the ranks of its group. No
 /// rank waits for a store but where it reads, and then until all of its group have read; so ranks of a group may wait
 /// for each other from there until they have given.
 ///
 /// Where workers step by themselves, each has states of the optimizer of its own.
-class FreeParallel final : public MeetingWorkers {
+class FreeParallel final : public AsynchronousWorkers {
  public:
   /// `group`: the ranks of this one's worker. Collective.
   FreeParallel(const ParallelConfig& config, const Communicator& ranks, const Topology& group, WorkersCourse course,
                ParameterBuffer& parameters);
 
-  void go_on_behind(std::int64_t steps, std::int64_t optimizer_steps) override;
+  void go_on_after(std::int64_t steps, std::int64_t optimizer_steps) override;
   void update_by(Optimizer& optimizer, Coefficients coefficients) override;
   std::int64_t parts_of_batch() const override { return run().parts * group_.size(); }
   std::int64_t examples_of_update(std::int64_t batch) const override { return batch / run().parts * run().collect; }
@@ -35,7 +35,7 @@ class FreeParallel final : public MeetingWorkers {
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   ParameterArrival* parameter_arrival(Optimizer&) override { return &store_; }
   void share(const ExecSpace& space, Optimizer& optimizer) override;
-  std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const override;
+  std::vector<ShardedState> sharded_states(const Optimizer& optimizer) const override;
   GradientCounts gradient_counts(std::int64_t) const override { return store_.counts(); }
   double take_exposed_seconds() override {
     return std::exchange(exposed_seconds_, 0.0) + group_.take_exposed_seconds();
@@ -44,7 +44,7 @@ class FreeParallel final : public MeetingWorkers {
  private:
   FreeParallel(const ParallelConfig& config, const FreeRules& rules, const Communicator& ranks, const Topology& group,
                WorkersCourse course, ParameterBuffer& parameters);
-  void set_out(std::int64_t meeting) override { store_.set_out(run().met, meeting); }
+  void set_out(std::int64_t sync) override { store_.set_out(run().synced, sync); }
   Turn next_turn(const ExecSpace& space) override;
   PartRequest request(std::int64_t part) const override {
     return {.part = part * group_.size() + group_.ranks().rank()};
@@ -52,7 +52,7 @@ class FreeParallel final : public MeetingWorkers {
   StepRanks ranks_of_step(const BatchPlan& batch) const override;
   OwnSteps& own_steps() override { return *own_; }
   void round_is_over(const ExecSpace& space) override { store_.give(space, group_.ranks().is_root()); }
-  void meeting_is_over() override { store_.write_record(); }
+  void sync_is_over() override { store_.write_record(); }
   double square_of_sum(const ExecSpace& space) override;
 
   Communicator ranks_;

@@ -39,7 +39,7 @@ OrderedStore::OrderedStore(const ParallelConfig& config, const FreeRules& rules,
   config_.record = record;
 }
 
-void OrderedStore::go_on_behind(std::int64_t updates) {
+void OrderedStore::go_on_after(std::int64_t updates) {
   if (!ranks_.is_root() || config_.record.empty()) return;
   if (updates > 0) take_up_record(updates);
   has_file_ = false;
@@ -55,8 +55,8 @@ void OrderedStore::take_up_record(std::int64_t updates) {
            "{}: is the record of {} workers of {} rank{}, and not of these {} ranks in {} groups as they come, and the "
            "run goes on from step {}; go on with as many, or record to another file from the beginning",
            config_.record, done.workers(), done.members(), done.members() == 1 ? "" : "s", ranks_.size(),
-           rules_.workers, rules_.steps.behind(updates));
-  order_.go_on_behind(done, updates);
+           rules_.workers, rules_.steps.after(updates));
+  order_.go_on_after(done, updates);
 }
 
 void OrderedStore::update_by(Optimizer& optimizer, ParallelStrategy::Coefficients coefficients) {
@@ -90,12 +90,12 @@ bool OrderedStore::advance(const ExecSpace& space) {
   return store_.advance(space, *optimizer_) || advances;
 }
 
-void OrderedStore::set_out(std::int64_t version, std::int64_t meeting) {
+void OrderedStore::set_out(std::int64_t version, std::int64_t sync) {
   is_under_way_ = true;
   steps_ = 0;
   if (!ranks_.is_root()) return;
   told_version_ = version;
-  order_.begin(version, meeting, [this](const StoreEvent& event) { tell(event); });
+  order_.begin(version, sync, [this](const StoreEvent& event) { tell(event); });
 }
 
 StoreEvent OrderedStore::next_turn(const ExecSpace& space) {

@@ -23,15 +23,15 @@ class OrderedStore final : public ParameterArrival {
                const WorkerGroup& group, const std::string& record, std::int64_t part_examples,
                ParameterBuffer& parameters);
 
-  /// A record holds the whole run: what there is of it, the run goes on with, behind `updates` of them. Throws
+  /// A record holds the whole run: what there is of it, the run goes on with, after `updates` of them. Throws
   /// Error(bad_data) where it is of other workers, and cannot_create or io_error where the file cannot be written.
-  void go_on_behind(std::int64_t updates);
+  void go_on_after(std::int64_t updates);
   void update_by(Optimizer& optimizer, ParallelStrategy::Coefficients coefficients);
   /// The parameters of the buffer are those of this version.
   void adopt(const ExecSpace& space, std::int64_t version) { store_.adopt(space, version); }
 
-  /// Workers set out from version `version`, and meet at version `meeting`.
-  void set_out(std::int64_t version, std::int64_t meeting);
+  /// Workers set out from version `version`, and synchronize at version `synchronization`.
+  void set_out(std::int64_t version, std::int64_t sync);
   /// Waits for what this rank goes on with, once its fraction of the parameters is in the buffer.
   StoreEvent next_turn(const ExecSpace& space);
   /// Serves others until `done`, while updates wait: the buffer is being read.
@@ -41,7 +41,7 @@ class OrderedStore final : public ParameterArrival {
     serve_until(space, done);
     store_.hold_updates(false);
   }
-  /// All have met, and nothing is under way.
+  /// All have synchronized, and nothing is under way.
   void end_course();
   /// The gradients in the buffer are given. `tells`: for the ranks of its worker, too.
   void give(const ExecSpace& space, bool tells);
@@ -62,7 +62,7 @@ class OrderedStore final : public ParameterArrival {
   bool has_dropped() const { return store_.has_dropped(); }
   double square(const ExecSpace& space) const { return store_.square(space); }
   GradientCounts counts() const { return {order_.staleness_counts(), order_.dropped() * part_examples_}; }
-  void add_held_numbers(std::vector<HeldNumbers>& all) const { store_.add_held_numbers(all); }
+  void add_sharded_states(std::vector<ShardedState>& all) const { store_.add_sharded_states(all); }
   /// What was decided since the last time goes to the record.
   void write_record();
 
@@ -93,7 +93,7 @@ class OrderedStore final : public ParameterArrival {
   FreeOrder order_;  ///< of rank 0
   Optimizer* optimizer_ = nullptr;
   ParallelStrategy::Coefficients coefficients_;
-  bool is_under_way_ = false;      ///< since the last meeting
+  bool is_under_way_ = false;      ///< since the last synchronization
   std::int64_t told_version_ = 0;  ///< as rank 0 has told
   std::int64_t steps_ = 0;         ///< of what was added since then
   bool has_file_ = false;          ///< the record's, of this process

@@ -18,7 +18,7 @@ class OrderedSum {
   /// Tensors beside those that come.
   static std::int64_t buffers(std::int64_t count) { return ShardNode{0, count}.depth(); }
 
-  /// The next one, whose place a sum takes. Behind the last one, the next is the first of another sum.
+  /// The next one, whose place a sum takes. After the last one, the next is the first of another sum.
   void add(const ExecSpace& space, const Tensor& numbers);
   /// The last complete one, in the place of its last summand; empty before there is any.
   const Tensor& sum() const { return sum_; }

@@ -71,7 +71,7 @@ bool ParameterStore::handle(const ExecSpace& space, Optimizer& optimizer, const 
     case StoreEvent::Kind::read: return lend(space, event);
     case StoreEvent::Kind::push: return push(space, optimizer, event);
     case StoreEvent::Kind::drop: return drop(event);
-    case StoreEvent::Kind::meet: return meet(space, event);
+    case StoreEvent::Kind::sync: return sync(space, event);
     case StoreEvent::Kind::given: break;
   }
   return true;
@@ -112,11 +112,11 @@ void ParameterStore::expect_values() {
   }
 }
 
-bool ParameterStore::meet(const ExecSpace& space, const StoreEvent& event) {
+bool ParameterStore::sync(const ExecSpace& space, const StoreEvent& event) {
   for (int distance = 1; distance < ranks_.size(); ++distance)
     if (!workers_[static_cast<std::size_t>(distance)].values->sent()) return false;
   copy(space, values_.get(), parameters_.values(own_));
-  space.fence("lockstep::parameter_store::meet");
+  space.fence("lockstep::parameter_store::synchronize");
   expect_values();
   turn_ = event;
   if (!keeps_slice(ranks_.rank())) return true;
@@ -129,7 +129,7 @@ std::optional<StoreEvent> ParameterStore::take_turn() {
   if (!turn_) return std::nullopt;
   for (Worker& each : workers_) {
     if (!each.values->received() || !each.gradients->sent()) return std::nullopt;
-    if (turn_->kind == StoreEvent::Kind::meet && !each.values->sent()) return std::nullopt;
+    if (turn_->kind == StoreEvent::Kind::sync && !each.values->sent()) return std::nullopt;
   }
   return std::exchange(turn_, std::nullopt);
 }
@@ -209,11 +209,12 @@ double ParameterStore::square(const ExecSpace& space) const {
   return square;
 }
 
-void ParameterStore::add_held_numbers(std::vector<HeldNumbers>& all) const {
+void ParameterStore::add_sharded_states(std::vector<ShardedState>& all) const {
   if (!outer_) return;
   const SharedLayout trained = trained_parameters(parameters_.parameters());
   for (const OuterOptimizer::State& state : outer_->states()) {
-    HeldNumbers held{.state = state.name, .layout = trained, .held = {}, .values = state.values, .of_outer_step = true};
+    ShardedState held{
+        .state = state.name, .layout = trained, .held = {}, .values = state.values, .of_outer_step = true};
     if (own_.count > 0) held.held = {own_};
     all.push_back(std::move(held));
   }

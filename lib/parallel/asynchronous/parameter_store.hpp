@@ -10,8 +10,8 @@
 #include "optim/optimizer.hpp"
 #include "parallel/asynchronous/free_order.hpp"
 #include "parallel/asynchronous/ordered_sum.hpp"
-#include "parallel/held_numbers.hpp"
 #include "parallel/local/outer_optimizer.hpp"
+#include "parallel/sharded_state.hpp"
 
 namespace lockstep {
 
@@ -53,7 +53,7 @@ class ParameterStore {
   /// Of this rank's slice of the last update's sum of gradients. Waits.
   double square(const ExecSpace& space) const;
   /// What this rank gives to checkpoints of the outer optimizer's states.
-  void add_held_numbers(std::vector<HeldNumbers>& all) const;
+  void add_sharded_states(std::vector<ShardedState>& all) const;
 
  private:
   /// What this rank has of another worker, or of itself.
@@ -61,9 +61,9 @@ class ParameterStore {
     OwnedTensor read;      ///< the slice as it was sent
     OwnedTensor gradient;  ///< the slice of its gradient, as it came
     std::int64_t version = 0;
-    std::unique_ptr<Transport> values, gradients;  ///< to the rank so many places behind this one, and from before
+    std::unique_ptr<Transport> values, gradients;  ///< to the rank so many places after this one, and from before
   };
-  /// A rank `distance` places behind this one, around the circle.
+  /// A rank `distance` places after this one, around the circle.
   int behind(int distance) const { return (ranks_.rank() + distance) % ranks_.size(); }
   int before(int distance) const { return (ranks_.rank() + ranks_.size() - distance) % ranks_.size(); }
   int distance_to(int rank) const { return (rank + ranks_.size() - ranks_.rank()) % ranks_.size(); }
@@ -82,7 +82,7 @@ class ParameterStore {
   bool push(const ExecSpace& space, Optimizer& optimizer, const StoreEvent& event);
   bool drop(const StoreEvent& event);
   bool take_given();
-  bool meet(const ExecSpace& space, const StoreEvent& event);
+  bool sync(const ExecSpace& space, const StoreEvent& event);
   void expect_values();
   void correct(const ExecSpace& space, const Worker& worker) const;
   void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars& scalars);

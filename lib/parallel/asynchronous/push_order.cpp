@@ -21,7 +21,7 @@ std::string first_line(bool has_parts, bool has_steps) {
                      has_parts ? ", part of the batches" : "", has_steps ? ", steps that it has done" : "");
 }
 
-/// The played workers' course.
+/// The simulated workers' course.
 class Simulation {
  public:
   using Push = PushOrder::Push;
@@ -64,11 +64,11 @@ class Simulation {
     Worker& worker = workers_[i];
     worker.waits = false;
     worker.version = version_;
-    const AsynchronousConfig::Simulation& played = config_.simulation;
+    const AsynchronousConfig::Simulation& simulated = config_.simulation;
     const double uniform =
         RandomStream(seed_, RandomPurpose::delays, i).uniform(static_cast<std::uint64_t>(worker.given));
     const double of_round = steps_.empty() ? 1 : static_cast<double>(steps_[i]) / static_cast<double>(rounds_.every);
-    const double delay = delay_of(i) * of_round * (1 + played.spread * (2 * uniform - 1));
+    const double delay = delay_of(i) * of_round * (1 + simulated.spread * (2 * uniform - 1));
     under_way_.emplace(time + std::max<std::int64_t>(1, std::llround(ticks * delay)), i);
   }
 
@@ -85,17 +85,17 @@ class Simulation {
 }  // namespace
 
 PushOrder::PushOrder(int workers, std::int64_t collect, std::optional<std::int64_t> bound, std::vector<Push> pushes,
-                     std::vector<Push> behind, std::vector<std::int64_t> parts, const Rounds& rounds)
+                     std::vector<Push> after, std::vector<std::int64_t> parts, const Rounds& rounds)
     : workers_(workers),
       collect_(collect),
       parts_of_batch_(collect),
       pushes_(std::move(pushes)),
-      behind_(std::move(behind)),
+      after_(std::move(after)),
       parts_(std::move(parts)),
       rounds_(rounds) {
   std::vector<std::int64_t> given(static_cast<std::size_t>(workers)), read(given);
-  for (std::size_t i = 0; i < pushes_.size() + behind_.size(); ++i) {
-    const auto& [worker, version, steps] = i < pushes_.size() ? pushes_[i] : behind_[i - pushes_.size()];
+  for (std::size_t i = 0; i < pushes_.size() + after_.size(); ++i) {
+    const auto& [worker, version, steps] = i < pushes_.size() ? pushes_[i] : after_[i - pushes_.size()];
     const std::int64_t update = static_cast<std::int64_t>(i) / collect + 1;
     const auto refuse = [&](const std::string& what) {
       throw Error(ExitStatus::bad_data, fmt::format("push {} of the record of asynchronous training is {} {}: {}; give "
@@ -123,8 +123,8 @@ void PushOrder::plan_copies() {
     copies_.push_back({push.version, before == push.version + 1, push.worker});
   };
   for (std::size_t i = 0; i < pushes_.size(); ++i) plan(pushes_[i], static_cast<std::int64_t>(i) / collect_ + 1);
-  for (std::size_t i = 0; i < behind_.size(); ++i)
-    plan(behind_[i], static_cast<std::int64_t>(pushes_.size() + i) / collect_ + 1);
+  for (std::size_t i = 0; i < after_.size(); ++i)
+    plan(after_[i], static_cast<std::int64_t>(pushes_.size() + i) / collect_ + 1);
   std::ranges::sort(copies_);
 }
 
@@ -179,7 +179,7 @@ std::string PushOrder::text() const {
   std::string text = head(workers_, members_, rounds_, collect_,
                           has_parts() ? std::optional(parts_of_batch_) : std::nullopt);
   std::size_t i = 0;
-  for (const std::vector<Push>* pushes : {&pushes_, &behind_})
+  for (const std::vector<Push>* pushes : {&pushes_, &after_})
     for (const Push& push : *pushes) text += line(push, has_parts() ? std::optional(parts_[i++]) : std::nullopt);
   return text;
 }
@@ -228,21 +228,21 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
            "{}: updates are made of {} gradients, of batches of {} parts, which are fewer; give a record that lockstep "
            "has written",
            file, collect, parts_of_batch);
-  std::vector<Push> pushes, behind;
+  std::vector<Push> pushes, after;
   std::vector<std::int64_t> parts;
   for (Push push; in >> push.worker >> push.version;) {
     std::int64_t part = 0;
     if (has_parts && !(in >> part && part >= 0)) break;
     if (has_steps && !(in >> push.steps && push.steps > 0 && push.steps <= rounds.every)) break;
     if (has_parts) parts.push_back(part);
-    (std::ssize(pushes) < updates * collect ? pushes : behind).push_back(push);
+    (std::ssize(pushes) < updates * collect ? pushes : after).push_back(push);
   }
   validate(in.eof() && std::ssize(pushes) == updates * collect, ExitStatus::bad_data,
            "{}: has {} gradients that can be read, and {} updates of {} are to be done; give a longer record, or "
            "do fewer steps",
-           file, std::ssize(pushes) + std::ssize(behind), updates, collect);
+           file, std::ssize(pushes) + std::ssize(after), updates, collect);
   try {
-    PushOrder order(static_cast<int>(workers), collect, config.bound, std::move(pushes), std::move(behind),
+    PushOrder order(static_cast<int>(workers), collect, config.bound, std::move(pushes), std::move(after),
                     std::move(parts), rounds);
     order.members_ = members;
     order.parts_of_batch_ = parts_of_batch;
@@ -258,17 +258,17 @@ PushOrder simulate_pushes(const AsynchronousConfig& config, std::uint64_t seed, 
                           const Rounds& rounds) {
   constexpr std::int64_t most = 100'000'000;
   validate(updates <= most / config.collect, ExitStatus::bad_deck,
-           "parallel.asynchronous: {} steps of {} gradients are more than the {} that can be played; do fewer steps",
+           "parallel.asynchronous: {} steps of {} gradients are more than the {} that can be simulated; do fewer steps",
            updates, config.collect, most);
   Simulation simulation(config, seed, rounds);
-  std::vector<PushOrder::Push> pushes, behind;
+  std::vector<PushOrder::Push> pushes, after;
   pushes.reserve(static_cast<std::size_t>(updates * config.collect));
   for (std::int64_t i = 0; i < updates * config.collect; ++i) pushes.push_back(simulation.next());
   // What workers have read by then they need where the run goes on, with more steps.
   std::vector<bool> has_given(static_cast<std::size_t>(config.simulation.ranks));
   for (auto left = static_cast<std::int64_t>(has_given.size()); left > 0;) {
-    behind.push_back(simulation.next());
-    const auto worker = static_cast<std::size_t>(behind.back().worker);
+    after.push_back(simulation.next());
+    const auto worker = static_cast<std::size_t>(after.back().worker);
     if (!has_given[worker]) --left;
     has_given[worker] = true;
   }
@@ -276,7 +276,7 @@ PushOrder simulate_pushes(const AsynchronousConfig& config, std::uint64_t seed, 
           config.collect,
           config.bound,
           std::move(pushes),
-          std::move(behind),
+          std::move(after),
           {},
           rounds};
 }

@@ -26,9 +26,9 @@ class PushOrder {
   PushOrder() = default;
   /// Of `updates` updates. `parts`: numbers of the parts of batches (PartRequest) that each push is a gradient of;
   /// empty: the batches' parts in their order. Throws Error(bad_data) where a worker has read what was not there yet,
-  /// or is further ahead of the slowest than `bound`. `behind`: what is under way behind the last update.
+  /// or is further ahead of the slowest than `bound`. `after`: what is under way after the last update.
   PushOrder(int workers, std::int64_t collect, std::optional<std::int64_t> bound, std::vector<Push> pushes,
-            std::vector<Push> behind = {}, std::vector<std::int64_t> parts = {}, const Rounds& rounds = {});
+            std::vector<Push> after = {}, std::vector<std::int64_t> parts = {}, const Rounds& rounds = {});
 
   int workers() const { return workers_; }
   std::int64_t collect() const { return collect_; }
@@ -38,7 +38,7 @@ class PushOrder {
   bool has_parts() const { return !parts_.empty(); }
   /// Equal parts of each batch: `collect`, unless an update is of some of them.
   std::int64_t parts_of_batch() const { return parts_of_batch_; }
-  /// Of the pushes of update number `update`; empty behind the last one that is known.
+  /// Of the pushes of update number `update`; empty after the last one that is known.
   std::span<const std::int64_t> parts_of(std::int64_t update) const;
   /// The part of the batches (PartRequest) whose gradient push `place` of an update is.
   std::int64_t part_of(std::int64_t update, std::int64_t place) const {
@@ -56,7 +56,7 @@ class PushOrder {
   /// How many of the pushes of the first `updates` updates have had a staleness of 0, 1, ….
   std::vector<std::int64_t> staleness_counts(std::int64_t updates) const;
 
-  /// A worker keeps a copy of a version, for a push behind the update that follows it. It may have none any earlier
+  /// A worker keeps a copy of a version, for a push after the update that follows it. It may have none any earlier
   /// than when that update has all its gradients (`before_update`), where it has given one of them by an older version.
   struct Copy {
     std::int64_t version = 0;
@@ -82,13 +82,13 @@ class PushOrder {
 
   int workers_ = 1;
   std::int64_t collect_ = 1, members_ = 1, parts_of_batch_ = 1;
-  std::vector<Push> pushes_, behind_;
+  std::vector<Push> pushes_, after_;
   std::vector<std::int64_t> parts_, pieces_;
   std::vector<Copy> copies_;  ///< in rising order
   Rounds rounds_;
 };
 
-/// Plays workers with delays. Each computes one gradient after the other: it reads the newest parameters, takes its
+/// Simulates workers with delays. Each computes one gradient after the other: it reads the newest parameters, takes its
 /// time, and gives the gradient away; what is given at the same time is given in the order of workers. A worker that
 /// has begun so many gradients more than the slowest has given away that the bound forbids another waits. Delays are of
 /// a whole round, and rounds by speed are shorter by them (steps_by_speed).

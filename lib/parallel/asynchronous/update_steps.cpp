@@ -14,10 +14,10 @@ std::int64_t UpdateSteps::updates_before(std::int64_t steps) const {
   return (steps + every - 1) / every;
 }
 
-std::int64_t UpdateSteps::next_meeting(std::int64_t update, const std::function<bool(std::int64_t)>& meets) const {
+std::int64_t UpdateSteps::next_sync(std::int64_t update, const std::function<bool(std::int64_t)>& syncs) const {
   for (; update < updates(); ++update)
-    for (std::int64_t step = behind(update - 1) + 1; step <= behind(update); ++step)
-      if (meets(step)) return update;
+    for (std::int64_t step = after(update - 1) + 1; step <= after(update); ++step)
+      if (syncs(step)) return update;
   return update;
 }
 

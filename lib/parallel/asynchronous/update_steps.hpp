@@ -13,19 +13,19 @@ struct UpdateSteps {
   std::int64_t last = 0;  ///< step of the run
 
   std::int64_t updates() const { return (last + every - 1) / every; }
-  /// Steps that are done behind so many updates.
-  std::int64_t behind(std::int64_t updates) const { return std::min(updates * every, last); }
-  /// Steps of the update that comes behind `before` others.
-  std::int64_t of(std::int64_t before) const { return behind(before + 1) - behind(before); }
+  /// Steps that are done after so many updates.
+  std::int64_t after(std::int64_t updates) const { return std::min(updates * every, last); }
+  /// Steps of the update that comes after `before` others.
+  std::int64_t of(std::int64_t before) const { return after(before + 1) - after(before); }
   /// Steps of a round of it, of a worker that does so many; 0: all.
   std::int64_t of_round(std::int64_t before, std::int64_t steps) const {
     return steps > 0 ? std::min(steps, of(before)) : of(before);
   }
-  /// Updates before a run goes on behind so many steps. Throws Error(bad_deck) where one is not complete.
+  /// Updates before a run goes on after so many steps. Throws Error(bad_deck) where one is not complete.
   std::int64_t updates_before(std::int64_t steps) const;
-  /// The first update from `update` on behind which a run looks at its parameters, which it does behind steps of which
-  /// `meets` is true, and the last one.
-  std::int64_t next_meeting(std::int64_t update, const std::function<bool(std::int64_t)>& meets) const;
+  /// The first update from `update` on after which a run looks at its parameters, which it does after steps of which
+  /// `synchronizes` is true, and the last one.
+  std::int64_t next_sync(std::int64_t update, const std::function<bool(std::int64_t)>& syncs) const;
 };
 
 }  // namespace lockstep

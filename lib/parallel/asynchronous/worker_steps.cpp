@@ -14,7 +14,7 @@ WorkerSteps::WorkerSteps(const UpdateSteps& steps, std::int64_t parts, Parameter
 void WorkerSteps::begin(const ExecSpace& space, std::int64_t round, std::int64_t steps) {
   const std::int64_t update = round / parts_;
   place_ = round % parts_;
-  first_step_ = steps_.behind(update);
+  first_step_ = steps_.after(update);
   done_ = 0;
   of_round_ = steps_.of_round(update, steps);
   copy(space, values(), begun_.get());
@@ -36,12 +36,12 @@ void WorkerSteps::take_difference(const ExecSpace& space) const {
 }
 
 void add_numbers_of_worker(const std::vector<Optimizer::State>& states, const OwnSteps* own,
-                           HeldNumbers::Replica worker, std::vector<HeldNumbers>& all) {
+                           ShardedState::Replica worker, std::vector<ShardedState>& all) {
   for (const Optimizer::State& state : states) {
-    all.push_back(numbers_of_one(state.name, state.layout, state.values, own != nullptr));
+    all.push_back(state_of_one_rank(state.name, state.layout, state.values, own != nullptr));
     all.back().replica = worker;
   }
-  OwnSteps::add_held_numbers(own, worker, all);
+  OwnSteps::add_sharded_states(own, worker, all);
 }
 
 }  // namespace lockstep

@@ -53,6 +53,6 @@ class WorkerSteps {
 /// What checkpoints hold of a worker that steps by itself: the states of its optimizer, and how many steps they come
 /// of. `own`: of who holds them, whose the states are; null: somebody else does.
 void add_numbers_of_worker(const std::vector<Optimizer::State>& states, const OwnSteps* own,
-                           HeldNumbers::Replica worker, std::vector<HeldNumbers>& all);
+                           ShardedState::Replica worker, std::vector<ShardedState>& all);
 
 }  // namespace lockstep

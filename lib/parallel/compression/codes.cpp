@@ -144,7 +144,7 @@ class TopKCode final : public Code<T> {
       const auto last = sizes_.begin() + (count - 1);
       std::nth_element(sizes_.begin(), last, sizes_.begin() + all.count(), std::greater<>());
       const T least = *last;
-      std::int64_t of_least = count;  // that travel: as many as there is room for behind the larger ones
+      std::int64_t of_least = count;  // that travel: as many as there is room for after the larger ones
       for (std::int64_t i = all.first; i < all.end; ++i) of_least -= size(i) > least ? 1 : 0;
       for (std::int64_t i = all.first; i < all.end; ++i) {
         const bool is_sent = size(i) > least || (size(i) == least && of_least-- > 0);

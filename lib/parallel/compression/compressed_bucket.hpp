@@ -27,7 +27,7 @@ struct CompressedTensor {
   std::int64_t rows = 1, columns = 1;
 };
 
-/// What is summed at once: whole tensors that follow each other, and the gaps behind them, which are zero.
+/// What is summed at once: whole tensors that follow each other, and the gaps after them, which are zero.
 struct CompressedBucket {
   Stretch place;
   std::vector<CompressedTensor> tensors;
@@ -86,7 +86,7 @@ inline std::int64_t largest_tensor(const std::vector<CompressedBucket>& buckets)
   });
 }
 
-/// Bytes, and those behind them up to the next multiple of an element's.
+/// Bytes, and those after them up to the next multiple of an element's.
 constexpr std::size_t in_whole_elements(std::size_t bytes, std::size_t element_bytes) {
   return (bytes + element_bytes - 1) / element_bytes * element_bytes;
 }

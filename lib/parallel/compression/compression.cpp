@@ -156,10 +156,10 @@ void Compression::forget(const ExecSpace& space) const {
     if (numbers) fill_zero(space, numbers);
 }
 
-void Compression::add_held_numbers(std::vector<HeldNumbers>& numbers) const {
+void Compression::add_sharded_states(std::vector<ShardedState>& numbers) const {
   const auto add_of_all_places = [&](const char* state, const Tensor& values) {
     for (int place = 0; place < places_; ++place) {
-      HeldNumbers held{.state = state, .layout = trained_, .values = values};
+      ShardedState held{.state = state, .layout = trained_, .values = values};
       if (place == place_) held.held = {{0, values.count()}};
       else held.values.shape = {0};
       held.part = {place, places_};
@@ -169,7 +169,7 @@ void Compression::add_held_numbers(std::vector<HeldNumbers>& numbers) const {
   if (config_.error_feedback) add_of_all_places("error", errors_.get());
   if (config_.corrects_momentum()) add_of_all_places("velocity", velocities_.get());
   if (thin_layout_.elements() == 0) return;
-  HeldNumbers thin{.state = "q", .layout = thin_layout_, .values = thin_.get()};
+  ShardedState thin{.state = "q", .layout = thin_layout_, .values = thin_.get()};
   if (ranks_.all.is_root()) thin.held = {{0, thin.values.count()}};
   else thin.values.shape = {0};
   thin.part = {0, 1};

@@ -11,7 +11,7 @@
 #include "nn/parameters/parameter_layout.hpp"
 #include "parallel/compression/compressed_bucket.hpp"
 #include "parallel/config/parallel_config.hpp"
-#include "parallel/held_numbers.hpp"
+#include "parallel/sharded_state.hpp"
 
 namespace lockstep {
 
@@ -53,7 +53,7 @@ class Compression {
   /// Sets errors, velocities and all Q to 0.
   void forget(const ExecSpace& space) const;
   /// Adds the errors and the velocities of all places, and all Q.
-  void add_held_numbers(std::vector<HeldNumbers>& numbers) const;
+  void add_sharded_states(std::vector<ShardedState>& numbers) const;
   /// All ranks get Q of rank 0. Collective.
   void share(const ExecSpace& space) const;
 

@@ -32,7 +32,7 @@ void AsynchronousConfig::describe(Fields& fields) {
         section.optional_section(
             "simulate", simulation.present,
             [this](Fields& f) {
-              f.integer("ranks", simulation.ranks, {1, 1024}, "workers that are played", Presence::required);
+              f.integer("ranks", simulation.ranks, {1, 1024}, "workers that are simulated", Presence::required);
               f.numbers("delays", simulation.delays, {0.001, 1000},
                         "how long workers take for a gradient, in any unit: the first worker the first, and so on, "
                         "again and again");
@@ -40,7 +40,7 @@ void AsynchronousConfig::describe(Fields& fields) {
                        "share of its delay by which a gradient may take longer or shorter, as run.seed has it");
               f.check(!simulation.delays.empty(), "delays", "has no numbers; give one at least, or leave it out");
             },
-            "workers with delays, played one after the other: the same numbers in each run");
+            "workers with delays, simulated one after the other: the same numbers in each run");
         section.boolean("free", free,
                         "true: the ranks are the workers, each of which goes on without waiting for the others: their "
                         "gradients are applied as they come");
@@ -56,10 +56,10 @@ void AsynchronousConfig::describe(Fields& fields) {
       "Which gradient is applied when", Presence::required);
   fields.check(
       !simulation.present || !groups, "groups",
-      "are of ranks that run freely, and schedule.simulate says itself how many workers it plays; leave it out");
+      "are of ranks that run freely, and schedule.simulate says itself how many workers it simulates; leave it out");
   fields.check(!free || !adaptive, "adaptive",
                "weighs by squares of a worker's gradients, which nobody keeps where ranks run freely; leave it out, or "
-               "play a schedule");
+               "simulate a schedule");
   fields.check(staleness == Staleness::compensate || !lambda, "lambda",
                "is of no use where staleness is not compensated for; leave it out, or set staleness: compensate");
   fields.check(staleness == Staleness::compensate || !adaptive, "adaptive",

@@ -21,7 +21,7 @@ struct AsynchronousConfig : Config {
   /// What becomes of a gradient because of that.
   enum class Staleness { none, divide, compensate };
 
-  /// Workers that one process plays.
+  /// Workers that one process simulates.
   struct Simulation {
     bool present = false;
     std::int64_t ranks = 1;

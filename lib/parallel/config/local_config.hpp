@@ -9,41 +9,42 @@
 
 namespace lockstep {
 
-/// The deck's `parallel.local` section: groups of ranks step by themselves, and meet every now and then.
+/// The deck's `parallel.local` section: groups of ranks step by themselves, and synchronize every now and then.
 struct LocalConfig : Config {
-  /// What becomes of the parameters where groups meet.
+  /// What becomes of the parameters where groups synchronize.
   enum class Outer { average, slowmo, nesterov, delayed_nesterov, elastic, adasum };
   /// And of their optimizers' states.
   enum class State { keep, average, reset };
 
   bool present = false;
-  bool asynchronous = false;  ///< replicas are asynchronous workers, which meet nobody (ParallelConfig::asynchronous)
-  std::int64_t every = 0;     ///< steps between two meetings
+  bool asynchronous =
+      false;               ///< replicas are asynchronous workers, which wait for nobody (ParallelConfig::asynchronous)
+  std::int64_t every = 0;  ///< steps between two synchronizations
   std::optional<std::int64_t> node_every;  ///< steps between those of the groups of a node; none: they have none
   std::int64_t from_step = 0;              ///< so many steps are done by all ranks together before
   Outer outer = Outer::average;
   std::optional<double> learning_rate, momentum;  ///< none: the rule's own
   std::optional<std::int64_t> momentum_every;     ///< updates; of delayed_nesterov; none: as many as workers
   State state = State::keep;
-  std::int64_t fragments = 1;             ///< parts of the parameters that meet one after the other
+  std::int64_t fragments = 1;             ///< parts of the parameters that are synchronized one after the other
   std::int64_t delay = 0;                 ///< steps from the beginning of a part's sum to where it is applied
   double mix = 0;                         ///< what groups keep of their own parameters there
-  bool steps_by_speed = false;            ///< whether slow groups do fewer steps between two meetings
+  bool steps_by_speed = false;            ///< whether slow groups do fewer steps between two synchronizations
   std::optional<std::int64_t> group = 1;  ///< ranks of each; none: those of a node
 
   void describe(Fields& fields) override;
   std::string_view short_form() const override { return "every"; }
 
-  /// Whether fragments meet by themselves, or later than they are sent.
+  /// Whether fragments are synchronized by themselves, or later than they are sent.
   bool streams() const { return fragments > 1 || delay > 0 || mix > 0; }
-  /// Steps from one fragment's meeting to the next one's.
+  /// Steps from one fragment's synchronization to the next one's.
   std::int64_t fragment_period() const { return every / fragments; }
-  /// Whether groups that share a node meet between two meetings of all.
+  /// Whether groups that share a node synchronize between two synchronizations of all.
   bool nests() const { return node_every && *node_every < every; }
-  /// Whether groups have different parameters where they meet, as well.
+  /// Whether groups have different parameters where they synchronize, as well.
   bool keeps_replicas() const { return outer == Outer::elastic || streams(); }
   /// Whether groups' optimizers do other steps than the run: fewer, as slow ones leave out some, or all those whose
-  /// gradients overflow (`scales_loss`); or since the last meeting alone.
+  /// gradients overflow (`scales_loss`); or since the last synchronization alone.
   bool has_own_steps(bool scales_loss) const {
     return present && !asynchronous && (steps_by_speed || scales_loss || state == State::reset);
   }

@@ -156,7 +156,7 @@ void ParallelConfig::describe(Fields& fields) {
       "the same bits on any number of ranks that divides the shards: their gradients are added in a fixed tree");
   fields.optional_section(
       "asynchronous", asynchronous.present, [this](Fields& section) { asynchronous.describe(section); },
-      "workers compute gradients by parameters that others have changed since, as the ranks come or played in a known order");
+      "workers compute gradients by parameters that others have changed since, as the ranks come or simulated in a known order");
   local.asynchronous = asynchronous.present;
   fields.optional_section(
       "local", local.present, [this](Fields& section) { local.describe(section); },
@@ -327,7 +327,7 @@ void ParallelConfig::check_local(Fields& fields) const {
   fields.check(!group_size, "group_size", "local says which ranks have batch_norm's statistics together (its group)");
   fields.check(
       wire != Wire::fp16, "wire",
-      "what parameters have moved between meetings of local vanishes in fp16, which no loss scale prevents; take "
+      "what parameters have moved between synchronizations of local vanishes in fp16, which no loss scale prevents; take "
       "bf16 or fp32");
 }
 

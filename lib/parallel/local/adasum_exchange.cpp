@@ -8,7 +8,7 @@
 #include "comm/spin_backoff.hpp"
 #include "ops/elementwise.hpp"
 #include "optim/adasum.hpp"
-#include "parallel/local/replica_meeting.hpp"
+#include "parallel/local/replica_update.hpp"
 
 namespace lockstep {
 namespace {
@@ -41,7 +41,7 @@ AdasumExchange::AdasumExchange(const Communicator& ranks, const Communicator& gr
   if (!group.is_root()) return;
   for (const Parameter& parameter : trained_parameters(layout.parameters())) tensors_.push_back(parameter.range);
   if (statistics_.count > 0) tensors_.push_back(statistics_);
-  between_groups_ = Way{Executor(make_transport(alike)), tree_of_tensors(alike.rank(), alike.size(), tensors_)};
+  between_groups_ = Exchange{Executor(make_transport(alike)), tree_of_tensors(alike.rank(), alike.size(), tensors_)};
   const std::int64_t longest = longest_part(layout);
   theirs_ = OwnedTensor("lockstep::adasum_exchange::theirs", numbers.dtype, {longest});
   scratch_ = OwnedTensor("lockstep::adasum_exchange::scratch", DType::f64, {adasum_scratch(longest)});
@@ -58,16 +58,16 @@ void AdasumExchange::combine(const ExecSpace& space) {
   wait_for_kernels(space);
   const Timer timer;
   space_ = &space;
-  if (between_groups_) go(*between_groups_);
-  go(in_group_);
+  if (between_groups_) run(*between_groups_);
+  run(in_group_);
   exposed_seconds_ += timer.seconds();
 }
 
-void AdasumExchange::go(Way& way) {
-  way.executor.start(way.schedule, *this);
+void AdasumExchange::run(Exchange& exchange) {
+  exchange.executor.start(exchange.schedule, *this);
   SpinBackoff backoff;
-  for (std::size_t before = 0; !way.executor.advance(); before = way.executor.steps_done()) {
-    if (way.executor.steps_done() == before) backoff.pause();
+  for (std::size_t before = 0; !exchange.executor.advance(); before = exchange.executor.steps_done()) {
+    if (exchange.executor.steps_done() == before) backoff.pause();
     else backoff.reset();
   }
 }

@@ -31,14 +31,14 @@ class AdasumExchange final : Payload {
 
  private:
   /// Messages among some of the ranks.
-  struct Way {
+  struct Exchange {
     Executor executor;
     Schedule schedule;
   };
   std::span<const std::byte> outgoing(const Step::Part& part) override;
   std::span<std::byte> incoming(const Step::Part& part) override;
   void arrived(const Step::Part& part) override;
-  void go(Way& way);
+  void run(Exchange& exchange);
   const ParameterRange& tensor_of(const Step::Part& part) const;
   Tensor place_of(const Step::Part& part, bool arrives) const;
   std::byte* on_host(const Step::Part& part, const Tensor& place);
@@ -46,8 +46,8 @@ class AdasumExchange final : Payload {
   Tensor numbers_;
   std::vector<ParameterRange> tensors_;  ///< what is combined at a time; of statistics, all
   ParameterRange statistics_;
-  std::optional<Way> between_groups_;  ///< of the first rank of each
-  Way in_group_;
+  std::optional<Exchange> between_groups_;  ///< of the first rank of each
+  Exchange in_group_;
   OwnedTensor theirs_, scratch_;    ///< of the longest
   std::vector<std::byte> staging_;  ///< where the host cannot read numbers, as many
   const ExecSpace* space_ = nullptr;

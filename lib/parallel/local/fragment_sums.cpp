@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "config/deck.hpp"
-#include "parallel/local/replica_meeting.hpp"
+#include "parallel/local/replica_update.hpp"
 
 namespace lockstep {
 

@@ -10,9 +10,9 @@
 
 namespace lockstep {
 
-/// Stretches of the parameters that meet one after the other (parallel.local.fragments): what is trained, cut between
-/// tensors into `count` stretches of about the same size, in the buffer's order (the last layer first). The last one
-/// has the layers' statistics, too. Throws KeyError where there are fewer tensors.
+/// Stretches of the parameters that are synchronized one after the other (parallel.local.fragments): what is trained,
+/// cut between tensors into `count` stretches of about the same size, in the buffer's order (the last layer first). The
+/// last one has the layers' statistics, too. Throws KeyError where there are fewer tensors.
 std::vector<ParameterRange> local_fragments(const ParameterLayout& layout, std::int64_t count);
 
 /// Sums over all ranks, of one such stretch at a time and two numbers beside it, which go on beside steps in memory of

@@ -13,11 +13,11 @@ GroupStates::GroupStates(const LocalConfig& config, const Communicator& all, con
                          std::unique_ptr<OwnSteps> own_steps, ParameterBuffer& parameters)
     : state_(config.state), all_(all), group_(group), own_steps_(std::move(own_steps)), parameters_(parameters) {}
 
-void GroupStates::meet(const ExecSpace& space, const Optimizer& optimizer, const Communicator& meeting,
-                       DataParallel& sums, std::optional<double> weight) {
+void GroupStates::sync(const ExecSpace& space, const Optimizer& optimizer, const Communicator& sync, DataParallel& sums,
+                       std::optional<double> weight) {
   if (weight && state_ == LocalConfig::State::average && group_.count() > 1) {
     average(space, optimizer, sums, *weight);
-    if (own_steps_) own_steps_->average(space, meeting, *weight);
+    if (own_steps_) own_steps_->average(space, sync, *weight);
   }
   if (state_ != LocalConfig::State::reset) return;
   for (const Optimizer::State& state : optimizer.states()) fill_zero(space, state.values);
@@ -44,17 +44,17 @@ void GroupStates::share(const ExecSpace& space, const Optimizer& optimizer, std:
   if (own_steps_) own_steps_->begin(space, alike, optimizer_steps);
 }
 
-void GroupStates::add_held_numbers(const Optimizer& optimizer, std::vector<HeldNumbers>& all) const {
-  const auto add = [&](bool holds, std::optional<HeldNumbers::Replica> replica) {
+void GroupStates::add_sharded_states(const Optimizer& optimizer, std::vector<ShardedState>& all) const {
+  const auto add = [&](bool holds, std::optional<ShardedState::Replica> replica) {
     for (const Optimizer::State& state : optimizer.states()) {
-      all.push_back(numbers_of_one(state.name, state.layout, state.values, holds, state.offloaded));
+      all.push_back(state_of_one_rank(state.name, state.layout, state.values, holds, state.offloaded));
       all.back().replica = replica;
     }
-    if (own_steps_) OwnSteps::add_held_numbers(holds ? own_steps_.get() : nullptr, replica, all);
+    if (own_steps_) OwnSteps::add_sharded_states(holds ? own_steps_.get() : nullptr, replica, all);
   };
   if (!are_kept()) return add(all_.is_root(), std::nullopt);
   for (int group = 0; group < group_.count(); ++group)
-    add(group == group_.number() && group_.ranks().is_root(), HeldNumbers::Replica{group, group_.count()});
+    add(group == group_.number() && group_.ranks().is_root(), ShardedState::Replica{group, group_.count()});
 }
 
 }  // namespace lockstep

@@ -32,11 +32,11 @@ LocalParallel::LocalParallel(const LocalConfig& config, const Topology& topology
       parts_(std::move(parts)),
       last_step_(last_step),
       parameters_(parameters),
-      meeting_(config, group_.count(), parameters),
+      sync_(config, group_.count(), parameters),
       weights_(topology.all, parts_.node ? std::optional(topology.node) : std::nullopt),
       states_(config, topology.all, group_, std::move(parts_.own_steps), parameters) {
   if (parts_.fragments)
-    streamed_.emplace(config, std::move(parts_.fragments), ranks_, last_step, parameters, meeting_, weights_);
+    streamed_.emplace(config, std::move(parts_.fragments), ranks_, last_step, parameters, sync_, weights_);
   if (config_.steps_by_speed) period_.emplace(ranks_, group_.number(), config_.every);
 }
 
@@ -44,7 +44,7 @@ bool LocalParallel::is_common(std::int64_t step) const {
   return step <= config_.from_step || step == last_step_ || (step - config_.from_step) % config_.every == 0;
 }
 
-bool LocalParallel::meets_in_node(std::int64_t step) const {
+bool LocalParallel::syncs_in_node(std::int64_t step) const {
   return parts_.node && (step - config_.from_step) % *config_.node_every == 0;
 }
 
@@ -56,17 +56,17 @@ StepRanks LocalParallel::begin_step(const ExecSpace& space, std::int64_t number,
   if (!steps_alone_) return {.examples = batch.global_examples};
   if (config_.keeps_replicas() && !has_others_) {
     before_change();
-    swap_numbers(space, meeting_.values(), meeting_.others());
+    swap_numbers(space, sync_.values(), sync_.others());
     parameters_.round(space);
   } else if (!has_others_) {
-    copy(space, meeting_.values(), meeting_.others());
+    copy(space, sync_.values(), sync_.others());
   }
   has_others_ = true;
   examples_ = group_.examples(batch.global_examples);
   StepRanks ranks{.examples = examples_,
                   .group = is_local(number) ? &group_.ranks() : nullptr,
                   .numbers = group_.numbers(),
-                  .meets = is_common(number),
+                  .syncs = is_common(number),
                   .own_steps = states_.own_steps()};
   if (period_) {
     const std::int64_t of_period = (number - config_.from_step - 1) % config_.every + 1;
@@ -105,94 +105,94 @@ bool LocalParallel::end_step(const ExecSpace& space, Optimizer& optimizer, doubl
     }
     return false;
   }
-  const bool all_meet = is_common(step_);
+  const bool all_sync = is_common(step_);
   if (streamed_) {
     streamed_->end_step(space, step_, learning_rate, before_change);
-    if (!all_meet) return false;
+    if (!all_sync) return false;
     before_change();
     show_common(space);
     parameters_.round(space);
     weights_.forget(space);
     return group_.count() > 1;
   }
-  if (!all_meet && !meets_in_node(step_)) return false;
+  if (!all_sync && !syncs_in_node(step_)) return false;
   square_ = current().gradient_square(space);
   before_change();
-  const std::optional<double> weight = all_meet ? weights_.take(space, learning_rate) : weights_.take_in_node(space);
-  if (all_meet) meet_at_once(space, weight, learning_rate);
+  const std::optional<double> weight = all_sync ? weights_.take(space, learning_rate) : weights_.take_in_node(space);
+  if (all_sync) sync_at_once(space, weight, learning_rate);
   else if (weight) average_in_node(space, *weight);
   parameters_.round(space);
-  states_.meet(space, optimizer, all_meet ? ranks_ : node_, all_meet ? *parts_.all : *parts_.node, weight);
+  states_.sync(space, optimizer, all_sync ? ranks_ : node_, all_sync ? *parts_.all : *parts_.node, weight);
   has_met_ = true;
-  return all_meet && group_.count() > 1;
+  return all_sync && group_.count() > 1;
 }
 
 /// The gradients' memory holds differences meanwhile: it is as long, and ranks sum it.
-void LocalParallel::meet_at_once(const ExecSpace& space, std::optional<double> weight, double learning_rate) {
-  const Tensor differences = meeting_.room();
+void LocalParallel::sync_at_once(const ExecSpace& space, std::optional<double> weight, double learning_rate) {
+  const Tensor differences = sync_.room();
   if (config_.outer == LocalConfig::Outer::elastic) {
-    meeting_.take_pulls(space, weight.value_or(0), group_.size(), differences);
+    sync_.take_pulls(space, weight.value_or(0), group_.size(), differences);
     parts_.all->finish_gradients(space, [] {});
-    meeting_.pull(space, differences);
+    sync_.pull(space, differences);
     show_common(space);
   } else if (weight) {
     const ParameterRange all{0, differences.count()};
     if (parts_.adasum) {
-      meeting_.take_differences(space, 1, *weight * group_.size(), differences);
+      sync_.take_differences(space, 1, *weight * group_.size(), differences);
       parts_.adasum->combine(space);
     } else {
-      meeting_.take_differences(space, *weight, all, differences);
+      sync_.take_differences(space, *weight, all, differences);
       parts_.all->finish_gradients(space, [] {});
     }
-    meeting_.step(space, 1, learning_rate, 0, all, differences);
+    sync_.step(space, 1, learning_rate, 0, all, differences);
   }
 }
 
 void LocalParallel::average_in_node(const ExecSpace& space, double weight) {
-  const Tensor differences = meeting_.room();
-  meeting_.take_differences(space, weight, weight, differences);
+  const Tensor differences = sync_.room();
+  sync_.take_differences(space, weight, weight, differences);
   parts_.node->finish_gradients(space, [] {});
-  meeting_.average(space, differences);
+  sync_.average(space, differences);
 }
 
-/// What the last meetings have left changes places with what the group has stepped to.
+/// What the last synchronizations have left changes places with what the group has stepped to.
 void LocalParallel::show_common(const ExecSpace& space) {
-  swap_numbers(space, meeting_.values(), meeting_.others());
+  swap_numbers(space, sync_.values(), sync_.others());
   has_others_ = false;
 }
 
 /// Before groups part, each one's replica is what all have in common: so it stands in every checkpoint, from which a
 /// run may go on with another from_step.
-void LocalParallel::begin_replica(const ExecSpace& space) { copy(space, meeting_.values(), meeting_.others()); }
+void LocalParallel::begin_replica(const ExecSpace& space) { copy(space, sync_.values(), sync_.others()); }
 
 void LocalParallel::share(const ExecSpace& space, Optimizer& optimizer) {
   ranks_.broadcast(space, parameters_.values());
   parameters_.round(space);
-  for (const OuterOptimizer::State& state : meeting_.outer().states()) ranks_.broadcast(space, state.values);
+  for (const OuterOptimizer::State& state : sync_.outer().states()) ranks_.broadcast(space, state.values);
   if (config_.keeps_replicas()) {
     if (step_ <= config_.from_step) begin_replica(space);
-    else group_.ranks().broadcast(space, meeting_.others());
+    else group_.ranks().broadcast(space, sync_.others());
   }
   states_.share(space, optimizer, optimizer_steps_, step_ < config_.from_step);
   weights_.forget(space);
   has_others_ = false;
 }
 
-std::vector<HeldNumbers> LocalParallel::held_numbers(const Optimizer& optimizer) const {
-  std::vector<HeldNumbers> all = whole_numbers(parameters_, optimizer, ranks_.is_root());
+std::vector<ShardedState> LocalParallel::sharded_states(const Optimizer& optimizer) const {
+  std::vector<ShardedState> all = replicated_states(parameters_, optimizer, ranks_.is_root());
   all.erase(all.begin() + 1, all.end());
-  states_.add_held_numbers(optimizer, all);
+  states_.add_sharded_states(optimizer, all);
   const auto add = [&](const std::string& state, const SharedLayout& layout, const Tensor& values,
-                       bool holds) -> HeldNumbers& {
-    return all.emplace_back(numbers_of_one(state, layout, values, holds));
+                       bool holds) -> ShardedState& {
+    return all.emplace_back(state_of_one_rank(state, layout, values, holds));
   };
   std::vector<Parameter> moving = parameters_.parameters();
   std::erase_if(moving, [](const Parameter& each) { return each.kind == ParameterSpec::Kind::frozen; });
   const SharedLayout layout(std::move(moving)), trained = trained_parameters(parameters_.parameters());
   for (int group = 0; config_.keeps_replicas() && group < group_.count(); ++group)
-    add("", layout, meeting_.others(), group == group_.number() && group_.ranks().is_root()).replica =
-        HeldNumbers::Replica{group, group_.count()};
-  for (const OuterOptimizer::State& state : meeting_.outer().states())
+    add("", layout, sync_.others(), group == group_.number() && group_.ranks().is_root()).replica =
+        ShardedState::Replica{group, group_.count()};
+  for (const OuterOptimizer::State& state : sync_.outer().states())
     add(state.name, trained, state.values, ranks_.is_root()).of_outer_step = true;
   return all;
 }

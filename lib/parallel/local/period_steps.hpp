@@ -11,9 +11,9 @@
 
 namespace lockstep {
 
-/// How many of a period's steps, from the first one on, each group of ranks does: slow ones fewer, so that all meet at
-/// about the same time (dynamic local updates: Liu et al. 2024, "Asynchronous Local-SGD training for language
-/// modeling"). At first all do all.
+/// How many of a period's steps, from the first one on, each group of ranks does: slow ones fewer, so that all
+/// synchronize at about the same time (dynamic local updates: Liu et al. 2024, "Asynchronous Local-SGD training for
+/// language modeling"). At first all do all.
 class PeriodSteps {
  public:
   /// `group`: of this rank, from 0 on; `every`: steps of a period. Collective.

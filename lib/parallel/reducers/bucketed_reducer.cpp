@@ -86,7 +86,7 @@ class BucketedReducer::Helper {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::size_t allowed_ = 0, summed_ = 0;
-  std::exception_ptr failure_;  ///< no sum ends behind it
+  std::exception_ptr failure_;  ///< no sum ends after it
   std::atomic<bool> stopping_ = false;
   std::thread thread_;  // last: starts when all else stands
 };

@@ -24,7 +24,7 @@ class BucketedReducer final : public GradientReducer {
   /// `measured`: see make_all_reduce. `memory`: see gradient_memory; on hosts `gradients` lie in it. Those of what is
   /// trained are divided among ranks where the deck says so (config.shard): each has the sums that it owns
   /// (make_shard_place). `compressed`: their sum, in the place of the one that the rest of the deck asks for; null:
-  /// that one. Those behind them travel in their own type, whatever config.wire says. Collective; throws SharedError
+  /// that one. Those after them travel in their own type, whatever config.wire says. Collective; throws SharedError
   /// where overlap: thread is asked of an MPI that cannot, and where the deck's all-reduce cannot be had.
   BucketedReducer(const ParallelConfig& config, std::span<const AllReduceRow> measured, const ShardGroups& groups,
                   const std::optional<NodeMemory>& memory, const Tensor& gradients, const GradientBuckets& buckets,
@@ -69,7 +69,7 @@ class BucketedReducer final : public GradientReducer {
   std::byte* host_ = nullptr;  ///< where the gradients are summed
   PinnedMemory pinned_;
   std::optional<Streams> streams_;
-  std::unique_ptr<Collective> sum_, exact_sum_;  ///< of what is trained, and of what is behind it
+  std::unique_ptr<Collective> sum_, exact_sum_;  ///< of what is trained, and of what is after it
   std::vector<Bucket> buckets_;
   std::size_t available_ = 0;  ///< buckets that are final, and on their way to the host
   std::size_t next_ = 0;       ///< bucket to be begun

@@ -20,7 +20,7 @@ std::vector<Stretch> cut_into_buckets(std::span<const Stretch> stretches, double
 /// What ranks sum of the flat buffer of gradients, in the order in which a backward pass makes it final.
 struct GradientBuckets {
   std::vector<Stretch> trained;     ///< none reaches from one unit of the parameters into the next
-  std::vector<Stretch> statistics;  ///< behind them
+  std::vector<Stretch> statistics;  ///< after them
 
   /// Where ranks divide the sums they have whole blocks at least, since ranks own these as a whole.
   GradientBuckets(const ParameterLayout& layout, const ParallelConfig& config);

@@ -12,7 +12,7 @@
 namespace lockstep {
 
 /// Sums the gradients of a fixed number of shards in a fixed tree over their numbers: [lo, hi) is the sum of [lo, mid)
-/// and [mid, hi), mid = (lo + hi) / 2. Each rank has a run of shards, one rank's behind the other's, and sums within it
+/// and [mid, hi), mid = (lo + hi) / 2. Each rank has a run of shards, one rank's after the other's, and sums within it
 /// what the tree has there, so that the sum has the same bits on any number of ranks and in any runs.
 class DeterministicReducer final : public GradientReducer, Payload {
  public:
@@ -35,7 +35,7 @@ class DeterministicReducer final : public GradientReducer, Payload {
   std::span<std::byte> incoming(const Step::Part& part) override;
   void arrived(const Step::Part& part) override;
   Tensor sums_at(const Step::Part& part) const;
-  /// Whose shards those of the next steps are: so many of each rank, one rank's behind the other's; empty: equally
+  /// Whose shards those of the next steps are: so many of each rank, one rank's after the other's; empty: equally
   /// many.
   void deal_shards(std::span<const std::int64_t> of_ranks);
   void follow(ShardRuns runs);

@@ -19,7 +19,7 @@ class ParameterGather final : public ParameterArrival {
   ParameterGather(const ParallelConfig& config, const Topology& topology, const ParallelMemory& memory,
                   ParameterBuffer& parameters, const std::vector<Stretch>& buckets);
 
-  /// This rank's values go on changing behind `start`, and are new when `own` says so; null: they are there.
+  /// This rank's values go on changing after `start`, and are new when `own` says so; null: they are there.
   void follow(ParameterArrival* own);
   /// This rank's values are new.
   void start(const ExecSpace& space);

@@ -45,11 +45,11 @@ class ShardedParallel final : public ParallelStrategy, WindowTraffic {
   void change_parameters(const ExecSpace& space, const std::function<void()>& change) override;
 
   void share(const ExecSpace& space, Optimizer& optimizer) override;
-  std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const override {
-    return owned_numbers(parameters_, optimizer, groups_.ranks.all.is_root(), groups_.of_first_group());
+  std::vector<ShardedState> sharded_states(const Optimizer& optimizer) const override {
+    return owned_states(parameters_, optimizer, groups_.ranks.all.is_root(), groups_.of_first_group());
   }
   const Communicator* ranks_of_same_part() const override { return &groups_.replicas.all; }
-  bool held_numbers_change_early() const override { return memory_.parameters != nullptr; }
+  bool states_change_early() const override { return memory_.parameters != nullptr; }
   double take_exposed_seconds() override;
 
  private:
@@ -67,7 +67,7 @@ class ShardedParallel final : public ParallelStrategy, WindowTraffic {
   OwnedTensor block_squares_, square_, counts_, nonfinite_;
   std::vector<double> summed_;  ///< room of sum_over_owners
   double exposed_seconds_ = 0;
-  StatePass* updates_ = nullptr;  ///< of what this rank owns, that go on behind a step; null: none do
+  StatePass* updates_ = nullptr;  ///< of what this rank owns, that go on after a step; null: none do
   std::unique_ptr<GradientReducer> reducer_;
   WindowReducer* gradient_windows_ = nullptr;  ///< it, where gradients are divided
   std::optional<ParameterGather> gather_;      ///< of parameters that all ranks have as a whole

@@ -35,7 +35,7 @@ WindowGather::WindowGather(const ParallelConfig& config, const Topology& topolog
 WindowGather::~WindowGather() {
   try {
     while (!has_own()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  } catch (const Error&) {  // nothing is read behind it
+  } catch (const Error&) {  // nothing is read after it
   }
 }
 

@@ -26,7 +26,7 @@ class WindowGather {
   WindowGather(const WindowGather&) = delete;
   WindowGather& operator=(const WindowGather&) = delete;
 
-  /// What this rank owns goes on changing behind `forget`, and is new when `own` says so; null: it is there.
+  /// What this rank owns goes on changing after `forget`, and is new when `own` says so; null: it is there.
   void follow(ParameterArrival* own) { own_ = own; }
   /// Layers of this time are next: returns when their parameters are there. Collective.
   void enter(const ExecSpace& space, int time);

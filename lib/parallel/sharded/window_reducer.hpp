@@ -50,7 +50,7 @@ class WindowReducer final : public GradientReducer {
   bool waits_;                                   ///< for each bucket, when it is ready
   StagingMemory staging_;                        ///< of devices
   std::byte* host_;                              ///< where windows are summed
-  std::unique_ptr<Collective> sum_, exact_sum_;  ///< of what is trained, and of what is behind it
+  std::unique_ptr<Collective> sum_, exact_sum_;  ///< of what is trained, and of what is after it
   std::unique_ptr<Collective> between_groups_;   ///< null: there is one group
   std::vector<Bucket> buckets_;
   std::vector<WindowTurn> turns_;

@@ -132,7 +132,7 @@ void RunConfig::describe(Fields& fields) {
       refuse(updates_parts && (!optimizer.divides() || optimizer.type == "lars" || optimizer.type == "lamb"),
              "divides each update among ranks that do not wait for each other, and " + optimizer.type + " looks at whole parameters; take another optimizer");
       refuse(updates_parts && optimizer.clip_norm() > 0, "leaves each rank a part of an update, and optimizer.clip_norm wants the norm of all; take clip_value, or leave one out");
-      refuse(optimizer.averages(), "updates parameters between steps, and optimizer.ema_decay averages them behind each; leave one out");
+      refuse(optimizer.averages(), "updates parameters between steps, and optimizer.ema_decay averages them after each; leave one out");
       refuse(parallel.offload.present, "takes the optimizer's state from memory alone; leave parallel.offload out");
     }
     f.check(!parallel.has_stepping_workers() || !memory_is_separate, "local",
@@ -150,7 +150,7 @@ void RunConfig::describe(Fields& fields) {
     f.check(!parallel.offload.is_to_memory() || memory_is_separate, "offload",
             "optimizer: memory is the host's, in which this build computes, so that nothing would be saved; name a folder on a disk (one of that name is ./memory), or remove it");
     f.check(!parallel.offload.present || !parallel.local.present, "offload",
-            "local averages or forgets states where groups meet, which it takes from memory alone; leave one out");
+            "local averages or forgets states where groups synchronize, which it takes from memory alone; leave one out");
     f.check(!parallel.compress.present || !precision.scales_loss(), "compress",
             "what compression leaves over of a step whose scaled gradients overflow is lost; take precision.compute bf16 or fp32, without loss_scale, or leave compress out");
     f.check(!parallel.compress.corrects_momentum() || optimizer.gradient_momentum().factor > 0, "compress",
@@ -194,7 +194,7 @@ RunLength run_length(const RunConfig& config, std::int64_t examples) {
   const RunLength length(examples, config.data.drop_last, stages, config.run.epochs, config.run.steps);
   for (std::size_t i = 1; i < stages.size(); ++i) {
     validate_key(length.step_of(stages[i].begin) > length.step_of(stages[i - 1].begin), "batch.ramp",
-                 "{} is not behind the point before it; put them in their order", config.batch.ramp[i - 1].first);
+                 "{} is not after the point before it; put them in their order", config.batch.ramp[i - 1].first);
   }
   return length;
 }

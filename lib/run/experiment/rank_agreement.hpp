@@ -14,7 +14,7 @@ namespace lockstep {
 // lines in which the two differ. Collective.
 
 /// This rank's resolved deck, which all ranks have alike, as they have this program and their number of threads (by
-/// which layers are cut into chunks, and those meet that have something to tell other ranks).
+/// which layers are cut into chunks, and those synchronize that have something to tell other ranks).
 std::string agreed_deck(const Communicator& comm, const std::string& deck);
 
 /// What the dataset holds, as text: size, format, and a hash of the examples (of as many as 64 MB hold, at even

@@ -106,7 +106,7 @@ NamedArray channels_last(const NamedArray& array, const Shape& image) {
 std::string_view advice_for(const Flattened& values) {
   if (!values.image) return "write NHWC if it had them as this network has";
   if (values.image->rank() == 2)
-    return "write NCHW behind PyTorch's Conv1d (N×C×T), or NHWC behind its LSTM, Embedding or attention (N×T×C)";
+    return "write NCHW after PyTorch's Conv1d (N×C×T), or NHWC after its LSTM, Embedding or attention (N×T×C)";
   return "write NCHW for one with channels first, as PyTorch's, or NHWC";
 }
 

@@ -99,14 +99,14 @@ struct Holder {
 };
 
 /// What a look at a lock shows: who holds it, or why that cannot be read (ENOENT: nobody does).
-struct Look {
+struct LockStatus {
   std::optional<Holder> holder;
   int error = 0;
 
   bool is_missing() const { return error == ENOENT || error == ESTALE; }
 };
 
-Look look_at(const fs::path& path) {
+LockStatus look_at(const fs::path& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (file < 0) return {std::nullopt, errno};
   Holder holder;
@@ -189,7 +189,7 @@ class Claim {
           lock.parent_path().string(), holder.name(), RunLock::file_name));
 }
 
-/// Returns when nobody can be behind that lock any more; throws when somebody is. Dates of a file server that has been
+/// Returns when nobody can be after that lock any more; throws when somebody is. Dates of a file server that has been
 /// set to another time say nothing: then what counts is how long the lock has been seen not to change.
 void wait_until_stale(const fs::path& lock, const Holder& holder, const Claim& own) {
   const std::optional<double> first = changed_at(lock);
@@ -266,7 +266,7 @@ void RunLock::acquire() {
   const Claim own(path_, claim_);
   constexpr auto moment = std::chrono::milliseconds(50);
   for (bool taken_over = false; !own.becomes(path_); taken_over = true) {
-    const Look found = look_at(path_);
+    const LockStatus found = look_at(path_);
     validate(found.holder || found.is_missing(), ExitStatus::cannot_create,
              "{}: cannot be read ({}), so that nobody knows who writes here; choose another run.output_dir, or remove "
              "it if no run does",
@@ -286,7 +286,7 @@ void RunLock::acquire() {
 
 void RunLock::look() {
   const std::lock_guard alone(looking_);
-  const Look found = look_at(path_);
+  const LockStatus found = look_at(path_);
   const auto now = Clock::now();
   if (found.holder && found.holder->text == claim_) {
     ::utimensat(AT_FDCWD, path_.c_str(), nullptr, 0);

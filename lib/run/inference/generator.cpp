@@ -90,7 +90,7 @@ class LanguageModel {
   std::int64_t length() const { return input_.get().shape[1]; }
   std::int64_t tokens() const { return tokens_; }
 
-  /// How likely each token is behind the last one of `text`; what comes before the last T of them is forgotten.
+  /// How likely each token is after the last one of `text`; what comes before the last T of them is forgotten.
   std::vector<double> next(std::span<const std::int32_t> text) {
     const auto seen = text.last(std::min(text.size(), static_cast<std::size_t>(length())));
     const std::vector<double> outputs = outputs_of(seen, 0);
@@ -111,7 +111,7 @@ class LanguageModel {
   }
 
  private:
-  /// All of them, with `padding` behind the text.
+  /// All of them, with `padding` after the text.
   std::vector<double> outputs_of(std::span<const std::int32_t> text, std::int32_t padding) {
     std::vector<std::int32_t> all(static_cast<std::size_t>(length()), padding);
     std::ranges::copy(text, all.begin());

@@ -33,7 +33,7 @@ struct GenerateOptions {
   std::int64_t seed = 1;
 };
 
-/// The prompt, and what a language model writes behind it. By this process alone.
+/// The prompt, and what a language model writes after it. By this process alone.
 std::string generate(const GenerateOptions& options);
 
 }  // namespace lockstep

@@ -132,7 +132,7 @@ std::string checkpoints_text(const CheckpointOptions& options) {
   if (options.every_steps > 0) text += fmt::format("every {}, ", interval_text(options.every_steps, "step"));
   if (options.every_epochs > 0) text += fmt::format("every {}, ", interval_text(options.every_epochs, "epoch"));
   if (options.every_minutes > 0) text += fmt::format("every {}, ", duration_text(60 * options.every_minutes));
-  if (options.keep_best.present) text += "behind the best evaluations, ";
+  if (options.keep_best.present) text += "after the best evaluations, ";
   return text + "at the end" + (options.keep > 0 ? fmt::format("; the newest {} are kept", options.keep) : "");
 }
 

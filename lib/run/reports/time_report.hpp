@@ -19,12 +19,12 @@ struct TimedSteps {
   std::int64_t all = 0;  ///< steps that the whole run has
 };
 
-/// Does steps of the deck's run, which leave nothing behind: at least so many, and more until `seconds` are over (of
+/// Does steps of the deck's run, which leave nothing after: at least so many, and more until `seconds` are over (of
 /// one rank alone). Collective.
 TimedSteps timed_steps(const RunConfig& config, const Communicator& comm, std::size_t least, double seconds = 0);
 
 /// What `lockstep check --time` prints: the time of the deck's whole run on these ranks, by three of its steps, which
-/// are done and leave nothing behind. Collective.
+/// are done and leave nothing after. Collective.
 std::string time_report(const RunConfig& config, const Communicator& comm);
 
 }  // namespace lockstep

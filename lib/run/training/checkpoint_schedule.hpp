@@ -15,7 +15,7 @@ class CheckpointSchedule {
  public:
   explicit CheckpointSchedule(const CheckpointOptions& options) : options_(options) {}
 
-  /// Whether one is, behind these steps. Where ranks have no common parameters, it waits for these (`postpone`).
+  /// Whether one is, after these steps. Where ranks have no common parameters, it waits for these (`postpone`).
   bool is_due(const StepsDone& steps, const StepRequests& votes) const {
     return steps.is_common && (is_owed_ || has_come(steps, votes));
   }

@@ -27,7 +27,7 @@ class RunBatches {
   void end() { loader_.reset(); }
   /// The next one; stays as it is until the call after this. Waits for it.
   const HostBatch& next();
-  /// The run stands behind this batch.
+  /// The run follows this batch.
   void step_done(const BatchPlan& batch);
   /// The step on the last one comes to nothing: the run stands before it.
   void take_back() { state_.position = before_; }

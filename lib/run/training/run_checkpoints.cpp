@@ -84,9 +84,7 @@ CheckpointWriter::Contents RunCheckpoints::contents() {
   return {.texts = state_.texts(), .before_commit = before_commit(), .best = best_in_newest_};
 }
 
-bool RunCheckpoints::copies_at_once() const {
-  return memory_is_separate || trainer_.strategy().held_numbers_change_early();
-}
+bool RunCheckpoints::copies_at_once() const { return memory_is_separate || trainer_.strategy().states_change_early(); }
 
 void RunCheckpoints::write() {
   const PhaseClock::Scope phase(trainer_.clock(), StepPhase::checkpoint);
@@ -95,11 +93,11 @@ void RunCheckpoints::write() {
   const bool at_once = copies_at_once();
   if (writer_)
     return writer_->write_async(trainer_.steps(), contents(),
-                                at_once ? CheckpointWriter::Copy::at_once : CheckpointWriter::Copy::behind);
+                                at_once ? CheckpointWriter::Copy::at_once : CheckpointWriter::Copy::after);
   wait();
   if (at_once) numbers_.copy(space_);
   giving_.start(
-      numbers_.may_go_behind_steps(),
+      numbers_.may_work_in_background(),
       [this, at_once] {
         if (!at_once) numbers_.copy(space_);
       },

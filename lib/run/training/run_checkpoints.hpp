@@ -34,7 +34,7 @@ class RunCheckpoints {
   /// Takes the memory that checkpoints before the last need, and forgets what the nodes' memory holds. Collective.
   void make_room();
 
-  /// Begins to write one, behind the next steps. Not where parameters are not finite: the run ends then, or goes back.
+  /// Begins to write one, after the next steps. Not where parameters are not finite: the run ends then, or goes back.
   /// Collective.
   void write();
   /// Begins to write copies to the nodes' memory; as `write`.
@@ -80,7 +80,7 @@ class RunCheckpoints {
   Progress& progress_;
   NumberStream& numbers_;                   ///< of the state
   std::optional<CheckpointWriter> writer_;  ///< of rank 0
-  BehindSteps giving_;                      ///< of other ranks
+  BackgroundWork giving_;                   ///< of other ranks
   std::optional<NeighbourCopies> copies_;   ///< where the deck wants them
   bool had_copies_ = false;  ///< the run of this folder has kept some in nodes' memory, before this start
   std::vector<std::int64_t> best_in_newest_;  ///< as the newest checkpoint knows them

@@ -19,7 +19,7 @@ SavedState::SavedState(const OpenedDeck& deck, const RunFolder& folder, RunState
       state_(state),
       selection_(selection),
       progress_(progress),
-      numbers_(deck.comm, trainer_.strategy().held_numbers(trainer_.optimizer())) {}
+      numbers_(deck.comm, trainer_.strategy().sharded_states(trainer_.optimizer())) {}
 
 void SavedState::describe(StateFields& fields) {
   trainer_.describe_state(fields);
@@ -70,7 +70,7 @@ void SavedState::branch() {
                  [&] { check_branch(checkpoint, file, config.optimizer, trainer_.model().parameters().parameters()); });
   restored_.emplace(file);
   const std::int64_t steps = optimizer_steps_of(checkpoint, file);
-  trainer_.update().branch_behind(steps);
+  trainer_.update().branch_after(steps);
   log("{}: the run begins with its parameters and its optimizer's state, which {} steps have made", file, steps);
 }
 

@@ -8,13 +8,13 @@
 namespace lockstep {
 
 /// The steps that a run has done at once, with nothing between them: one, or, where ranks go their own ways, those up
-/// to where they meet. Which of the deck's intervals have ended with them.
+/// to where they synchronize. Which of the deck's intervals have ended with them.
 struct StepsDone {
   std::int64_t last = 0;  ///< number of the last one, from 1 on
   std::int64_t count = 1;
   SamplerPosition before;  ///< where the run stood in its data before the last one
-  SamplerPosition after;   ///< and behind it
-  bool is_common = true;   ///< behind them, ranks have common parameters
+  SamplerPosition after;   ///< and after it
+  bool is_common = true;   ///< after them, ranks have common parameters
 
   /// Whether the number of one of them is a multiple of `period`.
   bool have_come_to(std::int64_t period) const { return last % period < count; }

@@ -18,12 +18,12 @@ class StopVote {
   /// `owner`: outlives this; null where the run has none.
   StopVote(StopRequest request, RunOwner* owner) : request_(std::move(request)), owner_(owner) {}
 
-  /// A step has taken so long; of ranks that go their own ways, all of it from one meeting to the next.
+  /// A step has taken so long; of ranks that go their own ways, all of it from one synchronization to the next.
   void step_done(double seconds) { longest_step_ = std::max(longest_step_, seconds); }
   /// Seconds.
   double longest_step() const { return longest_step_; }
 
-  /// Ranks may stop behind so many steps, and then write a checkpoint that takes so many seconds.
+  /// Ranks may stop after so many steps, and then write a checkpoint that takes so many seconds.
   bool is_for_stop(std::int64_t steps, double checkpoint_seconds);
   /// Why this rank wants it, and once the run has stopped, why that has; empty: it does not.
   const std::string& reason() const { return reason_; }

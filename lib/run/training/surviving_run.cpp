@@ -34,15 +34,15 @@ class SurvivingRun {
   const Communicator& ranks() const { return survivors_.ranks(); }
   EarlierAttempts& earlier() { return earlier_; }
 
-  /// An attempt has come to a stop that somebody has asked for, and has said so: a rank that is lost behind it is no
+  /// An attempt has come to a stop that somebody has asked for, and has said so: a rank that is lost after it is no
   /// reason to go on.
   void note_stop() { has_stopped_ = true; }
   bool has_stopped() const { return has_stopped_; }
 
   /// `step`: that this rank was in.
-  void leave_lost_behind(std::int64_t step) {
+  void leave_lost_after(std::int64_t step) {
     step_ = std::max(step_, step);
-    for (SurvivingRanks::Lost& lost : survivors_.leave_lost_behind()) {
+    for (SurvivingRanks::Lost& lost : survivors_.leave_lost_after()) {
       earlier_.lost_ranks.push_back(lost.rank);
       unsaid_.push_back(std::move(lost));
     }
@@ -118,7 +118,7 @@ ExitStatus train_surviving(const RunConfig& config, const Communicator& all,
     run.reset();
     ranks.reset();
     if (!survivors->all_are_done(done)) {
-      survivors->leave_lost_behind(step);
+      survivors->leave_lost_after(step);
     } else if (failure) {
       if (!ranks_were_lost()) throw *failure;
       end_with(*failure, survivors->ranks());

@@ -90,9 +90,9 @@ PushOrder read_pushes(const RunConfig& config, std::int64_t steps, const Communi
   return pushes;
 }
 
-/// Whether ranks that go their own ways meet behind step number `step`, because the run looks at its parameters there,
-/// or writes a row.
-std::function<bool(std::int64_t)> meetings(const RunConfig& config, std::int64_t examples) {
+/// Whether ranks that go their own ways synchronize after step number `step`, because the run looks at its parameters
+/// there, or writes a row.
+std::function<bool(std::int64_t)> syncs(const RunConfig& config, std::int64_t examples) {
   const std::int64_t of_epoch = std::max<std::int64_t>(1, examples / std::min(config.batch.global, examples));
   const RunOptions::Interval evaluation = config.run.evaluation_interval();
   std::vector<std::int64_t> periods{config.run.log_every,
@@ -172,7 +172,7 @@ std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std:
                                                    .length = run_length(config, train.size()),
                                                    .measured = read_all_reduce_table(config.parallel, comm),
                                                    .pushes = std::move(pushes),
-                                                   .meets = meetings(config, train.size())},
+                                                   .syncs = syncs(config, train.size())},
                                    comm);
 }
 

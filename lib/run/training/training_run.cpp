@@ -95,7 +95,7 @@ bool TrainingRun::train_to_the_end() {
   }
 }
 
-/// Where ranks go their own ways for a while, all that they do until they meet.
+/// Where ranks go their own ways for a while, all that they do until they synchronize.
 const StepResult& TrainingRun::step() {
   const std::int64_t before = trainer_.steps();
   do step_once();
@@ -108,7 +108,7 @@ void TrainingRun::step_once() {
   const std::int64_t number = trainer_.steps() + 1;
   take(trainer_.step(batch, [this] {
     return StepRequests{
-        .stop = stop_vote_.is_for_stop(trainer_.strategy().steps_between_meetings(), checkpoints_.seconds_for_next()),
+        .stop = stop_vote_.is_for_stop(trainer_.strategy().steps_between_syncs(), checkpoints_.seconds_for_next()),
         .checkpoint = comm_.is_root() && checkpoint_schedule_.minutes_have_passed()};
   }));
   steps_at_once_ = std::max<std::int64_t>(1, trainer_.steps() + 1 - number);
@@ -178,7 +178,7 @@ void TrainingRun::log_step() {
 
 RunEvaluations::Interruption TrainingRun::interruption() {
   const auto is_wanted = [this, saved = checkpoints_.is_saved()] {
-    return stop_vote_.is_for_stop(trainer_.strategy().steps_between_meetings(),
+    return stop_vote_.is_for_stop(trainer_.strategy().steps_between_syncs(),
                                   saved ? 0 : checkpoints_.seconds_for_next());
   };
   return {.is_wanted = is_wanted, .longest_step = stop_vote_.longest_step()};
@@ -193,7 +193,7 @@ bool TrainingRun::validate() {
   return finding.has_value();
 }
 
-/// Every rank holds the same state, so rank 0 writes it, behind the next steps.
+/// Every rank holds the same state, so rank 0 writes it, after the next steps.
 void TrainingRun::checkpoint_if_due() {
   const bool best = evaluations_.take_best();
   if (best || checkpoint_schedule_.is_due(steps_done(), last_step_.requests)) {

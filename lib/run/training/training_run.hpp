@@ -72,7 +72,7 @@ class TrainingRun {
             trainer_.has_common_parameters()};
   }
   /// The row of a step comes before that of its evaluation. Where the last step has a row only because it is the last,
-  /// `run` writes it, behind the last checkpoint, and sees to the evaluation as well.
+  /// `run` writes it, after the last checkpoint, and sees to the evaluation as well.
   bool evaluation_due() const { return !ends_between_rows() && evaluations_.is_due(steps_done()); }
   RunEvaluations::Interruption interruption();
   bool validate();

@@ -7,9 +7,9 @@
 
 namespace lockstep {
 
-LoadBalance::LoadBalance(const ParallelConfig& config, const Communicator& comm, Trainer& trainer,
-                         ReplicaMeetings& meetings, std::int64_t batch)
-    : comm_(comm), trainer_(trainer), meetings_(meetings) {
+LoadBalance::LoadBalance(const ParallelConfig& config, const Communicator& comm, Trainer& trainer, ReplicaSync& syncs,
+                         std::int64_t batch)
+    : comm_(comm), trainer_(trainer), syncs_(syncs) {
   if (comm.size() == 1) return;
   if (config.deals_anew()) shares_.emplace(comm, trainer.partition(), batch);
   if (config.local.steps_by_speed && !config.asynchronous.present) pass_times_.emplace();
@@ -19,7 +19,7 @@ std::optional<std::vector<std::int64_t>> LoadBalance::steps_done(const Trainer::
   if (!shares_ && !pass_times_) return std::nullopt;
   if (pass_times_) trainer_.clock().catch_up();  // the next step may have no passes, to which late times would count
   const double before = std::exchange(pass_seconds_, trainer_.clock().pass_seconds());
-  // Passes wait for statistics alone: gradients are summed behind them, or beside.
+  // Passes wait for statistics alone: gradients are summed after them, or beside.
   const double seconds = pass_seconds_ - before - exposed.statistics.value_or(0);
   if (shares_) return compare_shares(seconds);
   pace_groups(seconds);
@@ -31,19 +31,19 @@ std::optional<std::vector<std::int64_t>> LoadBalance::compare_shares(double seco
   return trainer_.steps() % ShareBalance::every == 0 ? shares_->compare() : std::nullopt;
 }
 
-/// Behind a meeting, by the times of the steps since the last one.
+/// After a synchronization, by the times of the steps since the last one.
 void LoadBalance::pace_groups(double seconds) {
-  const std::int64_t step = trainer_.steps(), all = meetings_.steps_between_meetings();
-  if (!meetings_.is_local(step)) return;
+  const std::int64_t step = trainer_.steps(), all = syncs_.steps_between_syncs();
+  if (!syncs_.is_local(step)) return;
   if (trainer_.own_examples() > 0) pass_times_->add(seconds);
-  if (!meetings_.is_common(step)) return;
+  if (!syncs_.is_common(step)) return;
   const std::vector<double> times = pass_times_->medians(comm_);
   pass_times_->forget();
   if (times.empty()) return;
-  const std::int64_t fewest = meetings_.follow_times(times);
+  const std::int64_t fewest = syncs_.follow_times(times);
   if (fewest >= fewest_steps_.value_or(all)) return;
   fewest_steps_ = fewest;
-  log("steps        by speed: the slowest group does {} of {} until the next meeting", fewest, all);
+  log("steps        by speed: the slowest group does {} of {} until the next synchronization", fewest, all);
 }
 
 }  // namespace lockstep

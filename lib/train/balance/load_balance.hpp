@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "parallel/replica_meetings.hpp"
+#include "parallel/replica_sync.hpp"
 #include "train/balance/pass_times.hpp"
 #include "train/balance/share_balance.hpp"
 #include "train/trainer.hpp"
@@ -13,11 +13,12 @@
 namespace lockstep {
 
 /// Gives slower ranks less to do, by the time that their passes have taken: smaller shares of batches (parallel.shares:
-/// measured), or their groups fewer steps between two meetings (parallel.local.steps_by_speed).
+/// measured), or their groups fewer steps between two synchronizations (parallel.local.steps_by_speed).
 class LoadBalance {
  public:
-  /// `meetings`: of the trainer's strategy. `batch`: the largest one. `comm`, `trainer` and `meetings` outlive this.
-  LoadBalance(const ParallelConfig& config, const Communicator& comm, Trainer& trainer, ReplicaMeetings& meetings,
+  /// `synchronizations`: of the trainer's strategy. `batch`: the largest one. `comm`, `trainer` and `synchronizations`
+  /// outlive this.
+  LoadBalance(const ParallelConfig& config, const Communicator& comm, Trainer& trainer, ReplicaSync& syncs,
               std::int64_t batch);
 
   /// The trainer has done steps, in which it has waited so long for other ranks. Parts (BatchPartition) by which
@@ -36,11 +37,11 @@ class LoadBalance {
 
   const Communicator& comm_;
   Trainer& trainer_;
-  ReplicaMeetings& meetings_;
+  ReplicaSync& syncs_;
   std::optional<ShareBalance> shares_;
-  std::optional<PassTimes> pass_times_;       ///< of the steps since the last meeting
-  double pass_seconds_ = 0;                   ///< that the trainer's clock has shown behind the last step
-  std::optional<std::int64_t> fewest_steps_;  ///< that a group has done between two meetings
+  std::optional<PassTimes> pass_times_;       ///< of the steps since the last synchronization
+  double pass_seconds_ = 0;                   ///< that the trainer's clock has shown after the last step
+  std::optional<std::int64_t> fewest_steps_;  ///< that a group has done between two synchronizations
 };
 
 }  // namespace lockstep

@@ -42,13 +42,13 @@ bool has_unknown(const std::byte* numbers, std::span<const std::int64_t> tables)
 
 /// A team for each tensor; where the loss is finite they have nothing to do.
 template <class T>
-void count_where_lost(const ExecSpace& space, const SummedLoss& loss, const StepJudgement* judgement,
+void count_where_lost(const ExecSpace& space, const SummedLoss& loss, const StepDecision* decision,
                       const ParameterRange* tensors, std::int64_t count, const T* gradients, double* counts) {
   using Team = Kokkos::TeamPolicy<ExecSpace>;
   Kokkos::parallel_for(
       "lockstep::nonfinite_report::gradients", Team(space, static_cast<int>(count), team_threads(256), 1),
       KOKKOS_LAMBDA(const Team::member_type& team) {
-        if (judgement->halted != 0 || !is_nonfinite(loss.mean())) return;
+        if (decision->halted != 0 || !is_nonfinite(loss.mean())) return;
         const ParameterRange range = tensors[team.league_rank()];
         double bad = 0;
         Kokkos::parallel_reduce(
@@ -90,7 +90,7 @@ void NonfiniteReport::begin_step(std::int64_t step, std::span<const std::int64_t
   examples_[static_cast<std::size_t>(step % 3)].assign(examples.begin(), examples.end());
 }
 
-void NonfiniteReport::count_gradients(const ExecSpace& space, const SummedLoss& loss, const StepJudgement* judgement,
+void NonfiniteReport::count_gradients(const ExecSpace& space, const SummedLoss& loss, const StepDecision* decision,
                                       bool whole) const {
   const ParameterBuffer& parameters = model_.parameters();
   if (parameters.layout().is_divided() && !whole && comm_.size() > 1) {
@@ -103,7 +103,7 @@ void NonfiniteReport::count_gradients(const ExecSpace& space, const SummedLoss& 
   const auto* const tensors = reinterpret_cast<const ParameterRange*>(gradient_tensors_.data());
   const Tensor gradients = parameters.gradients();
   dispatch_master(gradients.dtype, [&]<class T>(T) {
-    count_where_lost(space, loss, judgement, tensors, gradient_counts_.get().count(), gradients.as<const T>(),
+    count_where_lost(space, loss, decision, tensors, gradient_counts_.get().count(), gradients.as<const T>(),
                      gradient_counts_.get().as<double>());
   });
 }

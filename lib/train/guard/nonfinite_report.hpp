@@ -12,7 +12,7 @@
 #include "data/dataset.hpp"
 #include "nn/model.hpp"
 #include "optim/optimizer.hpp"
-#include "train/guard/step_judgement.hpp"
+#include "train/guard/step_decision.hpp"
 
 namespace lockstep {
 
@@ -28,8 +28,7 @@ class NonfiniteReport {
   /// Counts gradients that are not finite, where the mean loss is not, unless steps have halted. They are those summed
   /// over ranks: the same on all. Collective where each rank has a part of them, unless this one looks at those that it
   /// has computed (`whole`).
-  void count_gradients(const ExecSpace& space, const SummedLoss& loss, const StepJudgement* judgement,
-                       bool whole) const;
+  void count_gradients(const ExecSpace& space, const SummedLoss& loss, const StepDecision* decision, bool whole) const;
   /// f64, in the step's memory: what that has found, by tensor.
   const Tensor& gradient_counts() const { return gradient_counts_.get(); }
 

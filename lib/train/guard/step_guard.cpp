@@ -18,18 +18,18 @@ StepGuard::StepGuard(const TrainingConfig& config, const Communicator& comm, con
       scaler_(config.precision.loss_scale),
       overflow_(model.parameters(), model.graph(), sums),
       loss_watch_(config.loss_watch),
-      memory_("lockstep::step_judgement", sizeof(StepJudgement)) {
+      memory_("lockstep::step_decision", sizeof(StepDecision)) {
   last_.scaler = scaler_.state();
 }
 
 void StepGuard::begin(const ExecSpace& space, const BatchPlan& plan, const StepRanks& ranks, std::int64_t step) {
   ranks_ = ranks;
   if (std::exchange(is_changed_, false))
-    copy_from_host(space, &last_, memory_.tensor(0, DType::u8, {sizeof(StepJudgement)}));
+    copy_from_host(space, &last_, memory_.tensor(0, DType::u8, {sizeof(StepDecision)}));
   if (untaken() == 0) taken_ = step - 1;
   judged_ = step - 1;
   nonfinite_.begin_step(step, plan.examples);
-  begin_judgement(space, scales_, ranks.examples, step - 1, on_device());
+  begin_decision(space, scales_, ranks.examples, step - 1, on_device());
   if (scales_) overflow_.begin(space);
 }
 
@@ -44,17 +44,17 @@ void StepGuard::sum_done() {
 void StepGuard::judge(const ExecSpace& space, ParallelStrategy& strategy, const SummedLoss& loss, bool bad_parameters,
                       const UpdateOptions& options) const {
   if (!watches_) nonfinite_.count_gradients(space, loss, on_device(), ranks_.group != nullptr);
-  judge_step(space,
-             {.loss = loss,
-              .watched = watches_,
-              .bad_parameters = bad_parameters,
-              .is_local = ranks_.group != nullptr,
-              .nonfinite_parameters = optimizer_.nonfinite().as<const std::int32_t>(),
-              .nonfinite_gradients = scales_ ? strategy.nonfinite_gradients(space).as<const double>() : nullptr,
-              .scaling = scaler_.rule(),
-              .lost_gradients = nonfinite_.gradient_counts().as<const double>(),
-              .tensors = nonfinite_.gradient_counts().count()},
-             options, on_device());
+  decide_step(space,
+              {.loss = loss,
+               .watched = watches_,
+               .bad_parameters = bad_parameters,
+               .is_local = ranks_.group != nullptr,
+               .nonfinite_parameters = optimizer_.nonfinite().as<const std::int32_t>(),
+               .nonfinite_gradients = scales_ ? strategy.nonfinite_gradients(space).as<const double>() : nullptr,
+               .scaling = scaler_.rule(),
+               .lost_gradients = nonfinite_.gradient_counts().as<const double>(),
+               .tensors = nonfinite_.gradient_counts().count()},
+              options, on_device());
 }
 
 void StepGuard::judged(const ExecSpace& space) {
@@ -69,7 +69,7 @@ StepFinding StepGuard::take(const ExecSpace& space) {
   StepFinding finding = explain(space, step);
   finding.number = step;
   if (finding.done()) return finding;
-  // The device has left out whatever was begun behind it, and may go on from here.
+  // The device has left out whatever was begun after it, and may go on from here.
   for (; untaken() > 0; ++taken_) static_cast<void>(copies_[static_cast<std::size_t>((taken_ + 1) % 2)].take());
   last_.halted = 0;
   is_changed_ = true;
@@ -77,15 +77,15 @@ StepFinding StepGuard::take(const ExecSpace& space) {
 }
 
 StepFinding StepGuard::explain(const ExecSpace& space, std::int64_t step) {
-  switch (last_.verdict) {
-    case Verdict::applied: return watches_ ? watch_loss(step) : StepFinding();
-    case Verdict::suspicious:
-    case Verdict::lost: return report_loss(space, step);
-    case Verdict::overflow:
-    case Verdict::at_floor: return report_overflow(space, step);
-    case Verdict::empty: return {};
-    case Verdict::bad_parameters:
-    case Verdict::halted: break;
+  switch (last_.outcome) {
+    case StepOutcome::applied: return watches_ ? watch_loss(step) : StepFinding();
+    case StepOutcome::suspicious:
+    case StepOutcome::lost: return report_loss(space, step);
+    case StepOutcome::overflow:
+    case StepOutcome::at_floor: return report_overflow(space, step);
+    case StepOutcome::empty: return {};
+    case StepOutcome::bad_parameters:
+    case StepOutcome::halted: break;
   }
   return act_on_bad_parameters(space, judges(), step - 1);
 }
@@ -93,7 +93,7 @@ StepFinding StepGuard::explain(const ExecSpace& space, std::int64_t step) {
 StepFinding StepGuard::report_overflow(const ExecSpace& space, std::int64_t step) const {
   const std::string what = overflow_.describe(space, judges(), ranks_.numbers, step);
   const double scale = last_.scaler_before.scale;
-  if (last_.verdict == Verdict::at_floor)
+  if (last_.outcome == StepOutcome::at_floor)
     return {StepStatus::fatal,
             fmt::format("step {}: {} at the smallest loss scale, {:g} (precision.loss_scale.floor); go on from the "
                         "checkpoint of the step before, with a smaller learning rate or with precision.compute bf16",
@@ -131,7 +131,7 @@ StepFinding StepGuard::act_on_anomaly(const std::string& what) {
 /// Unless the deck says otherwise (loss_watch), a run ends where its parameters would no longer be finite, or at the
 /// second loss in a row that is not.
 StepFinding StepGuard::report_loss(const ExecSpace& space, std::int64_t step) const {
-  const bool lost = last_.verdict == Verdict::lost;
+  const bool lost = last_.outcome == StepOutcome::lost;
   const std::string gradients = lost ? nonfinite_.gradients(space) : "";
   const double mean = last_.mean_loss;
   const std::string found = fmt::format("step {}: the loss is {}{}; {}", step, std::isnan(mean) ? std::abs(mean) : mean,
@@ -193,22 +193,22 @@ void StepGuard::set_applied(std::int64_t applied) {
 }
 
 void StepGuard::agree(const ExecSpace& space) {
-  const Tensor memory = memory_.tensor(0, DType::u8, {sizeof(StepJudgement)});
-  StepJudgement judgement;
-  copy_to_host(space, memory, &judgement);
-  judgement.loss_was_nonfinite = static_cast<std::int32_t>(comm_.all_reduce_max(judgement.loss_was_nonfinite));
+  const Tensor memory = memory_.tensor(0, DType::u8, {sizeof(StepDecision)});
+  StepDecision decision;
+  copy_to_host(space, memory, &decision);
+  decision.loss_was_nonfinite = static_cast<std::int32_t>(comm_.all_reduce_max(decision.loss_was_nonfinite));
   if (scales_) {
     const auto smallest = [&](std::int64_t value) { return -comm_.all_reduce_max(-value); };
-    LossScaleRule::State& scaler = judgement.scaler;
+    LossScaleRule::State& scaler = decision.scaler;
     // Of positive numbers, the bits are in the numbers' order.
     scaler.scale = std::bit_cast<float>(static_cast<std::int32_t>(smallest(std::bit_cast<std::int32_t>(scaler.scale))));
     scaler.good_steps = smallest(scaler.good_steps);
     scaler.hysteresis_left = smallest(scaler.hysteresis_left);
   }
-  copy_from_host(space, &judgement, memory);
+  copy_from_host(space, &decision, memory);
   if (untaken() > 0) return copies_[static_cast<std::size_t>(judged_ % 2)].start(space, on_device());
-  last_.scaler = judgement.scaler;
-  last_.loss_was_nonfinite = judgement.loss_was_nonfinite;
+  last_.scaler = decision.scaler;
+  last_.loss_was_nonfinite = decision.loss_was_nonfinite;
 }
 
 void StepGuard::describe_state(StateFields& fields) {

@@ -11,7 +11,7 @@
 #include "parallel/parallel_strategy.hpp"
 #include "train/guard/nonfinite_report.hpp"
 #include "train/guard/overflow_watch.hpp"
-#include "train/guard/step_judgement.hpp"
+#include "train/guard/step_decision.hpp"
 #include "train/metrics.hpp"
 #include "train/step_result.hpp"
 #include "train/training_config.hpp"
@@ -19,7 +19,7 @@
 namespace lockstep {
 
 /// Decides what becomes of a step, and scales its loss: overflows of scaled gradients, losses that are not finite or
-/// jump (loss_watch), and parameters that are not finite. A kernel decides (judge_step); the host hears of it when it
+/// jump (loss_watch), and parameters that are not finite. A kernel decides (decide_step); the host hears of it when it
 /// takes the finding, and then says why. Only loss_watch is the host's: with it, findings are to be taken before the
 /// update.
 class StepGuard final : public Stateful {
@@ -35,7 +35,7 @@ class StepGuard final : public Stateful {
   /// What its loss is multiplied with.
   GradientFactor loss_factor() const { return GradientFactor(&on_device()->loss_factor); }
   /// Likewise, f64 [1] in the step's memory.
-  Tensor loss_factor_tensor() const { return memory_.tensor(offsetof(StepJudgement, loss_factor), DType::f64, {1}); }
+  Tensor loss_factor_tensor() const { return memory_.tensor(offsetof(StepDecision, loss_factor), DType::f64, {1}); }
   /// A stretch of this rank's gradients, or of a shard's, is final; then all of them are.
   void gradient_ready(const ExecSpace& space, ParameterRange range);
   void sum_done();
@@ -49,7 +49,7 @@ class StepGuard final : public Stateful {
   /// In the step's memory.
   const StepScalars* scalars() const { return &on_device()->scalars; }
 
-  /// Behind steps that ranks have judged by themselves: all go on with the smallest loss scale of any. Waits.
+  /// After steps that ranks have judged by themselves: all go on with the smallest loss scale of any. Waits.
   /// Collective.
   void agree(const ExecSpace& space);
 
@@ -89,7 +89,7 @@ class StepGuard final : public Stateful {
   void describe_state(StateFields& fields) override;
 
  private:
-  StepJudgement* on_device() const { return reinterpret_cast<StepJudgement*>(memory_.data()); }
+  StepDecision* on_device() const { return reinterpret_cast<StepDecision*>(memory_.data()); }
   StepFinding explain(const ExecSpace& space, std::int64_t step);
   StepFinding watch_loss(std::int64_t step);
   StepFinding act_on_anomaly(const std::string& what);
@@ -108,11 +108,11 @@ class StepGuard final : public Stateful {
   LossScaler scaler_;
   OverflowWatch overflow_;
   LossWatch loss_watch_;
-  Buffer memory_;                                  ///< a StepJudgement
-  StepJudgement last_;                             ///< as of the last finding that was taken
-  bool is_changed_ = true;                         ///< by the host, and the device does not know yet
-  std::array<HostCopy<StepJudgement>, 2> copies_;  ///< of steps of even and of odd number
-  std::int64_t judged_ = 0, taken_ = 0;            ///< numbers of the last such steps
+  Buffer memory_;                                 ///< a StepDecision
+  StepDecision last_;                             ///< as of the last finding that was taken
+  bool is_changed_ = true;                        ///< by the host, and the device does not know yet
+  std::array<HostCopy<StepDecision>, 2> copies_;  ///< of steps of even and of odd number
+  std::int64_t judged_ = 0, taken_ = 0;           ///< numbers of the last such steps
 };
 
 }  // namespace lockstep

@@ -23,7 +23,7 @@ class NoiseMeasurement final : public Stateful {
     if (seed) sketch_.emplace(*seed);
   }
 
-  /// A step behind so many others begins; what is known of one before it that could not be done is forgotten.
+  /// A step after so many others begins; what is known of one before it that could not be done is forgotten.
   /// `has_small_batches`: whether ranks or shards sum gradients of their own by
   /// the same parameters.
   void begin_step(std::int64_t steps, bool has_small_batches);

@@ -43,7 +43,7 @@ std::uint32_t lookup3(const std::uint8_t* key, std::size_t length) {
   return c;
 }
 
-/// The checksum of `length` bytes from `begin` stands right behind them.
+/// The checksum of `length` bytes from `begin` stands right after them.
 void mend(std::span<std::uint8_t> bytes, std::size_t begin, std::uint64_t length) {
   if (length > bytes.size() || begin + length + 4 > bytes.size()) return;
   const std::uint32_t sum = lookup3(bytes.data() + begin, length);
@@ -78,7 +78,7 @@ void mend_hdf5_checksums(std::span<std::uint8_t> bytes) {
     const std::size_t sizes = at + 6 + (flags & 0x20u ? 16 : 0) + (flags & 0x10u ? 4 : 0);
     mend(bytes, at, sizes + width - at + number_at(bytes, sizes, width));
   });
-  at_each("OCHK", bytes, [&](std::size_t at) {  // its length stands behind its address, in what it continues
+  at_each("OCHK", bytes, [&](std::size_t at) {  // its length follows its address, in what it continues
     std::string address(8, '\0');
     for (std::size_t i = 0; i < 8; ++i) address[i] = static_cast<char>((at - base) >> (8 * i));
     at_each(address, bytes, [&](std::size_t place) { mend(bytes, at, number_at(bytes, place + 8, 8) - 4); });

@@ -13,7 +13,7 @@ using Bytes = std::span<const std::uint8_t>;
 /// Each *_target.cpp defines it, and makes a program of its own.
 void read(Bytes bytes);
 
-/// Called on what libFuzzer has mutated, so that mutations reach the code behind a format's own checksums.
+/// Called on what libFuzzer has mutated, so that mutations reach the code after a format's own checksums.
 void mend(std::span<std::uint8_t> bytes);
 
 }  // namespace lockstep::fuzz

@@ -69,7 +69,7 @@ TEST(RunLength, FractionsOfEpochsAreNotALittleLate) {
   for (int tenths = 0; tenths <= 63; ++tenths) {
     EXPECT_EQ(length.step_of({0.1 * tenths, Unit::epochs}), tenths);
     EXPECT_EQ(length.step_of({tenths / 10.0, Unit::epochs}), tenths);
-    EXPECT_EQ(length.step_behind(tenths, {0.2, Unit::epochs}), tenths < 62 ? tenths + 2 : 63 + 2 * (tenths + 2 - 63));
+    EXPECT_EQ(length.step_after(tenths, {0.2, Unit::epochs}), tenths < 62 ? tenths + 2 : 63 + 2 * (tenths + 2 - 63));
   }
   EXPECT_EQ(length.batch_at_step(62), 100);
   EXPECT_EQ(length.batch_at_step(63), 50);
@@ -124,8 +124,8 @@ TEST(RunLength, ALargerBatchMayDropWhatIsLeft) {
 
 TEST(RunLength, BeginsBehindAWarmUp) {
   const RunLength length(100, false, {{.batch = 30}}, 10, std::nullopt);
-  EXPECT_EQ(length.step_behind(4, {1, Unit::epochs}), 8);
-  EXPECT_EQ(length.step_behind(3, {2, Unit::steps}), 5);
+  EXPECT_EQ(length.step_after(4, {1, Unit::epochs}), 8);
+  EXPECT_EQ(length.step_after(3, {2, Unit::steps}), 5);
   EXPECT_EQ(length.count_at(5, Unit::epochs), 1.3);
 }
 

@@ -131,7 +131,7 @@ TEST(Checkpoint, UnwritablePlacesAreNamed) {
                [&] { write_checkpoint(folder / "c.h5", example()); });
 }
 
-/// A full disk, played by a limit on the size of files.
+/// A full disk, simulated by a limit on the size of files.
 TEST(Checkpoint, FullDiskKeepsTheOldFile) {
   const ScratchFolder folder;
   write_checkpoint(folder / "c.h5", example());

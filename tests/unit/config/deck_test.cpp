@@ -70,7 +70,7 @@ TEST(Deck, BrokenYaml) {
   EXPECT_THAT(complaint("{[a, b]: 1}\n"), HasSubstr("a key is not plain text"));
   EXPECT_THAT(complaint("a: 1\n: 2\n"), StartsWith("deck.yaml:2:1: a key is not plain text"));
   EXPECT_THAT(complaint("a: {b: 'x}',\n  c: [1, 2\nd: 3\n"), HasSubstr("is the [ of line 2, column 6 closed?"));
-  EXPECT_THAT(complaint("a:\n  # b:1\n  b:1\n  c: 2\n"), HasSubstr("is a space missing behind the colon in line 3?"));
+  EXPECT_THAT(complaint("a:\n  # b:1\n  b:1\n  c: 2\n"), HasSubstr("is a space missing after the colon in line 3?"));
   EXPECT_THAT(complaint("a: 'x' y\n"), HasSubstr("; mend the syntax"));
   EXPECT_THAT(complaint("a: *nothing\n"), HasSubstr("not valid YAML"));
 }

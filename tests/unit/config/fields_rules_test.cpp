@@ -60,7 +60,7 @@ struct Drawing : Config {
           grid.one_of("kind", kind, shape, shapes, "of marks");
           grid.need(Needs::at_least_one, kind_key, "it has no default");
         },
-        "behind it");
+        "after it");
     fields.text("title", title, "what it is called", Presence::optional, {"[A-Z].*", "a name with a capital"});
     fields.text("paper", paper, "this, or a canvas");
     fields.text("canvas", canvas, "this, or paper");

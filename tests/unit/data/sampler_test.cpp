@@ -323,7 +323,7 @@ TEST(Sampler, HasPartsOfBatchesInAnyOrder) {
   EXPECT_EQ(first.global_examples, 12);
   EXPECT_EQ(first.after, plans[0].after);
   EXPECT_EQ(known.next()->after, plans[1].after);
-  EXPECT_FALSE(known.next()) << "what comes behind is not known";
+  EXPECT_FALSE(known.next()) << "what comes after is not known";
 
   // Of two parts of the four.
   const std::vector<std::int64_t> some{3, 1};

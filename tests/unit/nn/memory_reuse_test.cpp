@@ -180,7 +180,7 @@ TEST(MemoryReuse, RandomNetworksInChunks) {
   EXPECT_GE(again, 3);
 }
 
-/// A residual sum is part of the norm behind it, and the norm adds to the sum's gradient, in chunks and without.
+/// A residual sum is part of the norm after it, and the norm adds to the sum's gradient, in chunks and without.
 TEST(MemoryReuse, SumsJoinTheNormsThatReadThem) {
   const std::string layers =
       "[{linear: {features: 64}, name: a}, {layer_norm: {}}, {linear: {features: 64}, name: b}, {add: {}, from: [a, b], name: s},"
@@ -197,7 +197,7 @@ TEST(MemoryReuse, SumsJoinTheNormsThatReadThem) {
         EXPECT_EQ(task.node, task.sum + 1);
       }
     EXPECT_EQ(sums, (std::vector<int>{3, 6}));
-    EXPECT_TRUE(plan.adds_gradient[4]) << "behind the sum's other reader";
+    EXPECT_TRUE(plan.adds_gradient[4]) << "after the sum's other reader";
     EXPECT_FALSE(plan.adds_gradient[7]) << "it alone reads its sum";
     for (const auto& detours : plan.staging)
       for (const Allocation& staging : detours) EXPECT_FALSE(staging);

@@ -87,7 +87,7 @@ TEST_P(Windows, UnitsAreWholeLayersThatBeginWithBlocks) {
   EXPECT_EQ(end, layout->trained_size());
 }
 
-/// Plays a step: whatever layers use is in its window, and nobody else is.
+/// Simulates a step: whatever layers use is in its window, and nobody else is.
 TEST_P(Windows, UnitsThatAreUsedTogetherHaveWindowsOfTheirOwn) {
   for (const auto& [places, of_gradients] :
        {std::pair(&windows.value_places, false), {&windows.gradient_places, true}}) {

@@ -30,7 +30,7 @@ RecurrentConfig config_of(RecurrentCell cell, std::int64_t units, std::int64_t d
   return config;
 }
 
-/// Our own layer, as a library that has matrices of the last gate first, and all biases behind all matrices, with gaps.
+/// Our own layer, as a library that has matrices of the last gate first, and all biases after all matrices, with gaps.
 class StandIn final : public RecurrentProducts {
  public:
   static inline int runs = 0;                 // forward passes since somebody has set it to 0

@@ -152,7 +152,7 @@ TEST_P(Elementwise, DropoutDependsOnThePlaceInTheGlobalBatch) {
   EXPECT_NE(values_of(other.get()), all) << "another step, another mask";
 }
 
-/// Whole packs, draws that begin before the first element, single elements behind the last pack, and numbers beyond 32
+/// Whole packs, draws that begin before the first element, single elements after the last pack, and numbers beyond 32
 /// bits.
 TEST_P(Elementwise, DropoutTakesOneWordForEachElement) {
   const double rate = 0.3;

@@ -122,7 +122,7 @@ TEST_P(StatePassTest, ParametersChangeWhereGradientsAreFinal) {
   }
 }
 
-/// Kernels of the windows behind it have found nothing.
+/// Kernels of the windows after it have found nothing.
 TEST_P(StatePassTest, WhatIsNotFiniteIsKnownInTheEnd) {
   const StepScalars* const step = offloaded_->begin(1);
   Numbers gradients = test::values_of(offloaded_->parameters.gradients());

@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-using Way = DeviceSums::Way;
+using Path = DeviceSums::Path;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -28,7 +28,7 @@ void expect_refusal(const DeviceFacts& facts, const char* why) {
 
 TEST(DeviceSumsChoice, AutoTakesNcclWhereEachRankHasADevice) {
   const DeviceSums sums = choose_device_sums(asking_for("auto"), four_devices());
-  EXPECT_EQ(sums.way, Way::nccl);
+  EXPECT_EQ(sums.path, Path::nccl);
   EXPECT_THAT(sums.remark, IsEmpty());
 }
 
@@ -36,7 +36,7 @@ TEST(DeviceSumsChoice, AutoSaysWhyItDoesWithoutNccl) {
   DeviceFacts facts = four_devices();
   facts.shared = shared;
   const DeviceSums sums = choose_device_sums(asking_for("auto"), facts);
-  EXPECT_EQ(sums.way, Way::on_hosts);
+  EXPECT_EQ(sums.path, Path::on_hosts);
   EXPECT_THAT(sums.remark, HasSubstr("nccl takes a device for each rank"));
 }
 
@@ -48,28 +48,28 @@ TEST(DeviceSumsChoice, AutoSaysNothingWhereNcclIsNotToBeHad) {
   without.has_nccl = false;
   for (const DeviceFacts& facts : {one_rank, hosts, emulated, without}) {
     const DeviceSums sums = choose_device_sums(asking_for("auto"), facts);
-    EXPECT_EQ(sums.way, Way::on_hosts);
+    EXPECT_EQ(sums.path, Path::on_hosts);
     EXPECT_THAT(sums.remark, IsEmpty());
   }
 }
 
 TEST(DeviceSumsChoice, WhatTheDeckSaysGoesFirst) {
   for (const char* name : {"ring", "hierarchical", "tree"})
-    EXPECT_EQ(choose_device_sums(asking_for(name), four_devices()).way, Way::on_hosts) << name;
-  EXPECT_EQ(choose_device_sums(asking_for("mpi"), four_devices()).way, Way::mpi);
-  EXPECT_EQ(choose_device_sums(asking_for("nccl"), four_devices()).way, Way::nccl);
+    EXPECT_EQ(choose_device_sums(asking_for(name), four_devices()).path, Path::on_hosts) << name;
+  EXPECT_EQ(choose_device_sums(asking_for("mpi"), four_devices()).path, Path::mpi);
+  EXPECT_EQ(choose_device_sums(asking_for("nccl"), four_devices()).path, Path::nccl);
   ParallelConfig measured, deterministic;
   measured.all_reduce_table = "machine.yaml";
   deterministic.deterministic.present = true;
-  EXPECT_EQ(choose_device_sums(measured, four_devices()).way, Way::on_hosts);
-  EXPECT_EQ(choose_device_sums(deterministic, four_devices()).way, Way::on_hosts);
+  EXPECT_EQ(choose_device_sums(measured, four_devices()).path, Path::on_hosts);
+  EXPECT_EQ(choose_device_sums(deterministic, four_devices()).path, Path::on_hosts);
 }
 
 TEST(DeviceSumsChoice, MpiOfHostsIsSummedOnHosts) {
-  EXPECT_EQ(choose_device_sums(asking_for("mpi"), {.ranks = 4}).way, Way::on_hosts);
+  EXPECT_EQ(choose_device_sums(asking_for("mpi"), {.ranks = 4}).path, Path::on_hosts);
   DeviceFacts emulated = four_devices();
   emulated.emulates_network = true;
-  EXPECT_EQ(choose_device_sums(asking_for("mpi"), emulated).way, Way::on_hosts);
+  EXPECT_EQ(choose_device_sums(asking_for("mpi"), emulated).path, Path::on_hosts);
 }
 
 TEST(DeviceSumsChoice, NcclIsRefusedWhereItCannotBe) {

@@ -17,8 +17,8 @@ class ToldOrder {
  public:
   explicit ToldOrder(const FreeRules& rules) : by_speed_(rules.by_speed), order_(rules, [this] { return now_; }) {}
 
-  std::string begin(std::int64_t version, std::int64_t meeting) {
-    order_.begin(version, meeting, tell_);
+  std::string begin(std::int64_t version, std::int64_t sync) {
+    order_.begin(version, sync, tell_);
     return std::exchange(told_, "");
   }
   std::string take(int worker, double now = 0) {
@@ -40,7 +40,7 @@ class ToldOrder {
       told_ += fmt::format("r{}:{}{} ", event.worker, event.part, by_speed_ ? fmt::format("*{}", event.steps) : "");
     else if (event.kind == Kind::push) told_ += fmt::format("p{}{} ", event.worker, event.is_update != 0 ? "u" : "");
     else if (event.kind == Kind::drop) told_ += fmt::format("d{} ", event.worker);
-    else told_ += "meet ";
+    else told_ += "synchronize ";
   };
   FreeOrder order_;
 };
@@ -55,7 +55,7 @@ TEST(FreeOrder, IsThatInWhichWorkersComeWithinTheBound) {
   EXPECT_EQ(order.take(2), "p2 r2:17 ");
   EXPECT_EQ(order.take(2), "p2u ");
   EXPECT_EQ(order.take(0), "p0 ");
-  EXPECT_EQ(order.take(1), "p1u meet ");
+  EXPECT_EQ(order.take(1), "p1u synchronize ");
   EXPECT_EQ(order.counts(), (std::vector<std::int64_t>{3, 5}));
 }
 
@@ -80,7 +80,7 @@ TEST(FreeOrder, GivesSlowWorkersFewerSteps) {
   EXPECT_EQ(order.take(0, 30), "p0u r0:5*8 ");
   EXPECT_EQ(order.take(1, 50), "p1u r1:6*4 ") << "medians of 3 and 2.75, and what is left of the run";
   EXPECT_EQ(order.take(1, 51), "p1u ");
-  EXPECT_EQ(order.take(0, 52), "p0u meet ");
+  EXPECT_EQ(order.take(0, 52), "p0u synchronize ");
 }
 
 TEST(FreeOrder, DropsWhatComesTooLate) {
@@ -91,7 +91,7 @@ TEST(FreeOrder, DropsWhatComesTooLate) {
   EXPECT_EQ(order.take(1), "d1 r1:17 ");
   EXPECT_EQ(order.take(0), "p0 ");
   EXPECT_EQ(order.take(1), "p1u ") << "the last update: rank 2 is still at its part";
-  EXPECT_EQ(order.take(2), "d2 meet ");
+  EXPECT_EQ(order.take(2), "d2 synchronize ");
   EXPECT_EQ(order.counts(), (std::vector<std::int64_t>{4}));
   EXPECT_EQ(order.dropped(), 2);
 }
@@ -129,7 +129,7 @@ TEST(FreeOrder, TakesTheFirstOfTwoInTheOrderOfParts) {
   EXPECT_EQ(order.take(1, 19), "d1 r1:6 ") << "the part that it has computed again is done";
   EXPECT_EQ(order.take(3, 20), "p3 ");
   EXPECT_EQ(order.take(0, 21), "p0 p2u ");
-  EXPECT_EQ(order.take(1, 22), "d1 meet ");
+  EXPECT_EQ(order.take(1, 22), "d1 synchronize ");
   EXPECT_EQ(order.counts(), (std::vector<std::int64_t>{9}));
   EXPECT_EQ(order.dropped(), 5);
 }

@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-/// Meetings of replicas that have gone away from x₀ by given differences, beside PyTorch's SGD(nesterov=True).
+/// Synchronizations of replicas that have gone away from x₀ by given differences, beside PyTorch's SGD(nesterov=True).
 TEST(Golden, OuterNesterovSteps) {
   constexpr std::int64_t count = 23;
   for (const auto& golden : nlohmann::json::parse(test::read_golden("outer_steps.json"))) {
@@ -26,17 +26,17 @@ TEST(Golden, OuterNesterovSteps) {
       const OuterOptimizer outer(config, std::ssize(weights), dtype, count);
       const OwnedTensor values = test::make_filled(dtype, {count}, 300), replica("replica", dtype, {count}),
                         difference("difference", dtype, {count}), sum("sum", dtype, {count});
-      for (std::uint64_t meeting = 0; meeting < 20; ++meeting) {
+      for (std::uint64_t sync = 0; sync < 20; ++sync) {
         fill_zero(space, sum.get());
         for (std::size_t r = 0; r < weights.size(); ++r) {
           std::vector<double> moved = test::values_of(values.get());
-          const std::vector<double> away = test::filling(301 + 2 * meeting + r, count);
+          const std::vector<double> away = test::filling(301 + 2 * sync + r, count);
           for (std::size_t i = 0; i < moved.size(); ++i) moved[i] -= away[i] / 16;
           test::set_values(replica.get(), moved);
           weighted_difference(space, weights[r], values.get(), replica.get(), difference.get());
           accumulate(space, 1, difference.get(), sum.get());
         }
-        outer.step(space, {.share = 1 / (weights[0] + weights[1]), .before = static_cast<std::int64_t>(meeting)},
+        outer.step(space, {.share = 1 / (weights[0] + weights[1]), .before = static_cast<std::int64_t>(sync)},
                    {0, count}, sum.get(), values.get());
       }
       EXPECT_LT(test::largest_difference(test::values_of(values.get()), golden.at("p").get<std::vector<double>>()),

@@ -94,7 +94,7 @@ TEST(StepMemory, GradientsThatTravelInSixteenBitsBetweenDevices) {
   EXPECT_EQ(bytes("wire: bf16, local: {every: 4, group: 2}", devices), 2 * copy);
 }
 
-std::string ways_of(const std::string& parallel) {
+std::string step_variants(const std::string& parallel) {
   Planned planned(parallel);
   const RankCount ranks{8, 4};
   const std::string text = memory_by_shard(planned.config, planned.experiment.graph, planned.memory(ranks), ranks);
@@ -105,11 +105,11 @@ std::string ways_of(const std::string& parallel) {
 }
 
 TEST(StepMemory, NamesWaysThatTheDeckAllows) {
-  EXPECT_EQ(ways_of(""), "none optimizer gradients parameters ");
-  EXPECT_EQ(ways_of("overlap: thread"), "none optimizer ");
-  EXPECT_EQ(ways_of("compress: {}"), "none ");
+  EXPECT_EQ(step_variants(""), "none optimizer gradients parameters ");
+  EXPECT_EQ(step_variants("overlap: thread"), "none optimizer ");
+  EXPECT_EQ(step_variants("compress: {}"), "none ");
   if (!memory_is_separate) {  // nothing comes to a device from files
-    EXPECT_EQ(ways_of("shard: parameters, offload: {optimizer: /scratch, parameters: /scratch}"), "parameters ");
+    EXPECT_EQ(step_variants("shard: parameters, offload: {optimizer: /scratch, parameters: /scratch}"), "parameters ");
   }
 }
 

@@ -68,7 +68,7 @@ class Step {
     bool waits = false, done = false;
   };
   /// Ranks of a node that have come to a point, and the time of the last one.
-  struct Meeting {
+  struct Sync {
     int ranks = 0;
     double last = 0;
   };
@@ -121,13 +121,13 @@ class Step {
       rank.schedule = what_.algorithm->all_reduce(number, what_.ranks, work_.counts[rank.bucket]);
       return begin_step(number, time);
     }
-    Meeting& meeting = given_[static_cast<std::size_t>(node_of(number))];
-    meeting.last = std::max(meeting.last, time);
+    Sync& sync = given_[static_cast<std::size_t>(node_of(number))];
+    sync.last = std::max(sync.last, time);
     const int first = node_of(number) * per_node_, end = std::min(first + per_node_, what_.ranks);
-    if (++meeting.ranks < end - first) return;
+    if (++sync.ranks < end - first) return;
     const double adding = 4e-9 * static_cast<double>(work_.counts[rank.bucket]) / machine_.sum.bandwidth_gbps;
-    const double added = meeting.last + 1e-6 * machine_.sum.latency_us + adding;
-    meeting = {};
+    const double added = sync.last + 1e-6 * machine_.sum.latency_us + adding;
+    sync = {};
     for (int other = first; other < end; ++other) {
       at(other).now = seen_at(at(other), added);
       take_core(at(other), adding);
@@ -200,11 +200,11 @@ class Step {
 
   void end_messages(int number) {
     if (!is_hierarchical()) return end_bucket(number, at(number).now);
-    Meeting& meeting = summed_[static_cast<std::size_t>(node_of(number))];
-    meeting.last = std::max(meeting.last, at(number).now);
-    if (++meeting.ranks < leaders_) return;
-    const double last = meeting.last;
-    meeting = {};
+    Sync& sync = summed_[static_cast<std::size_t>(node_of(number))];
+    sync.last = std::max(sync.last, at(number).now);
+    if (++sync.ranks < leaders_) return;
+    const double last = sync.last;
+    sync = {};
     const int first = node_of(number) * per_node_;
     for (int other = first; other < std::min(first + per_node_, what_.ranks); ++other)
       end_bucket(other, seen_at(at(other), last));
@@ -226,7 +226,7 @@ class Step {
   int per_node_, nodes_, leaders_ = 0;
   std::vector<Rank> ranks_;
   std::vector<double> port_free_;
-  std::vector<Meeting> given_, summed_;
+  std::vector<Sync> given_, summed_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
 };
 

@@ -12,7 +12,7 @@ namespace lockstep::test {
 struct SimulatedWork {
   double forward = 0;                ///< and whatever else precedes the backward pass
   std::vector<double> layers;        ///< of the backward pass: seconds of each
-  std::vector<std::size_t> bucket;   ///< of each layer: buckets that are final behind it
+  std::vector<std::size_t> bucket;   ///< of each layer: buckets that are final after it
   std::vector<std::int64_t> counts;  ///< elements of each bucket, fp32
 };
 

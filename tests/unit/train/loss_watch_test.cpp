@@ -46,7 +46,7 @@ TEST(LossWatch, KeepsAWindow) {
   LossWatch watch = after(60, config);
   ASSERT_EQ(watch.losses().size(), 25u);
   for (int i = 0; i < 25; ++i) EXPECT_EQ(watch.losses()[static_cast<std::size_t>(i)], usual(35 + i));
-  // Losses that fall leave the window behind them.
+  // Losses that fall leave the window after them.
   for (int i = 0; i < 25; ++i) EXPECT_EQ(watch.inspect(1 + 0.01 * (i % 2)), "");
   EXPECT_NE(watch.inspect(2), "") << "what was usual once";
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/local/meeting_weights.hpp"
+#include "parallel/local/averaging_weights.hpp"
 
 #include <array>
 #include <utility>
@@ -8,19 +8,19 @@
 
 namespace lockstep {
 
-MeetingWeights::MeetingWeights(const Communicator& ranks, const std::optional<Communicator>& node)
-    : ranks_(ranks), node_(node), stepped_("lockstep::meeting_weights::stepped", DType::f64, {1}) {}
+AveragingWeights::AveragingWeights(const Communicator& ranks, const std::optional<Communicator>& node)
+    : ranks_(ranks), node_(node), stepped_("lockstep::averaging_weights::stepped", DType::f64, {1}) {}
 
-void MeetingWeights::add(const ExecSpace& space, double examples, const std::int32_t* left_out) {
+void AveragingWeights::add(const ExecSpace& space, double examples, const std::int32_t* left_out) {
   count_done(space, examples, left_out, stepped_.get().as<double>());
 }
 
-void MeetingWeights::forget(const ExecSpace& space) {
+void AveragingWeights::forget(const ExecSpace& space) {
   fill_zero(space, stepped_.get());
   examples_of_node_ = 0;
 }
 
-std::optional<double> MeetingWeights::take_in_node(const ExecSpace& space) {
+std::optional<double> AveragingWeights::take_in_node(const ExecSpace& space) {
   const double own = examples(space);
   fill_zero(space, stepped_.get());
   double sum = own;
@@ -29,10 +29,10 @@ std::optional<double> MeetingWeights::take_in_node(const ExecSpace& space) {
   return sum > 0 ? std::optional(own / sum) : std::nullopt;
 }
 
-std::optional<double> MeetingWeights::take(const ExecSpace& space, double& learning_rate) {
+std::optional<double> AveragingWeights::take(const ExecSpace& space, double& learning_rate) {
   double own = 0;
   if (node_) {
-    // Where none has stepped since the node's last meeting, its ranks have the same parameters.
+    // Where none has stepped since the node's last synchronization, its ranks have the same parameters.
     const double share = take_in_node(space).value_or(1.0 / node_->size());
     own = share * std::exchange(examples_of_node_, 0.0);
   } else {

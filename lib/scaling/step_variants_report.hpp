@@ -8,14 +8,14 @@
 
 namespace lockstep {
 
-struct WaysOptions {
+struct StepVariantOptions {
   RankCount ranks{1, 1};
   double memory_gb = 0;  ///< that a rank may take; 0: what the deck says, else the machine
   std::string machine;   ///< file; empty: none
 };
 
-/// The best ways of each parallel.shard to do a deck's step (ways_of), as `lockstep check --nodes` prints them, and
-/// which one it would take.
-std::string ways_report(const RunConfig& config, const WaysOptions& options);
+/// The best ways of each parallel.shard to do a deck's step (step_variants), as `lockstep check --nodes` prints them,
+/// and which one it would take.
+std::string step_variants_report(const RunConfig& config, const StepVariantOptions& options);
 
 }  // namespace lockstep

@@ -13,18 +13,18 @@ namespace lockstep {
 /// A run of asynchronous workers.
 struct WorkersCourse {
   std::int64_t batch = 0;                   ///< examples
-  std::function<bool(std::int64_t)> meets;  ///< whether the run looks at its parameters behind step number …
+  std::function<bool(std::int64_t)> syncs;  ///< whether the run looks at its parameters after step number …
   std::int64_t last = 0;                    ///< step
 };
 
-/// Strategies of workers that go their own ways, and come together where the run looks at its parameters: behind an
-/// update in which that is due. A step is one of a worker's, judged by its ranks alone; the one behind the last before
-/// a meeting has no examples, and stands for all steps of the run since the meeting before.
+/// Strategies of workers that go their own ways, and come together where the run looks at its parameters: after an
+/// update in which that is due. A step is one of a worker's, judged by its ranks alone; the one after the last before
+/// a synchronization has no examples, and stands for all steps of the run since the synchronization before.
 ///
 /// Workers give gradients; or, where they step by themselves (WorkerSteps), what a round of steps has changed.
-class MeetingWorkers : public ParallelStrategy {
+class AsynchronousWorkers : public ParallelStrategy {
  public:
-  void go_on_behind(std::int64_t steps, std::int64_t optimizer_steps) override;
+  void go_on_after(std::int64_t steps, std::int64_t optimizer_steps) override;
   void update_by(Optimizer& optimizer, Coefficients coefficients) override;
   Dealing dealing() const final { return Dealing::as_they_come; }
   PartRequest next_part(const ExecSpace& space) final;
@@ -32,10 +32,10 @@ class MeetingWorkers : public ParallelStrategy {
                        const std::function<void()>& before_change) final;
   bool end_step(const ExecSpace& space, Optimizer& optimizer, double learning_rate,
                 const std::function<void()>& before_change) final;
-  bool is_local(std::int64_t) const final { return !meets_; }
+  bool is_local(std::int64_t) const final { return !syncs_; }
   bool ranks_have_same_states() const final { return false; }
-  bool held_numbers_change_early() const final { return true; }
-  /// Behind a meeting, as the norm of the mean gradient, or difference, of the last update is asked for.
+  bool states_change_early() const final { return true; }
+  /// After a synchronization, as the norm of the mean gradient, or difference, of the last update is asked for.
   Tensor gradient_square(const ExecSpace& space) final;
   Tensor nonfinite_gradients(const ExecSpace& space) final;
   void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step, double) final;
@@ -47,35 +47,35 @@ class MeetingWorkers : public ParallelStrategy {
     std::int64_t parts = 1, collect = 1;  ///< of a batch; of an update
     Optimizer* optimizer = nullptr;
     Coefficients coefficients = {};
-    std::int64_t optimizer_steps = 0;  ///< see go_on_behind
-    std::int64_t met = 0;              ///< version of the last meeting
+    std::int64_t optimizer_steps = 0;  ///< see go_on_after
+    std::int64_t synced = 0;           ///< version of the last synchronization
   };
   enum class Give { gradients, rounds };
-  MeetingWorkers(Run run, Give what, ParameterBuffer& parameters);
+  AsynchronousWorkers(Run run, Give what, ParameterBuffer& parameters);
 
   const Run& run() const { return run_; }
-  bool meets() const { return meets_; }
+  bool syncs() const { return syncs_; }
 
   // What kinds of them do:
-  /// All set out from a meeting; the next one is that of version `meeting`.
-  virtual void set_out(std::int64_t meeting) = 0;
+  /// All set out from a synchronization; the next one is that of version `synchronization`.
+  virtual void set_out(std::int64_t sync) = 0;
   struct Turn {
-    std::optional<std::int64_t> part{};  ///< that a worker goes on with (PartRequest); none: all meet
+    std::optional<std::int64_t> part{};  ///< that a worker goes on with (PartRequest); none: all synchronize
     std::int64_t steps = 0;              ///< of its round (UpdateSteps::of_round)
-    std::int64_t version = 0;            ///< at a meeting, of its parameters,
+    std::int64_t version = 0;            ///< at a synchronization, of its parameters,
     std::int64_t examples = 0;           ///< and what all workers have stepped on since the last one
   };
   /// The buffer has the parameters that it is by. May wait for other ranks.
   virtual Turn next_turn(const ExecSpace& space) = 0;
   virtual PartRequest request(std::int64_t part) const = 0;
-  /// Who does a step of one worker, and whether its losses are added to those since the last meeting or take the place
-  /// of some.
+  /// Who does a step of one worker, and whether its losses are added to those since the last synchronization or take
+  /// the place of some.
   virtual StepRanks ranks_of_step(const BatchPlan& batch) const = 0;
   /// The step count of the optimizer of the worker whose round is under way.
   virtual OwnSteps& own_steps() = 0;
   /// A round has ended; what it has changed is in the gradients' memory.
   virtual void round_is_over(const ExecSpace& space) = 0;
-  virtual void meeting_is_over() {}
+  virtual void sync_is_over() {}
   /// Σ of the squares of the last update's sum, over all ranks. Collective.
   virtual double square_of_sum(const ExecSpace& space) = 0;
 
@@ -83,11 +83,11 @@ class MeetingWorkers : public ParallelStrategy {
   Run run_;
   ParameterBuffer& parameters_;
   std::optional<WorkerSteps> round_;  ///< none: workers give gradients
-  std::int64_t meeting_version_ = 0;  ///< of the last meeting, once it has begun
+  std::int64_t sync_version_ = 0;     ///< of the last synchronization, once it has begun
   double factor_ = 0;                 ///< there, of the norm
   GradientSquare square_;
-  OwnedTensor at_meeting_;               ///< its square, f64 [1]
-  bool meets_ = true, is_first_ = true;  ///< of the steps since the last meeting
+  OwnedTensor at_sync_;                  ///< its square, f64 [1]
+  bool syncs_ = true, is_first_ = true;  ///< of the steps since the last synchronization
 };
 
 }  // namespace lockstep

@@ -11,7 +11,7 @@
 // hears of it later.
 namespace lockstep {
 
-enum class Verdict : std::int32_t {
+enum class StepOutcome : std::int32_t {
   applied,
   suspicious,      ///< applied, though its loss is not finite: its gradients are
   overflow,        ///< left out: scaled gradients are not finite
@@ -19,11 +19,11 @@ enum class Verdict : std::int32_t {
   lost,            ///< cannot be done: parameters would not be finite, or the loss is not for the second time
   bad_parameters,  ///< cannot be done: the update before it has left some that are not finite
   empty,           ///< left out: its ranks have no examples
-  halted,          ///< comes behind one that cannot be done, and changes nothing
+  halted,          ///< comes after one that cannot be done, and changes nothing
 };
 
 /// In the step's memory; the host has copies.
-struct StepJudgement {
+struct StepDecision {
   // From step to step:
   LossScaleRule::State scaler;
   std::int64_t applied = 0;             ///< steps; of those that some ranks do by themselves, all
@@ -32,7 +32,7 @@ struct StepJudgement {
   std::int32_t halted = 0;
   // Of the last step:
   std::int64_t steps_before = 0;  ///< what was done in the run before it, steps that were skipped included
-  Verdict verdict = Verdict::applied;
+  StepOutcome outcome = StepOutcome::applied;
   std::int32_t lost_before = 0;        ///< the loss before it was not finite
   LossScaleRule::State scaler_before;  ///< as the step found it
   double loss_factor = 1;              ///< what its loss was multiplied with
@@ -87,12 +87,12 @@ struct UpdateOptions {
   double clip_norm = 0;
 };
 
-/// A step of `examples` begins, behind `steps` others: what its loss is multiplied with. Scaled, it is a mean already,
+/// A step of `examples` begins, after `steps` others: what its loss is multiplied with. Scaled, it is a mean already,
 /// so that 16 bits hold the same numbers whatever the batch.
-void begin_judgement(const ExecSpace& space, bool scales, std::int64_t examples, std::int64_t steps,
-                     StepJudgement* judgement);
-/// What becomes of it. The judgement is that of the step before, and then of this one.
-void judge_step(const ExecSpace& space, const Evidence& evidence, const UpdateOptions& options,
-                StepJudgement* judgement);
+void begin_decision(const ExecSpace& space, bool scales, std::int64_t examples, std::int64_t steps,
+                    StepDecision* decision);
+/// What becomes of it. The decision is that of the step before, and then of this one.
+void decide_step(const ExecSpace& space, const Evidence& evidence, const UpdateOptions& options,
+                 StepDecision* decision);
 
 }  // namespace lockstep

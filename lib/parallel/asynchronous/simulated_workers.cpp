@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/asynchronous/played_workers.hpp"
+#include "parallel/asynchronous/simulated_workers.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -9,19 +9,19 @@
 
 namespace lockstep {
 
-PlayedWorkers::PlayedWorkers(const ParallelConfig& config, const Communicator& ranks, PushOrder order,
-                             WorkersCourse course, ParameterBuffer& parameters)
-    : MeetingWorkers({.course = course,
-                      .steps = {config.rounds().every, course.last},
-                      .parts = order.parts_of_batch(),
-                      .collect = order.collect()},
-                     Give::rounds, parameters),
+SimulatedWorkers::SimulatedWorkers(const ParallelConfig& config, const Communicator& ranks, PushOrder order,
+                                   WorkersCourse course, ParameterBuffer& parameters)
+    : AsynchronousWorkers({.course = course,
+                           .steps = {config.rounds().every, course.last},
+                           .parts = order.parts_of_batch(),
+                           .collect = order.collect()},
+                          Give::rounds, parameters),
       divides_by_staleness_(config.asynchronous.staleness == AsynchronousConfig::Staleness::divide),
       ranks_(ranks),
       alone_(ranks.split(ranks.rank())),
       order_(std::move(order)),
       parameters_(parameters),
-      newest_("lockstep::played_workers::newest", parameters.dtype(), {parameters.trained_size()}),
+      newest_("lockstep::simulated_workers::newest", parameters.dtype(), {parameters.trained_size()}),
       outer_(config.local, order_.workers(), parameters.dtype(), parameters.trained_size()),
       sum_(order_.collect(), parameters.dtype(), parameters.trained_size()),
       square_(parameters.trained_size()) {
@@ -30,7 +30,8 @@ PlayedWorkers::PlayedWorkers(const ParallelConfig& config, const Communicator& r
   const Shape shape{parameters.trained_size()};
   for (int number = ranks.rank(); number < order_.workers(); number += ranks.size()) {
     Worker& worker = workers_.emplace_back(Worker{{}, {}, OwnSteps(alone_)});
-    if (order_.keeps_copies()) worker.read = OwnedTensor("lockstep::played_workers::read", parameters.dtype(), shape);
+    if (order_.keeps_copies())
+      worker.read = OwnedTensor("lockstep::simulated_workers::read", parameters.dtype(), shape);
   }
   std::int64_t most = 0;
   for (std::int64_t update = 1; update <= run().steps.updates(); ++update)
@@ -38,23 +39,23 @@ PlayedWorkers::PlayedWorkers(const ParallelConfig& config, const Communicator& r
                                     return rank_of(push.worker) == ranks.rank();
                                   }));
   for (std::int64_t i = 0; i < most; ++i)
-    changes_.emplace_back("lockstep::played_workers::change", parameters.dtype(), shape);
+    changes_.emplace_back("lockstep::simulated_workers::change", parameters.dtype(), shape);
 }
 
-void PlayedWorkers::update_by(Optimizer& optimizer, Coefficients coefficients) {
-  MeetingWorkers::update_by(optimizer, std::move(coefficients));
+void SimulatedWorkers::update_by(Optimizer& optimizer, Coefficients coefficients) {
+  AsynchronousWorkers::update_by(optimizer, std::move(coefficients));
   for (Worker& worker : workers_)
     for (const Optimizer::State& state : optimizer.states())
-      worker.states.emplace_back("lockstep::played_workers::state", state.values.dtype, state.values.shape);
+      worker.states.emplace_back("lockstep::simulated_workers::state", state.values.dtype, state.values.shape);
 }
 
-void PlayedWorkers::keep_copies(const ExecSpace& space, bool before_update) {
+void SimulatedWorkers::keep_copies(const ExecSpace& space, bool before_update) {
   for (const PushOrder::Copy& each : order_.copies(version_, before_update))
     if (rank_of(each.worker) == ranks_.rank()) copy(space, newest_.get(), worker(each.worker).read.get());
 }
 
-MeetingWorkers::Turn PlayedWorkers::next_turn(const ExecSpace& space) {
-  for (; version_ < meeting_; apply_changes(space)) {
+AsynchronousWorkers::Turn SimulatedWorkers::next_turn(const ExecSpace& space) {
+  for (; version_ < sync_; apply_changes(space)) {
     while (place_ < order_.collect() && rank_of(push().worker) != ranks_.rank()) ++place_;
     if (place_ == order_.collect()) continue;
     const bool is_newest = order_.staleness(version_ + 1, place_) == 0;
@@ -66,12 +67,12 @@ MeetingWorkers::Turn PlayedWorkers::next_turn(const ExecSpace& space) {
   copy(space, newest_.get(), trained());
   parameters_.round(space);
   square_of_sum_ = f64_on_host(space, square_.compute(space, sum_.sum()));  // which lies where gradients will
-  return {.version = version_, .examples = examples_since_meeting()};
+  return {.version = version_, .examples = examples_since_sync()};
 }
 
-std::int64_t PlayedWorkers::examples_since_meeting() const {
+std::int64_t SimulatedWorkers::examples_since_sync() const {
   std::int64_t steps = 0;
-  for (std::int64_t update = run().met + 1; update <= version_; ++update)
+  for (std::int64_t update = run().synced + 1; update <= version_; ++update)
     for (std::int64_t place = 0; place < order_.collect(); ++place)
       steps += run().steps.of_round(order_.part_of(update, place) / run().parts,
                                     order_.of_update(update)[static_cast<std::size_t>(place)].steps);
@@ -79,13 +80,13 @@ std::int64_t PlayedWorkers::examples_since_meeting() const {
 }
 
 /// The optimizer's change places with those of the worker whose round it is.
-void PlayedWorkers::swap_states(const ExecSpace& space) {
+void SimulatedWorkers::swap_states(const ExecSpace& space) {
   const std::vector<Optimizer::State>& states = run().optimizer->states();
   for (std::size_t i = 0; i < states.size(); ++i)
     swap_numbers(space, states[i].values, worker(push().worker).states[i].get());
 }
 
-void PlayedWorkers::round_is_over(const ExecSpace& space) {
+void SimulatedWorkers::round_is_over(const ExecSpace& space) {
   const Tensor change = parameters_.gradients({0, parameters_.trained_size()});
   const std::int64_t staleness = order_.staleness(version_ + 1, place_);
   if (divides_by_staleness_ && staleness > 1) divide_by_staleness(space, staleness, change);
@@ -94,8 +95,8 @@ void PlayedWorkers::round_is_over(const ExecSpace& space) {
   ++place_;
 }
 
-/// All rounds of the update are played. Collective.
-void PlayedWorkers::apply_changes(const ExecSpace& space) {
+/// All rounds of the update are simulated. Collective.
+void SimulatedWorkers::apply_changes(const ExecSpace& space) {
   std::size_t own = 0;
   for (const PushOrder::Push& push : order_.of_update(version_ + 1)) {
     const int from = rank_of(push.worker);
@@ -115,21 +116,21 @@ void PlayedWorkers::apply_changes(const ExecSpace& space) {
   keep_copies(space, false);
 }
 
-StepRanks PlayedWorkers::ranks_of_step(const BatchPlan& batch) const {
+StepRanks SimulatedWorkers::ranks_of_step(const BatchPlan& batch) const {
   return {.examples = batch.global_examples, .group = &alone_, .losses = StepRanks::Losses::added};
 }
 
-void PlayedWorkers::shard_done(const ExecSpace& space) {
-  if (pieces_ && !meets()) pieces_->shard_done(space);
+void SimulatedWorkers::shard_done(const ExecSpace& space) {
+  if (pieces_ && !syncs()) pieces_->shard_done(space);
 }
 
-void PlayedWorkers::finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) {
-  if (pieces_ && !meets()) pieces_->finish(space, meanwhile);
+void SimulatedWorkers::finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) {
+  if (pieces_ && !syncs()) pieces_->finish(space, meanwhile);
   else meanwhile();
 }
 
-void PlayedWorkers::share(const ExecSpace& space, Optimizer&) {
-  version_ = run().met;
+void SimulatedWorkers::share(const ExecSpace& space, Optimizer&) {
+  version_ = run().synced;
   ranks_.broadcast(space, parameters_.values());
   parameters_.round(space);
   copy(space, trained(), newest_.get());
@@ -138,16 +139,16 @@ void PlayedWorkers::share(const ExecSpace& space, Optimizer&) {
   if (version_ == 0) keep_copies(space, false);
 }
 
-std::vector<HeldNumbers> PlayedWorkers::held_numbers(const Optimizer& optimizer) const {
-  std::vector<HeldNumbers> all = whole_numbers(parameters_, optimizer, ranks_.is_root());
+std::vector<ShardedState> SimulatedWorkers::sharded_states(const Optimizer& optimizer) const {
+  std::vector<ShardedState> all = replicated_states(parameters_, optimizer, ranks_.is_root());
   all.erase(all.begin() + 1, all.end());
   const SharedLayout trained = trained_parameters(parameters_.parameters());
   for (int number = 0; number < order_.workers(); ++number) {
     const bool holds = rank_of(number) == ranks_.rank();
     const Worker* const worker = holds ? &workers_[static_cast<std::size_t>(number / ranks_.size())] : nullptr;
-    const HeldNumbers::Replica replica{number, order_.workers()};
+    const ShardedState::Replica replica{number, order_.workers()};
     if (order_.keeps_copies()) {
-      all.push_back(numbers_of_one("", trained, holds ? worker->read.get() : newest_.get(), holds));
+      all.push_back(state_of_one_rank("", trained, holds ? worker->read.get() : newest_.get(), holds));
       all.back().replica = replica;
     }
     std::vector<Optimizer::State> states = optimizer.states();
@@ -155,7 +156,7 @@ std::vector<HeldNumbers> PlayedWorkers::held_numbers(const Optimizer& optimizer)
     add_numbers_of_worker(states, holds ? &worker->own : nullptr, replica, all);
   }
   for (const OuterOptimizer::State& state : outer_.states()) {
-    all.push_back(numbers_of_one(state.name, trained, state.values, ranks_.is_root()));
+    all.push_back(state_of_one_rank(state.name, trained, state.values, ranks_.is_root()));
     all.back().of_outer_step = true;
   }
   return all;

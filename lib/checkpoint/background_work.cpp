@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "checkpoint/behind_steps.hpp"
+#include "checkpoint/background_work.hpp"
 
 #include <chrono>
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-void BehindSteps::start(bool in_thread, std::function<void()> copy, std::function<void()> work) {
+void BackgroundWork::start(bool in_thread, std::function<void()> copy, std::function<void()> work) {
   const auto copied = std::make_shared<std::promise<void>>();
   copied_ = copied->get_future();
   const auto all = [copy = std::move(copy), work = std::move(work), copied] {
@@ -31,11 +31,11 @@ void BehindSteps::start(bool in_thread, std::function<void()> copy, std::functio
   }
 }
 
-void BehindSteps::wait_for_copy() {
+void BackgroundWork::wait_for_copy() {
   if (copied_.valid()) copied_.get();
 }
 
-void BehindSteps::wait(const std::function<void()>& each_second) {
+void BackgroundWork::wait(const std::function<void()>& each_second) {
   if (!done_.valid()) return;
   while (done_.wait_for(std::chrono::seconds(1)) == std::future_status::timeout) each_second();
   done_.get();

@@ -9,17 +9,18 @@
 #include "comm/mailbox.hpp"
 #include "resilience/stop_request.hpp"
 #include "run/training/run_owner.hpp"
-#include "study/dealer.hpp"
 #include "study/trial_plan.hpp"
+#include "study/trial_scheduler.hpp"
 
 namespace lockstep {
 
 /// The ranks of a study, as slots of so many ranks, each of which trains one trial after another. Rank 0 deals them
 /// out, between the steps of its own trial; nobody waits for an answer but who has nothing to do. Every rank has one.
-class Farm final : public RunOwner {
+class TrialExecutor final : public RunOwner {
  public:
-  /// `slot`: the part of `world` that this rank is in. `dealer`, `stop`: of rank 0; null elsewhere.
-  Farm(const TrialPlan& plan, const Communicator& world, const Communicator& slot, Dealer* dealer, StopRequest* stop);
+  /// `slot`: the part of `world` that this rank is in. `scheduler`, `stop`: of rank 0; null elsewhere.
+  TrialExecutor(const TrialPlan& plan, const Communicator& world, const Communicator& slot, TrialScheduler* scheduler,
+                StopRequest* stop);
 
   /// Trains until there is no trial left (`done`), or something wants the study to stop. Once all slots have stopped,
   /// throws what one of them has met that is no trial's fault. Collective.
@@ -46,7 +47,7 @@ class Farm final : public RunOwner {
   void serve();
   void serve_letters();
   void receive(const Mailbox::Letter& letter);
-  void receive_as_dealer(const Mailbox::Letter& letter);
+  void receive_as_scheduler(const Mailbox::Letter& letter);
   void deal();
   std::string next_order();
   void run_trial(const TrialId& id);
@@ -56,7 +57,7 @@ class Farm final : public RunOwner {
   const TrialPlan& plan_;
   const Communicator& world_;
   const Communicator& slot_;
-  Dealer* dealer_;
+  TrialScheduler* scheduler_;
   StopRequest* stop_;
   Mailbox mailbox_;
   Orders orders_;

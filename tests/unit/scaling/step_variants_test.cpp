@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Which way of doing a step is taken where there are several.
-#include "scaling/ways.hpp"
+#include "scaling/step_variants.hpp"
 
 #include <gtest/gtest.h>
 
@@ -141,36 +141,36 @@ TEST(Ways, HaveTheMemoryAndTheTimeOfTheirDecks) {
   // So large that parameters elsewhere save more than what they are fetched through.
   const auto deck = [] { return large_layers("shard: none, " + offloads_to(), "{type: adamw}", "relu", 1600); };
   Workload workload(deck());
-  const std::vector<Way> ways = ways_of(workload, machine, ranks, 0);
+  const std::vector<StepVariant> variants = step_variants(workload, machine, ranks, 0);
   EXPECT_EQ(workload.config().parallel.shard, Shard::none);
   EXPECT_FALSE(workload.config().batch.micro) << "it is as it was";
   std::set<std::tuple<Shard, std::size_t, bool, Checkpointing, std::int64_t, bool, bool>> different;
-  for (const Way& way : ways) {
+  for (const StepVariant& variant : variants) {
     EXPECT_TRUE(different
-                    .insert({way.shard, way.group.word, way.shares, way.checkpointing, way.micro, way.offloads,
-                             way.offloads_parameters})
+                    .insert({variant.shard, variant.group.word, variant.shares, variant.checkpointing, variant.micro,
+                             variant.offloads, variant.offloads_parameters})
                     .second);
     Workload same(deck());
     same.change([&](TrainingConfig& config) {
-      config.parallel.shard = way.shard;
-      config.parallel.shard_group = way.group;
-      config.parallel.share_parameters = way.shares;
-      config.model.checkpointing = way.checkpointing;
-      config.batch.micro = way.micro;
-      config.parallel.offload.present = way.offloads;
-      if (way.offloads_parameters) config.parallel.offload.parameters = config.parallel.offload.optimizer;
+      config.parallel.shard = variant.shard;
+      config.parallel.shard_group = variant.group;
+      config.parallel.share_parameters = variant.shares;
+      config.model.checkpointing = variant.checkpointing;
+      config.batch.micro = variant.micro;
+      config.parallel.offload.present = variant.offloads;
+      if (variant.offloads_parameters) config.parallel.offload.parameters = config.parallel.offload.optimizer;
     });
     const Prediction prediction = Predictor(machine, same).predict(ranks.all);
-    EXPECT_DOUBLE_EQ(way.memory, same.plan(ranks).total());
-    EXPECT_DOUBLE_EQ(*way.seconds, prediction.step());
-    EXPECT_DOUBLE_EQ(way.sent, prediction.sent);
+    EXPECT_DOUBLE_EQ(variant.memory, same.plan(ranks).total());
+    EXPECT_DOUBLE_EQ(*variant.seconds, prediction.step());
+    EXPECT_DOUBLE_EQ(variant.sent, prediction.sent);
   }
-  EXPECT_TRUE(std::ranges::is_sorted(ways, {}, [](const Way& way) { return *way.seconds; }));
+  EXPECT_TRUE(std::ranges::is_sorted(variants, {}, [](const StepVariant& variant) { return *variant.seconds; }));
   for (const Shard shard : {Shard::none, Shard::optimizer, Shard::gradients, Shard::parameters})
-    EXPECT_GT(std::ranges::count(ways, shard, &Way::shard), 0);
-  for (const std::int64_t micro : {16, 8, 4, 2}) EXPECT_GT(std::ranges::count(ways, micro, &Way::micro), 0);
-  const auto elsewhere = std::ranges::count(ways, true, &Way::offloads_parameters);
-  EXPECT_EQ(2 * std::ranges::count(ways, true, &Way::offloads), std::ssize(ways) + elsewhere);
+    EXPECT_GT(std::ranges::count(variants, shard, &StepVariant::shard), 0);
+  for (const std::int64_t micro : {16, 8, 4, 2}) EXPECT_GT(std::ranges::count(variants, micro, &StepVariant::micro), 0);
+  const auto elsewhere = std::ranges::count(variants, true, &StepVariant::offloads_parameters);
+  EXPECT_EQ(2 * std::ranges::count(variants, true, &StepVariant::offloads), std::ssize(variants) + elsewhere);
   EXPECT_GT(elsewhere, 0);
 }
 
@@ -231,9 +231,10 @@ TEST(Ways, ParametersElsewhereAreNotInMemory) {
 
 TEST(Ways, AreTakenLastWhereTimesAreNotKnown) {
   Workload workload(large_layers("shard: none, " + offloads_to()));
-  const std::vector<Way> ways = ways_of(workload, nodes_of_four(1), {8, 2}, 0);
-  EXPECT_TRUE(std::ranges::is_partitioned(ways, [](const Way& way) { return way.seconds.has_value(); }));
-  for (const Way& way : ways) EXPECT_EQ(way.seconds.has_value(), !way.offloads);
+  const std::vector<StepVariant> variants = step_variants(workload, nodes_of_four(1), {8, 2}, 0);
+  EXPECT_TRUE(
+      std::ranges::is_partitioned(variants, [](const StepVariant& variant) { return variant.seconds.has_value(); }));
+  for (const StepVariant& variant : variants) EXPECT_EQ(variant.seconds.has_value(), !variant.offloads);
 }
 
 TEST(Ways, ThatFitComeFirst) {
@@ -242,14 +243,14 @@ TEST(Ways, ThatFitComeFirst) {
     Workload workload(large_layers("shard: none"));
     const double limit = bytes_of("gradients", ranks);
     const auto machine = with_machine ? std::optional(nodes_of_four(1)) : std::nullopt;
-    const std::vector<Way> ways = ways_of(workload, machine, ranks, limit);
-    EXPECT_TRUE(std::ranges::is_partitioned(ways, &Way::fits));
-    for (const Way& way : ways) {
-      EXPECT_EQ(way.fits, way.memory <= limit);
-      EXPECT_EQ(way.seconds.has_value(), with_machine && !way.offloads);
+    const std::vector<StepVariant> variants = step_variants(workload, machine, ranks, limit);
+    EXPECT_TRUE(std::ranges::is_partitioned(variants, &StepVariant::fits));
+    for (const StepVariant& variant : variants) {
+      EXPECT_EQ(variant.fits, variant.memory <= limit);
+      EXPECT_EQ(variant.seconds.has_value(), with_machine && !variant.offloads);
     }
-    EXPECT_TRUE(ways.front().fits);
-    EXPECT_FALSE(ways.back().fits);
+    EXPECT_TRUE(variants.front().fits);
+    EXPECT_FALSE(variants.back().fits);
   }
 }
 
@@ -259,12 +260,12 @@ TEST(Ways, AutoTakesTheFastestOrNearlySo) {
     for (const RankCount ranks : {RankCount{4, 1}, RankCount{16, 4}}) {
       Workload workload(large_layers("shard: none"));
       double fastest = 1e9, taken = 0;
-      for (const Way& way : ways_of(workload, nodes_of_four(gbps), ranks, 0)) {
-        if (way.offloads || way.micro != 128 / ranks.all || way.checkpointing != Checkpointing::none ||
-            way.group.word != ParallelConfig::all || way.shares != (way.shard != Shard::none))
+      for (const StepVariant& variant : step_variants(workload, nodes_of_four(gbps), ranks, 0)) {
+        if (variant.offloads || variant.micro != 128 / ranks.all || variant.checkpointing != Checkpointing::none ||
+            variant.group.word != ParallelConfig::all || variant.shares != (variant.shard != Shard::none))
           continue;
-        fastest = std::min(fastest, *way.seconds);
-        if (way.shard == Shard::optimizer) taken = *way.seconds;
+        fastest = std::min(fastest, *variant.seconds);
+        if (variant.shard == Shard::optimizer) taken = *variant.seconds;
       }
       EXPECT_LE(taken, 1.05 * fastest) << gbps << " GB/s, " << ranks.all << " ranks";
     }
@@ -272,7 +273,7 @@ TEST(Ways, AutoTakesTheFastestOrNearlySo) {
 
 TEST(Ways, LeaveMicroBatchesThatLayersLookAt) {
   Workload workload(large_layers("shard: none", "{type: adamw}", "{batch_norm: {}}"));
-  for (const Way& way : ways_of(workload, std::nullopt, {4, 1}, 0)) EXPECT_EQ(way.micro, 32);
+  for (const StepVariant& variant : step_variants(workload, std::nullopt, {4, 1}, 0)) EXPECT_EQ(variant.micro, 32);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "study/dealer.hpp"
+#include "study/trial_scheduler.hpp"
 
 #include <gtest/gtest.h>
 
@@ -71,29 +71,29 @@ Committed simulate(const TrialPlan& plan, std::size_t slots, std::uint32_t seed,
     std::int64_t step = 0;
   };
   for (;;) {
-    Dealer dealer(plan, kept, commit);
+    TrialScheduler scheduler(plan, kept, commit);
     std::vector<std::optional<Running>> running(slots);
-    for (int event = 0; !dealer.is_finished(); ++event) {
+    for (int event = 0; !scheduler.is_finished(); ++event) {
       if (event == events_between_kills) break;
       auto& slot = running[random() % slots];
       if (!slot) {
-        if (const auto id = dealer.next()) slot = Running{*id};
+        if (const auto id = scheduler.next()) slot = Running{*id};
         continue;
       }
       const TrialId id = slot->id;
       const MadeUpTrial trial = trial_of(id);
-      const std::vector<TrialId> superfluous = dealer.superfluous();
+      const std::vector<TrialId> superfluous = scheduler.superfluous();
       const bool is_to_end = std::ranges::find(superfluous, id) != superfluous.end();
       const std::int64_t next = slot->step + interval;
       if (is_to_end || trial.fails || trial.diverges <= next || slot->step >= budget || slot->step >= trial.reaches) {
-        dealer.ended(id, {.diverged = trial.diverges <= next, .failed = trial.fails});
+        scheduler.ended(id, {.diverged = trial.diverges <= next, .failed = trial.fails});
         slot.reset();
       } else {
         slot->step = next;
-        dealer.report(id, {next, trial.value(next)});
+        scheduler.report(id, {next, trial.value(next)});
       }
     }
-    if (dealer.is_finished()) return ledger;
+    if (scheduler.is_finished()) return ledger;
   }
 }
 
@@ -118,17 +118,17 @@ INSTANTIATE_TEST_SUITE_P(
         "goal: {metric: validation_accuracy, best: max}\nprune: asha\nasha: {min_resource: 4, reduction_factor: 2}\n",
         "goal: {metric: validation_accuracy, best: max}\nprune: median\nmedian: {startup_trials: 2}\n"));
 
-TEST(Dealer, ExactPruningLeavesTheLeastStepsAsTheyAre) {
+TEST(TrialScheduler, ExactPruningLeavesTheLeastStepsAsTheyAre) {
   const std::string goal = "goal: {metric: validation_accuracy, value: 1}\n";
   const auto least = [](const TrialPlan& plan) {
     std::vector<TrialRecord> records;
-    Dealer dealer(plan, {}, [&](const TrialRecord& record) { records.push_back(record); });
-    while (!dealer.is_finished()) {
-      const TrialId id = *dealer.next();
+    TrialScheduler scheduler(plan, {}, [&](const TrialRecord& record) { records.push_back(record); });
+    while (!scheduler.is_finished()) {
+      const TrialId id = *scheduler.next();
       const MadeUpTrial trial = trial_of(id);
-      for (std::int64_t step = interval; step <= budget && dealer.superfluous().empty(); step += interval)
-        dealer.report(id, {step, trial.value(step)});
-      dealer.ended(id, {});
+      for (std::int64_t step = interval; step <= budget && scheduler.superfluous().empty(); step += interval)
+        scheduler.report(id, {step, trial.value(step)});
+      scheduler.ended(id, {});
     }
     std::vector<std::int64_t> steps;
     for (std::size_t group = 0; group < plan.groups().size(); ++group)
@@ -186,11 +186,11 @@ TEST(TrialPlan, ComparesBatchesThatStayWhatTheyAre) {
                      [&] { plan(plain + "budget: {examples: 5120}\n"); });
 }
 
-TEST(Dealer, AGroupThatAlwaysDivergesEnds) {
+TEST(TrialScheduler, AGroupThatAlwaysDivergesEnds) {
   const TrialPlan plan = plan_of("goal: {metric: validation_accuracy, value: 1}\n");
   int count = 0;
-  Dealer dealer(plan, {}, [&](const TrialRecord&) { ++count; });
-  while (!dealer.is_finished()) dealer.ended(*dealer.next(), {.diverged = true});
+  TrialScheduler scheduler(plan, {}, [&](const TrialRecord&) { ++count; });
+  while (!scheduler.is_finished()) scheduler.ended(*scheduler.next(), {.diverged = true});
   EXPECT_EQ(count, 3 * 90);
 }
 

@@ -7,13 +7,13 @@
 namespace lockstep {
 
 /// Work on a copy of the state while steps go on: a thread makes the copy, and then works. One at a time.
-class BehindSteps {
+class BackgroundWork {
  public:
-  BehindSteps() = default;
-  BehindSteps(const BehindSteps&) = delete;
-  BehindSteps& operator=(const BehindSteps&) = delete;
+  BackgroundWork() = default;
+  BackgroundWork(const BackgroundWork&) = delete;
+  BackgroundWork& operator=(const BackgroundWork&) = delete;
   /// Waits for the work.
-  ~BehindSteps() {
+  ~BackgroundWork() {
     wait([] {});
   }
 

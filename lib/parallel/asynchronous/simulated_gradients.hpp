@@ -13,23 +13,23 @@
 
 namespace lockstep {
 
-/// Asynchronous training in a known order (PushOrder), played. A step is an update; each of its gradients, of an equal
-/// part of the batch, is computed by the version of the parameters that its worker has read, and applied to the newest.
-/// Ranks divide the gradients of an update, and have all copies of parameters: they add in a fixed tree, so the numbers
-/// are the same on any number of ranks that divides `collect`. Where gradients are sums of pieces (PushOrder::members),
-/// there may be several ranks for each, which divide its pieces.
+/// Asynchronous training in a known order (PushOrder), simulated. A step is an update; each of its gradients, of an
+/// equal part of the batch, is computed by the version of the parameters that its worker has read, and applied to the
+/// newest. Ranks divide the gradients of an update, and have all copies of parameters: they add in a fixed tree, so the
+/// numbers are the same on any number of ranks that divides `collect`. Where gradients are sums of pieces
+/// (PushOrder::members), there may be several ranks for each, which divide its pieces.
 ///
 /// Copies of versions are of what is trained. Statistics of layers change in the order of updates, and no worker has
 /// any of its own.
-class PlayedGradients final : public ParallelStrategy {
+class SimulatedGradients final : public ParallelStrategy {
  public:
   /// Ranks, of so many, that compute a gradient together: neighbours.
   static int ranks_of_gradient(const AsynchronousConfig& config, int ranks) {
     return std::max(1, static_cast<int>(ranks / config.collect));
   }
   /// `sums`: of the gradients of an update, over ranks one of which has each (of ranks_of_gradient).
-  PlayedGradients(const AsynchronousConfig& config, const Communicator& ranks, PushOrder order,
-                  std::unique_ptr<ParallelStrategy> sums, ParameterBuffer& parameters);
+  SimulatedGradients(const AsynchronousConfig& config, const Communicator& ranks, PushOrder order,
+                     std::unique_ptr<ParallelStrategy> sums, ParameterBuffer& parameters);
 
   Dealing dealing() const override { return order_.has_parts() ? Dealing::in_known_order : Dealing::batches; }
   std::int64_t parts_of_batch() const override {
@@ -53,7 +53,7 @@ class PlayedGradients final : public ParallelStrategy {
     sums_->update(space, optimizer, step, statistics_factor);
   }
   void share(const ExecSpace& space, Optimizer& optimizer) override;
-  std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const override;
+  std::vector<ShardedState> sharded_states(const Optimizer& optimizer) const override;
   double take_exposed_seconds() override { return sums_->take_exposed_seconds(); }
   GradientCounts gradient_counts(std::int64_t steps) const override { return {order_.staleness_counts(steps), 0}; }
 

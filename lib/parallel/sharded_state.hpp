@@ -13,7 +13,7 @@ namespace lockstep {
 
 /// The parameters, or a state of an optimizer, as ranks give them to a checkpoint and take them from one: of each
 /// number, one rank does. All ranks name the same, in the same order.
-struct HeldNumbers {
+struct ShardedState {
   std::string state;                 ///< its name; empty: the parameters
   SharedLayout layout;               ///< what they are, and where in a flat buffer
   std::vector<ParameterRange> held;  ///< what this rank gives and takes of that buffer, in rising order
@@ -38,13 +38,14 @@ struct HeldNumbers {
 };
 
 /// A state, or the parameters (""), of which one rank has all; others give and take nothing.
-HeldNumbers numbers_of_one(const std::string& state, const SharedLayout& layout, const Tensor& values, bool has_them,
-                           const OffloadedState& offloaded = {});
+ShardedState state_of_one_rank(const std::string& state, const SharedLayout& layout, const Tensor& values,
+                               bool has_them, const OffloadedState& offloaded = {});
 /// Of ranks that each have all: rank 0's.
-std::vector<HeldNumbers> whole_numbers(const ParameterBuffer& parameters, const Optimizer& optimizer, bool is_root);
+std::vector<ShardedState> replicated_states(const ParameterBuffer& parameters, const Optimizer& optimizer,
+                                            bool is_root);
 /// Of ranks that each have the states of those parameters that they own (ParameterLayout::owned), and the values of
 /// all, or of these; where several groups of ranks have the same, those of the first do.
-std::vector<HeldNumbers> owned_numbers(const ParameterBuffer& parameters, const Optimizer& optimizer, bool is_root,
+std::vector<ShardedState> owned_states(const ParameterBuffer& parameters, const Optimizer& optimizer, bool is_root,
                                        bool of_first_group);
 
 /// Ranks that have the same parts get the optimizer's states of the first of them, and the parameters' values that are

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "study/farm.hpp"
+#include "study/trial_executor.hpp"
 
 #include <fmt/format.h>
 
@@ -39,13 +39,13 @@ bool is_of_the_trial(ExitStatus status) {
 
 }  // namespace
 
-Farm::Farm(const TrialPlan& plan, const Communicator& world, const Communicator& slot, Dealer* dealer,
-           StopRequest* stop)
-    : plan_(plan), world_(world), slot_(slot), dealer_(dealer), stop_(stop), mailbox_(world) {
-  if (dealer_) slots_.resize(static_cast<std::size_t>(world.size() / slot.size()));
+TrialExecutor::TrialExecutor(const TrialPlan& plan, const Communicator& world, const Communicator& slot,
+                             TrialScheduler* scheduler, StopRequest* stop)
+    : plan_(plan), world_(world), slot_(slot), scheduler_(scheduler), stop_(stop), mailbox_(world) {
+  if (scheduler_) slots_.resize(static_cast<std::size_t>(world.size() / slot.size()));
 }
 
-ExitStatus Farm::work() {
+ExitStatus TrialExecutor::work() {
   for (;;) {
     std::string order = is_leader() ? next_order() : "";
     slot_.broadcast(order);
@@ -53,7 +53,7 @@ ExitStatus Farm::work() {
     if (json.contains(leave)) break;
     run_trial(id_of(json.at(run)));
   }
-  if (dealer_)
+  if (scheduler_)
     wait_until([this] {
       serve();
       return std::ranges::all_of(slots_, &Slot::has_left);
@@ -66,7 +66,7 @@ ExitStatus Farm::work() {
   return has_stopped ? ExitStatus::stopped_early : ExitStatus::done;
 }
 
-std::string Farm::next_order() {
+std::string TrialExecutor::next_order() {
   mailbox_.send(Json{{waits, true}}.dump(), 0);
   wait_until([this] {
     serve();
@@ -75,7 +75,7 @@ std::string Farm::next_order() {
   return *std::exchange(orders_.next, std::nullopt);
 }
 
-void Farm::serve() {
+void TrialExecutor::serve() {
   try {
     serve_letters();
   } catch (...) {
@@ -85,9 +85,9 @@ void Farm::serve() {
 }
 
 /// Reads what has come; rank 0 also deals.
-void Farm::serve_letters() {
+void TrialExecutor::serve_letters() {
   bool changed = false;
-  if (dealer_ && stopping_.empty()) {
+  if (scheduler_ && stopping_.empty()) {
     constexpr double margin = 2;  // seconds
     stopping_ = stop_->reason(margin);
     changed = !stopping_.empty();
@@ -98,55 +98,56 @@ void Farm::serve_letters() {
     receive(*letter);
     changed = true;
   }
-  if (!dealer_) return;
+  if (!scheduler_) return;
   if (changed) deal();
   if (changed) serve_letters();  // what rank 0 has sent to itself
 }
 
-void Farm::receive(const Mailbox::Letter& letter) {
+void TrialExecutor::receive(const Mailbox::Letter& letter) {
   const Json json = Json::parse(letter.text);
   if (json.contains(run) || json.contains(leave)) orders_.next = letter.text;
   else if (json.contains(superfluous)) orders_.superfluous = id_of(json[superfluous]);
   else if (json.contains(stop)) orders_.stop = json[stop];
-  else receive_as_dealer(letter);
+  else receive_as_scheduler(letter);
 }
 
-void Farm::receive_as_dealer(const Mailbox::Letter& letter) {
+void TrialExecutor::receive_as_scheduler(const Mailbox::Letter& letter) {
   const Json json = Json::parse(letter.text);
   Slot& slot = slots_[static_cast<std::size_t>(letter.from / slot_.size())];
   if (json.contains(waits)) {
     slot.waits = true;
   } else if (json.contains(report)) {
     const Json& value = json.at("value");
-    dealer_->report(id_of(json[report]),
-                    {json.at("step"), value.is_null() ? std::nullopt : std::optional<double>(value)});
+    scheduler_->report(id_of(json[report]),
+                       {json.at("step"), value.is_null() ? std::nullopt : std::optional<double>(value)});
   } else if (json.contains(ended)) {
     slot.runs.reset();
-    dealer_->ended(id_of(json[ended]), {.diverged = json.at("diverged"),
-                                        .failed = json.at("failed"),
-                                        .message = json.at("message"),
-                                        .steps = json.at("steps"),
-                                        .seconds = json.at("seconds"),
-                                        .slot = letter.from / slot_.size()});
+    scheduler_->ended(id_of(json[ended]), {.diverged = json.at("diverged"),
+                                           .failed = json.at("failed"),
+                                           .message = json.at("message"),
+                                           .steps = json.at("steps"),
+                                           .seconds = json.at("seconds"),
+                                           .slot = letter.from / slot_.size()});
   } else if (json.contains(stopped)) {
     slot.runs.reset();
-    dealer_->interrupted(id_of(json[stopped]));
+    scheduler_->interrupted(id_of(json[stopped]));
     if (stopping_.empty()) stopping_ = json.at("reason");
   }
 }
 
-void Farm::deal() {
+void TrialExecutor::deal() {
   const auto tell = [this](const Slot& slot, const Json& json) {
     mailbox_.send(json.dump(), static_cast<int>(&slot - slots_.data()) * slot_.size());
   };
-  for (const TrialId& id : dealer_->superfluous())
+  for (const TrialId& id : scheduler_->superfluous())
     for (Slot& slot : slots_)
       if (slot.runs == id && !std::exchange(slot.is_to_end, true)) tell(slot, {{superfluous, json_of(id)}});
   for (Slot& slot : slots_) {
     if (!stopping_.empty() && slot.runs && !std::exchange(slot.is_to_stop, true)) tell(slot, {{stop, stopping_}});
     if (!slot.waits) continue;
-    const std::optional<TrialId> id = stopping_.empty() ? dealer_->next() : std::nullopt;
-    if (!id && stopping_.empty() && !dealer_->is_finished()) continue;  // one that runs may turn out to be infeasible
+    const std::optional<TrialId> id = stopping_.empty() ? scheduler_->next() : std::nullopt;
+    if (!id && stopping_.empty() && !scheduler_->is_finished())
+      continue;  // one that runs may turn out to be infeasible
     slot.waits = false;
     slot.has_left = !id;
     slot.is_to_end = false;
@@ -155,7 +156,7 @@ void Farm::deal() {
   }
 }
 
-void Farm::run_trial(const TrialId& id) {
+void TrialExecutor::run_trial(const TrialId& id) {
   const Timer timer;
   std::optional<TrialLog> trial_log;
   std::optional<TrainingRun> training;
@@ -206,7 +207,7 @@ void Farm::run_trial(const TrialId& id) {
 }
 
 /// Those of an earlier process, up to the checkpoint from which the trial goes on.
-void Farm::report_earlier_evaluations(const TrialId& id, std::int64_t until) {
+void TrialExecutor::report_earlier_evaluations(const TrialId& id, std::int64_t until) {
   for (const TrialReport& earlier : read_curve(plan_.folder(id) / "metrics.csv", plan_.study().goal))
     if (earlier.step <= until)
       mailbox_.send(
@@ -215,13 +216,13 @@ void Farm::report_earlier_evaluations(const TrialId& id, std::int64_t until) {
           0);
 }
 
-std::string Farm::stop_reason() {
+std::string TrialExecutor::stop_reason() {
   if (!is_leader()) return "";
   serve();
   return orders_.stop;
 }
 
-bool Farm::ends_after(std::int64_t step, const Metrics& metrics) {
+bool TrialExecutor::ends_after(std::int64_t step, const Metrics& metrics) {
   bool ends = false;
   if (is_leader()) {
     const std::optional<double> value = plan_.study().goal.value_of(metrics);

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/local/streamed_meeting.hpp"
+#include "parallel/local/streaming_sync.hpp"
 
 #include <utility>
 
 namespace lockstep {
 
-StreamedMeeting::StreamedMeeting(const LocalConfig& config, std::unique_ptr<FragmentSums> sums,
-                                 const Communicator& ranks, std::int64_t last_step, ParameterBuffer& parameters,
-                                 ReplicaMeeting& meeting, MeetingWeights& weights)
+StreamingSync::StreamingSync(const LocalConfig& config, std::unique_ptr<FragmentSums> sums, const Communicator& ranks,
+                             std::int64_t last_step, ParameterBuffer& parameters, ReplicaUpdate& sync,
+                             AveragingWeights& weights)
     : config_(config),
       sums_(std::move(sums)),
       ranks_(ranks),
       last_step_(last_step),
       parameters_(parameters),
-      meeting_(meeting),
+      sync_(sync),
       weights_(weights) {}
 
-void StreamedMeeting::end_step(const ExecSpace& space, std::int64_t step, double learning_rate,
-                               const std::function<void()>& before_change) {
+void StreamingSync::end_step(const ExecSpace& space, std::int64_t step, double learning_rate,
+                             const std::function<void()>& before_change) {
   const std::int64_t period = config_.fragment_period(), steps = step - config_.from_step;
   const std::size_t count = sums_->fragments().size();
   if (step == last_step_) {
@@ -26,7 +26,7 @@ void StreamedMeeting::end_step(const ExecSpace& space, std::int64_t step, double
       begin(space, fragment, learning_rate);
       finish(space, 0);
     }
-    copy(space, meeting_.others(), meeting_.values());  // of fragments, too, of which nobody has an example to weigh
+    copy(space, sync_.others(), sync_.values());  // of fragments, too, of which nobody has an example to weigh
     return;
   }
   if ((steps + config_.delay) % period == 0 && step + config_.delay < last_step_)
@@ -38,17 +38,17 @@ void StreamedMeeting::end_step(const ExecSpace& space, std::int64_t step, double
 }
 
 /// Examples travel with the sum, so that nobody waits for their number here.
-void StreamedMeeting::begin(const ExecSpace& space, std::size_t fragment, double learning_rate) {
+void StreamingSync::begin(const ExecSpace& space, std::size_t fragment, double learning_rate) {
   const double examples = weights_.examples(space);
-  meeting_.take_differences(space, examples, sums_->fragments()[fragment], sums_->numbers(fragment));
+  sync_.take_differences(space, examples, sums_->fragments()[fragment], sums_->numbers(fragment));
   sums_->begin(space, fragment, {examples, ranks_.is_root() ? learning_rate : 0});
 }
 
-void StreamedMeeting::finish(const ExecSpace& space, double mix) {
+void StreamingSync::finish(const ExecSpace& space, double mix) {
   const auto [fragment, beside] = sums_->finish(space);
   const auto [examples, learning_rate] = beside;
   if (examples == 0) return;
-  meeting_.step(space, 1 / examples, learning_rate, mix, sums_->fragments()[fragment], sums_->numbers(fragment));
+  sync_.step(space, 1 / examples, learning_rate, mix, sums_->fragments()[fragment], sums_->numbers(fragment));
   parameters_.round(space);
 }
 

@@ -4,21 +4,20 @@
 #include <functional>
 #include <memory>
 
+#include "parallel/local/averaging_weights.hpp"
 #include "parallel/local/fragment_sums.hpp"
-#include "parallel/local/meeting_weights.hpp"
-#include "parallel/local/replica_meeting.hpp"
+#include "parallel/local/replica_update.hpp"
 
 namespace lockstep {
 
-/// Parameters meet in fragments, one after the other, beside steps (Streaming DiLoCo: Douillard et al. 2025, algorithm
-/// 2): a fragment's sum begins `delay` steps before it is applied. Behind the run's last step all of them meet, so no
-/// sum begins that would be applied there.
-class StreamedMeeting {
+/// Parameters are synchronized in fragments, one after the other, beside steps (Streaming DiLoCo: Douillard et al.
+/// 2025, algorithm 2): a fragment's sum begins `delay` steps before it is applied. After the run's last step all of
+/// them synchronize, so no sum begins that would be applied there.
+class StreamingSync {
  public:
   /// `last_step`: of the run. What is not owned outlives this.
-  StreamedMeeting(const LocalConfig& config, std::unique_ptr<FragmentSums> sums, const Communicator& ranks,
-                  std::int64_t last_step, ParameterBuffer& parameters, ReplicaMeeting& meeting,
-                  MeetingWeights& weights);
+  StreamingSync(const LocalConfig& config, std::unique_ptr<FragmentSums> sums, const Communicator& ranks,
+                std::int64_t last_step, ParameterBuffer& parameters, ReplicaUpdate& sync, AveragingWeights& weights);
 
   /// Step number `step` is over; what is due is begun, and applied.
   void end_step(const ExecSpace& space, std::int64_t step, double learning_rate,
@@ -36,8 +35,8 @@ class StreamedMeeting {
   Communicator ranks_;
   std::int64_t last_step_;
   ParameterBuffer& parameters_;
-  ReplicaMeeting& meeting_;
-  MeetingWeights& weights_;
+  ReplicaUpdate& sync_;
+  AveragingWeights& weights_;
 };
 
 }  // namespace lockstep

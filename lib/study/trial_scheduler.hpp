@@ -20,10 +20,11 @@ namespace lockstep {
 /// larger numbers have no say in it. Those that run at the same time are begun in the expectation that the ones before
 /// them are feasible, and what they do before it is known that they end is cut off again. So the records are the same
 /// for any number of slots, in whatever order trials come to their ends, and after any interruption.
-class Dealer {
+class TrialScheduler {
  public:
   /// `commit` keeps a record for good; `known`: the records of before.
-  Dealer(const TrialPlan& plan, const std::vector<TrialRecord>& known, std::function<void(const TrialRecord&)> commit);
+  TrialScheduler(const TrialPlan& plan, const std::vector<TrialRecord>& known,
+                 std::function<void(const TrialRecord&)> commit);
 
   /// A trial to begin now, which runs from here on; none: there is none at the moment.
   std::optional<TrialId> next();

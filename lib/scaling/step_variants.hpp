@@ -11,7 +11,7 @@
 namespace lockstep {
 
 /// One way to do a deck's step: what may be changed without another network, or other sums than rounding makes.
-struct Way {
+struct StepVariant {
   ParallelConfig::Shard shard = ParallelConfig::Shard::none;
   NumberOrWord group;   ///< parallel.shard_group
   bool shares = false;  ///< whether a node's ranks have one copy of the parameters
@@ -34,6 +34,7 @@ struct Way {
 /// `limit` bytes (0: any) come first; among them the fastest on `machine`, whose ranks_per_node are the nodes'; without
 /// a machine, those that have states in memory, send least, compute nothing twice, and divide least. The workload is
 /// left as it was.
-std::vector<Way> ways_of(Workload& workload, const std::optional<Machine>& machine, RankCount ranks, double limit);
+std::vector<StepVariant> step_variants(Workload& workload, const std::optional<Machine>& machine, RankCount ranks,
+                                       double limit);
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "study/dealer.hpp"
+#include "study/trial_scheduler.hpp"
 
 #include <algorithm>
 
@@ -11,8 +11,8 @@ constexpr std::int64_t most_trials = 10;
 
 }  // namespace
 
-Dealer::Dealer(const TrialPlan& plan, const std::vector<TrialRecord>& known,
-               std::function<void(const TrialRecord&)> commit)
+TrialScheduler::TrialScheduler(const TrialPlan& plan, const std::vector<TrialRecord>& known,
+                               std::function<void(const TrialRecord&)> commit)
     : plan_(plan), commit_(std::move(commit)) {
   const GoalOptions& goal = plan.study().goal;
   const Order order = goal.metric.is_better(0, 1) ? Order::less_is_better : Order::more_is_better;
@@ -36,7 +36,7 @@ Dealer::Dealer(const TrialPlan& plan, const std::vector<TrialRecord>& known,
   }
 }
 
-bool Dealer::has_room(const Group& group) const {
+bool TrialScheduler::has_room(const Group& group) const {
   const std::int64_t wanted = plan_.study().trials();
   const std::int64_t most = plan_.study().is_ensemble() ? wanted : most_trials * wanted;  // repetitions end alike
   if (static_cast<std::int64_t>(group.trials.size()) >= most) return false;
@@ -45,7 +45,7 @@ bool Dealer::has_room(const Group& group) const {
 }
 
 /// Of the group of which the fewest run, so that as little as possible is done that does not count.
-std::optional<TrialId> Dealer::next() {
+std::optional<TrialId> TrialScheduler::next() {
   for (std::size_t group = 0; group < groups_.size(); ++group)  // interrupted ones first
     for (std::size_t i = 0; i < groups_[group].trials.size(); ++i) {
       Trial& trial = groups_[group].trials[i];
@@ -62,26 +62,26 @@ std::optional<TrialId> Dealer::next() {
   return TrialId{*best, static_cast<std::int64_t>(groups_[*best].trials.size()) - 1};
 }
 
-void Dealer::report(const TrialId& id, const TrialReport& report) {
+void TrialScheduler::report(const TrialId& id, const TrialReport& report) {
   std::vector<TrialReport>& reports = trial(id).reports;
   if (!reports.empty() && report.step <= reports.back().step) return;
   reports.push_back(report);
   settle(id.group);
 }
 
-void Dealer::ended(const TrialId& id, const End& end) {
+void TrialScheduler::ended(const TrialId& id, const End& end) {
   trial(id).runs = false;
   trial(id).end = end;
   settle(id.group);
 }
 
-void Dealer::interrupted(const TrialId& id) {
+void TrialScheduler::interrupted(const TrialId& id) {
   trial(id).runs = false;
   if (trial(id).outcome) trial(id).end = End{};  // what is known of it is enough
   settle(id.group);
 }
 
-std::vector<TrialId> Dealer::superfluous() const {
+std::vector<TrialId> TrialScheduler::superfluous() const {
   std::vector<TrialId> found;
   for (std::size_t group = 0; group < groups_.size(); ++group)
     for (std::size_t i = 0; i < groups_[group].trials.size(); ++i)
@@ -90,19 +90,19 @@ std::vector<TrialId> Dealer::superfluous() const {
   return found;
 }
 
-bool Dealer::is_finished() const {
+bool TrialScheduler::is_finished() const {
   return std::ranges::all_of(groups_, [&](const Group& group) {
     return !has_room(group) && group.committed == static_cast<std::int64_t>(group.trials.size());
   });
 }
 
-std::int64_t Dealer::feasible(std::size_t group) const {
+std::int64_t TrialScheduler::feasible(std::size_t group) const {
   return std::ranges::count_if(groups_[group].trials,
                                [](const Trial& trial) { return trial.committed && is_feasible(*trial.outcome); });
 }
 
 /// What counts of each trial of the group, as far as that is known, and its commits.
-void Dealer::settle(std::size_t number) {
+void TrialScheduler::settle(std::size_t number) {
   Group& group = groups_[number];
   for (std::size_t i = static_cast<std::size_t>(group.committed); i < group.trials.size(); ++i)
     if (!group.trials[i].outcome) settle(group, i);
@@ -110,7 +110,7 @@ void Dealer::settle(std::size_t number) {
 }
 
 /// Whether all trials before this one are known up to this step, or to their ends.
-bool Dealer::is_known(const Group& group, std::size_t before, std::int64_t step) const {
+bool TrialScheduler::is_known(const Group& group, std::size_t before, std::int64_t step) const {
   for (std::size_t i = static_cast<std::size_t>(group.committed); i < before; ++i) {
     const Trial& trial = group.trials[i];
     if (trial.outcome) continue;
@@ -120,7 +120,7 @@ bool Dealer::is_known(const Group& group, std::size_t before, std::int64_t step)
   return true;
 }
 
-bool Dealer::settle(Group& group, std::size_t index) {
+bool TrialScheduler::settle(Group& group, std::size_t index) {
   Trial& trial = group.trials[index];
   std::vector<const TrialCurve*> before;
   for (std::size_t i = 0; i < index; ++i) before.push_back(&group.trials[i].curve);
@@ -142,7 +142,7 @@ bool Dealer::settle(Group& group, std::size_t index) {
   return trial.outcome.has_value();
 }
 
-void Dealer::commit(std::size_t number) {
+void TrialScheduler::commit(std::size_t number) {
   Group& group = groups_[number];
   for (auto i = static_cast<std::size_t>(group.committed); i < group.trials.size(); ++i) {
     Trial& trial = group.trials[i];

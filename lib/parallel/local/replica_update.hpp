@@ -12,10 +12,10 @@ namespace lockstep {
 /// Beside the parameters that a group steps, which are a buffer's, lie those that all groups have in common: x₀. Where
 /// both are kept (LocalConfig::keeps_replicas), they change places, so that who looks at the buffer sees the common
 /// ones.
-class ReplicaMeeting {
+class ReplicaUpdate {
  public:
   /// `groups`: how many there are.
-  ReplicaMeeting(const LocalConfig& config, int groups, ParameterBuffer& parameters);
+  ReplicaUpdate(const LocalConfig& config, int groups, ParameterBuffer& parameters);
 
   /// The parameters that groups have of their own: what is trained, and statistics. Flat.
   Tensor values() const { return moving(parameters_.values()); }
@@ -37,7 +37,7 @@ class ReplicaMeeting {
   /// x ← x₀ − differences.
   void average(const ExecSpace& space, const Tensor& differences) const;
 
-  // Elastic averaging, before and behind the sum of `differences` over all ranks:
+  // Elastic averaging, before and after the sum of `differences` over all ranks:
   /// `weight`: of a rank's statistics; `group`: ranks of a group.
   void take_pulls(const ExecSpace& space, double weight, int group, const Tensor& differences) const;
   void pull(const ExecSpace& space, const Tensor& differences);

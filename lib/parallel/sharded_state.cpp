@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/held_numbers.hpp"
+#include "parallel/sharded_state.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -11,9 +11,9 @@ namespace lockstep {
 namespace {
 
 /// What a rank has of it; who does not take part gives and takes nothing.
-HeldNumbers held_by(bool takes_part, const std::string& state, const SharedLayout& layout,
-                    std::vector<ParameterRange> held, const Tensor& values, const OffloadedState& offloaded = {}) {
-  HeldNumbers numbers{
+ShardedState held_by(bool takes_part, const std::string& state, const SharedLayout& layout,
+                     std::vector<ParameterRange> held, const Tensor& values, const OffloadedState& offloaded = {}) {
+  ShardedState numbers{
       .state = state, .layout = layout, .held = std::move(held), .values = values, .offloaded = offloaded};
   if (!takes_part) {
     numbers.held.clear();
@@ -46,21 +46,22 @@ void share_offloaded(const Communicator& ranks, const OffloadedState& numbers, c
 
 }  // namespace
 
-HeldNumbers numbers_of_one(const std::string& state, const SharedLayout& layout, const Tensor& values, bool has_them,
-                           const OffloadedState& offloaded) {
+ShardedState state_of_one_rank(const std::string& state, const SharedLayout& layout, const Tensor& values,
+                               bool has_them, const OffloadedState& offloaded) {
   return held_by(has_them, state, layout, {{0, values.count()}}, values, offloaded);
 }
 
-std::vector<HeldNumbers> whole_numbers(const ParameterBuffer& parameters, const Optimizer& optimizer, bool is_root) {
-  std::vector<HeldNumbers> all{numbers_of_one("", parameters.parameters(), parameters.values(), is_root)};
+std::vector<ShardedState> replicated_states(const ParameterBuffer& parameters, const Optimizer& optimizer,
+                                            bool is_root) {
+  std::vector<ShardedState> all{state_of_one_rank("", parameters.parameters(), parameters.values(), is_root)};
   for (const Optimizer::State& state : optimizer.states())
-    all.push_back(numbers_of_one(state.name, state.layout, state.values, is_root, state.offloaded));
+    all.push_back(state_of_one_rank(state.name, state.layout, state.values, is_root, state.offloaded));
   return all;
 }
 
-std::vector<HeldNumbers> owned_numbers(const ParameterBuffer& parameters, const Optimizer& optimizer, bool is_root,
+std::vector<ShardedState> owned_states(const ParameterBuffer& parameters, const Optimizer& optimizer, bool is_root,
                                        bool of_first_group) {
-  std::vector<HeldNumbers> all;
+  std::vector<ShardedState> all;
   const std::vector<ParameterRange>& owned = parameters.layout().owned();
   if (parameters.windows().division.values) {
     const std::vector<Parameter> trained = trained_parameters(parameters.parameters());
@@ -70,9 +71,9 @@ std::vector<HeldNumbers> owned_numbers(const ParameterBuffer& parameters, const 
     std::vector<Parameter> others(parameters.parameters().begin() + std::ssize(trained), parameters.parameters().end());
     for (Parameter& parameter : others) parameter.range.first -= parameters.trained_size();
     if (!others.empty())
-      all.push_back(numbers_of_one("", others, parameters.values(parameters.layout().others()), is_root));
+      all.push_back(state_of_one_rank("", others, parameters.values(parameters.layout().others()), is_root));
   } else {
-    all.push_back(numbers_of_one("", parameters.parameters(), parameters.values(), is_root));
+    all.push_back(state_of_one_rank("", parameters.parameters(), parameters.values(), is_root));
   }
   for (const Optimizer::State& state : optimizer.states())
     all.push_back(held_by(of_first_group, state.name, state.layout, owned, state.values, state.offloaded));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/asynchronous/played_gradients.hpp"
+#include "parallel/asynchronous/simulated_gradients.hpp"
 
 #include <utility>
 
@@ -10,8 +10,8 @@ namespace lockstep {
 
 using Staleness = AsynchronousConfig::Staleness;
 
-PlayedGradients::PlayedGradients(const AsynchronousConfig& config, const Communicator& ranks, PushOrder order,
-                                 std::unique_ptr<ParallelStrategy> sums, ParameterBuffer& parameters)
+SimulatedGradients::SimulatedGradients(const AsynchronousConfig& config, const Communicator& ranks, PushOrder order,
+                                       std::unique_ptr<ParallelStrategy> sums, ParameterBuffer& parameters)
     : config_(config),
       ranks_(ranks),
       order_(std::move(order)),
@@ -25,14 +25,15 @@ PlayedGradients::PlayedGradients(const AsynchronousConfig& config, const Communi
   for (int i = 0; i < order_.workers(); ++i) {
     Worker& worker = workers_.emplace_back();
     const Shape shape{parameters.trained_size()};
-    if (order_.keeps_copies()) worker.read = OwnedTensor("lockstep::played_gradients::read", parameters.dtype(), shape);
+    if (order_.keeps_copies())
+      worker.read = OwnedTensor("lockstep::simulated_gradients::read", parameters.dtype(), shape);
     if (config_.compensates() && config_.adaptive)
-      worker.mean_square = OwnedTensor("lockstep::played_gradients::mean_square", parameters.dtype(), shape);
+      worker.mean_square = OwnedTensor("lockstep::simulated_gradients::mean_square", parameters.dtype(), shape);
   }
 }
 
-StepRanks PlayedGradients::begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
-                                      const std::function<void()>& before_change) {
+StepRanks SimulatedGradients::begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
+                                         const std::function<void()>& before_change) {
   before_change();
   step_ = number;
   examples_ = batch.global_examples;
@@ -44,19 +45,19 @@ StepRanks PlayedGradients::begin_step(const ExecSpace& space, std::int64_t numbe
 
 /// The parameters become those that the next gradient is by, or the newest again. They are not touched where these are
 /// the same.
-void PlayedGradients::swap_version(const ExecSpace& space) {
+void SimulatedGradients::swap_version(const ExecSpace& space) {
   if (order_.staleness(step_, place()) == 0) return;
   swap_numbers(space, trained(), worker().read.get());
   parameters_.round(space, {0, parameters_.trained_size()});
 }
 
-void PlayedGradients::keep_copies(const ExecSpace& space, std::int64_t version, bool before_update) {
+void SimulatedGradients::keep_copies(const ExecSpace& space, std::int64_t version, bool before_update) {
   for (const PushOrder::Copy& each : order_.copies(version, before_update))
     copy(space, trained(), workers_[static_cast<std::size_t>(each.worker)].read.get());
 }
 
 /// A worker's gradient, while the parameters are those that it is by.
-void PlayedGradients::correct(const ExecSpace& space) {
+void SimulatedGradients::correct(const ExecSpace& space) {
   const std::int64_t staleness = order_.staleness(step_, place()),
                      examples = share_of(examples_, place(), order_.collect()).count;
   const Tensor gradient = parameters_.gradients({0, parameters_.trained_size()});
@@ -66,7 +67,7 @@ void PlayedGradients::correct(const ExecSpace& space) {
                    staleness == 0 ? trained() : worker().read.get(), trained(), worker().mean_square.get(), gradient);
 }
 
-void PlayedGradients::shard_done(const ExecSpace& space) {
+void SimulatedGradients::shard_done(const ExecSpace& space) {
   if (pieces_) {
     pieces_->shard_done(space);
     if (++pieces_done_ % (order_.members() / together_) != 0) return;
@@ -79,17 +80,17 @@ void PlayedGradients::shard_done(const ExecSpace& space) {
   if (++done_ < each_) swap_version(space);
 }
 
-void PlayedGradients::finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) {
+void SimulatedGradients::finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) {
   keep_copies(space, step_ - 1, true);
   sums_->finish_gradients(space, meanwhile);
 }
 
-bool PlayedGradients::end_step(const ExecSpace& space, Optimizer&, double, const std::function<void()>&) {
+bool SimulatedGradients::end_step(const ExecSpace& space, Optimizer&, double, const std::function<void()>&) {
   keep_copies(space, step_, false);
   return false;
 }
 
-void PlayedGradients::share(const ExecSpace& space, Optimizer& optimizer) {
+void SimulatedGradients::share(const ExecSpace& space, Optimizer& optimizer) {
   ranks_.broadcast(space, parameters_.values());
   parameters_.round(space);
   share_states(space, ranks_, optimizer);
@@ -98,16 +99,16 @@ void PlayedGradients::share(const ExecSpace& space, Optimizer& optimizer) {
       if (numbers) ranks_.broadcast(space, numbers);
 }
 
-std::vector<HeldNumbers> PlayedGradients::held_numbers(const Optimizer& optimizer) const {
-  std::vector<HeldNumbers> all = whole_numbers(parameters_, optimizer, ranks_.is_root());
+std::vector<ShardedState> SimulatedGradients::sharded_states(const Optimizer& optimizer) const {
+  std::vector<ShardedState> all = replicated_states(parameters_, optimizer, ranks_.is_root());
   const SharedLayout trained = trained_parameters(parameters_.parameters());
   for (int i = 0; i < order_.workers(); ++i) {
     const Worker& worker = workers_[static_cast<std::size_t>(i)];
     for (const auto& [state, numbers] :
          {std::pair("", worker.read.get()), std::pair("mean_square", worker.mean_square.get())}) {
       if (!numbers) continue;
-      all.push_back(numbers_of_one(state, trained, numbers, ranks_.is_root()));
-      all.back().replica = HeldNumbers::Replica{i, order_.workers()};
+      all.push_back(state_of_one_rank(state, trained, numbers, ranks_.is_root()));
+      all.back().replica = ShardedState::Replica{i, order_.workers()};
       all.back().of_outer_step = *state != 0;
     }
   }

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/local/replica_meeting.hpp"
+#include "parallel/local/replica_update.hpp"
 
 namespace lockstep {
 
-ReplicaMeeting::ReplicaMeeting(const LocalConfig& config, int groups, ParameterBuffer& parameters)
+ReplicaUpdate::ReplicaUpdate(const LocalConfig& config, int groups, ParameterBuffer& parameters)
     : config_(config),
       groups_(groups),
       parameters_(parameters),
-      others_("lockstep::replica_meeting::others", parameters.dtype(), {parameters.layout().summed_size()}),
+      others_("lockstep::replica_update::others", parameters.dtype(), {parameters.layout().summed_size()}),
       outer_(config, groups, parameters.dtype(), parameters.trained_size()) {}
 
-void ReplicaMeeting::take_differences(const ExecSpace& space, double weight, ParameterRange range,
-                                      const Tensor& differences) const {
+void ReplicaUpdate::take_differences(const ExecSpace& space, double weight, ParameterRange range,
+                                     const Tensor& differences) const {
   weighted_difference(space, weight, flat_part(others(), range), flat_part(values(), range), differences);
 }
 
-void ReplicaMeeting::step(const ExecSpace& space, double share, double learning_rate, double mix, ParameterRange range,
-                          const Tensor& differences) {
+void ReplicaUpdate::step(const ExecSpace& space, double share, double learning_rate, double mix, ParameterRange range,
+                         const Tensor& differences) {
   const ParameterRange of_trained = range.within(trained()),
                        statistics = range.within(parameters_.layout().statistics());
   const auto part = [&](ParameterRange of) { return flat_part(differences, {of.first - range.first, of.count}); };
@@ -28,8 +28,8 @@ void ReplicaMeeting::step(const ExecSpace& space, double share, double learning_
   else pull_towards(space, 1 - mix, flat_part(others(), range), flat_part(values(), range));
 }
 
-void ReplicaMeeting::take_differences(const ExecSpace& space, double trained, double statistics,
-                                      const Tensor& differences) const {
+void ReplicaUpdate::take_differences(const ExecSpace& space, double trained, double statistics,
+                                     const Tensor& differences) const {
   const auto take = [&](double weight, ParameterRange range) {
     if (range.count > 0) take_differences(space, weight, range, flat_part(differences, range));
   };
@@ -37,16 +37,16 @@ void ReplicaMeeting::take_differences(const ExecSpace& space, double trained, do
   take(statistics, parameters_.layout().statistics());
 }
 
-void ReplicaMeeting::average(const ExecSpace& space, const Tensor& differences) const {
+void ReplicaUpdate::average(const ExecSpace& space, const Tensor& differences) const {
   copy(space, others(), values());
   outer_step(space, {}, differences, {}, values());
 }
 
-void ReplicaMeeting::take_pulls(const ExecSpace& space, double weight, int group, const Tensor& differences) const {
+void ReplicaUpdate::take_pulls(const ExecSpace& space, double weight, int group, const Tensor& differences) const {
   take_differences(space, config_.learning_rate_or_default(groups_) / group, weight, differences);
 }
 
-void ReplicaMeeting::pull(const ExecSpace& space, const Tensor& differences) {
+void ReplicaUpdate::pull(const ExecSpace& space, const Tensor& differences) {
   pull_towards(space, config_.learning_rate_or_default(groups_), flat_part(others(), trained()),
                flat_part(values(), trained()));
   outer_step(space, {}, differences, {}, others());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "scaling/ways.hpp"
+#include "scaling/step_variants.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -46,11 +46,11 @@ std::vector<std::int64_t> micro_batches(const Workload& workload, int ranks) {
 /// What divides least without being slower (shards_by_speed) first.
 int order_of(Shard shard) { return shard == Shard::none ? 4 : static_cast<int>(shard); }
 
-auto key_of(const Way& way) {
+auto key_of(const StepVariant& variant) {
   const auto nearly = [](double bytes) { return std::llround(200 * std::log1p(bytes)); };  // to half a percent
-  const double seconds = way.seconds.value_or(std::numeric_limits<double>::infinity());
-  return std::tuple(!way.fits, seconds, way.offloads, way.offloads_parameters, nearly(way.sent), way.checkpointing,
-                    -way.micro, order_of(way.shard), way.memory);
+  const double seconds = variant.seconds.value_or(std::numeric_limits<double>::infinity());
+  return std::tuple(!variant.fits, seconds, variant.offloads, variant.offloads_parameters, nearly(variant.sent),
+                    variant.checkpointing, -variant.micro, order_of(variant.shard), variant.memory);
 }
 
 class Enumeration {
@@ -85,11 +85,12 @@ class Enumeration {
             config.parallel.share_parameters = shares;
           });
           if (is_possible())
-            add_way({.shard = shard, .group = group, .shares = shares, .checkpointing = checkpointing, .micro = micro},
-                    memory);
+            add_variant(
+                {.shard = shard, .group = group, .shares = shares, .checkpointing = checkpointing, .micro = micro},
+                memory);
         }
   }
-  std::vector<Way> ways;
+  std::vector<StepVariant> variants;
 
  private:
   /// Of the ways that the workload has: none is another one's by another name.
@@ -130,31 +131,31 @@ class Enumeration {
   }
 
   /// With its states in memory, and elsewhere, and its parameters there, too, where that saves something.
-  void add_way(Way way, StepMemory& memory) {
+  void add_variant(StepVariant variant, StepMemory& memory) {
     plan_model_of(memory);
     Prediction step = predictor_.predict_step(ranks_.all, memory, sums_);
-    way.memory = step.memory;
-    way.sent = step.sent;
-    way.messages = step.messages;
-    way.seconds = step.step();
+    variant.memory = step.memory;
+    variant.sent = step.sent;
+    variant.messages = step.messages;
+    variant.seconds = step.step();
     const bool divides = shard_group_size(workload_.config().parallel, ranks_.all, ranks_.nodes) > 1;
-    if (divides || way.shard == Shard::none) ways.push_back(way);
+    if (divides || variant.shard == Shard::none) variants.push_back(variant);
     if (!may_offload_) return;
-    way.offloads = true;
+    variant.offloads = true;
     for (const bool parameters : {false, true}) {
-      if (parameters ? way.shard != Shard::parameters : !divides && way.shard != Shard::none) continue;
+      if (parameters ? variant.shard != Shard::parameters : !divides && variant.shard != Shard::none) continue;
       workload_.change([&](TrainingConfig& config) {
         config.parallel.offload.present = true;
         config.parallel.offload.parameters = parameters ? "elsewhere" : "";
       });
       plan_model_of(memory);
-      way.offloads_parameters = parameters;
+      variant.offloads_parameters = parameters;
       if (parameters) step = predictor_.predict_step(ranks_.all, memory, sums_);  // all of them travel in units
       else step.states = predictor_.states_seconds(ranks_.all, memory);
-      way.sent = step.sent;
-      way.messages = step.messages;
-      way.seconds = step.states ? std::optional(step.step()) : std::nullopt;
-      if (memory.total() < std::exchange(way.memory, memory.total())) ways.push_back(way);
+      variant.sent = step.sent;
+      variant.messages = step.messages;
+      variant.seconds = step.states ? std::optional(step.step()) : std::nullopt;
+      if (memory.total() < std::exchange(variant.memory, memory.total())) variants.push_back(variant);
     }
     workload_.change([&](TrainingConfig& config) { config.parallel.offload.present = false; });
   }
@@ -174,7 +175,8 @@ class Enumeration {
 
 }  // namespace
 
-std::vector<Way> ways_of(Workload& workload, const std::optional<Machine>& machine, RankCount ranks, double limit) {
+std::vector<StepVariant> step_variants(Workload& workload, const std::optional<Machine>& machine, RankCount ranks,
+                                       double limit) {
   const TrainingConfig given = workload.config();
   const Machine used = machine ? *machine : any_machine(ranks, given.precision.compute);
   Enumeration all(workload, used, ranks);
@@ -182,12 +184,12 @@ std::vector<Way> ways_of(Workload& workload, const std::optional<Machine>& machi
     for (const Checkpointing checkpointing : {Checkpointing::none, Checkpointing::blocks})
       all.add(checkpointing, micro);
   workload.change([&](TrainingConfig& config) { config = given; });
-  for (Way& way : all.ways) {
-    if (!machine) way.seconds.reset();
-    way.fits = limit == 0 || way.memory <= limit;
+  for (StepVariant& variant : all.variants) {
+    if (!machine) variant.seconds.reset();
+    variant.fits = limit == 0 || variant.memory <= limit;
   }
-  std::ranges::sort(all.ways, {}, key_of);
-  return all.ways;
+  std::ranges::sort(all.variants, {}, key_of);
+  return all.variants;
 }
 
 }  // namespace lockstep

@@ -8,19 +8,19 @@
 
 namespace lockstep {
 
-/// What a rank's numbers count where groups of ranks meet: its share of the examples that they have stepped on.
+/// What a rank's numbers count where groups of ranks synchronize: its share of the examples that they have stepped on.
 ///
-/// With m_g examples that group g has stepped on since its last meeting of any kind, and n_N those of all groups of
-/// node N since the last meeting of all, the average of a node is Σ m_g x_g / Σ m_g over its groups, and that of all
-/// groups has the weights (m_g / Σ m_g of g's node) · n_N / Σ n_N: that of all nodes' averages.
-class MeetingWeights {
+/// With m_g examples that group g has stepped on since its last synchronization of any kind, and n_N those of all
+/// groups of node N since the last synchronization of all, the average of a node is Σ m_g x_g / Σ m_g over its groups,
+/// and that of all groups has the weights (m_g / Σ m_g of g's node) · n_N / Σ n_N: that of all nodes' averages.
+class AveragingWeights {
  public:
-  /// `node`: ranks that also meet by themselves; none: they do not.
-  MeetingWeights(const Communicator& ranks, const std::optional<Communicator>& node);
+  /// `node`: ranks that also synchronize by themselves; none: they do not.
+  AveragingWeights(const Communicator& ranks, const std::optional<Communicator>& node);
 
   /// This rank's share in its group's step; nothing where `left_out`, in the step's memory, is not 0.
   void add(const ExecSpace& space, double examples, const std::int32_t* left_out);
-  /// All that was added since the last meeting.
+  /// All that was added since the last synchronization.
   double examples(const ExecSpace& space) const { return f64_on_host(space, stepped_.get()); }
   void forget(const ExecSpace& space);
 
@@ -33,7 +33,7 @@ class MeetingWeights {
   Communicator ranks_;
   std::optional<Communicator> node_;
   OwnedTensor stepped_;          // f64 [1]
-  double examples_of_node_ = 0;  ///< since the last meeting of all, up to that of the node
+  double examples_of_node_ = 0;  ///< since the last synchronization of all, up to that of the node
 };
 
 }  // namespace lockstep

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/asynchronous/meeting_workers.hpp"
+#include "parallel/asynchronous/asynchronous_workers.hpp"
 #include "parallel/asynchronous/ordered_sum.hpp"
 #include "parallel/asynchronous/push_order.hpp"
 #include "parallel/config/parallel_config.hpp"
@@ -14,15 +14,16 @@
 
 namespace lockstep {
 
-/// Asynchronous workers that step by themselves (WorkerSteps), in a known order (PushOrder), played. Each worker is one
-/// rank's, which has its optimizer's states: of R ranks, worker m is rank m mod R's. A rank plays the rounds of an
-/// update that are its workers', from the versions that these have read; then all ranks get all that they have changed,
-/// and each makes the same step of the outer optimizer of it, so that the numbers are the same on any number of ranks.
-class PlayedWorkers final : public MeetingWorkers {
+/// Asynchronous workers that step by themselves (WorkerSteps), in a known order (PushOrder), simulated. Each worker is
+/// one rank's, which has its optimizer's states: of R ranks, worker m is rank m mod R's. A rank simulates the rounds of
+/// an update that are its workers', from the versions that these have read; then all ranks get all that they have
+/// changed, and each makes the same step of the outer optimizer of it, so that the numbers are the same on any number
+/// of ranks.
+class SimulatedWorkers final : public AsynchronousWorkers {
  public:
   /// Collective.
-  PlayedWorkers(const ParallelConfig& config, const Communicator& ranks, PushOrder order, WorkersCourse course,
-                ParameterBuffer& parameters);
+  SimulatedWorkers(const ParallelConfig& config, const Communicator& ranks, PushOrder order, WorkersCourse course,
+                   ParameterBuffer& parameters);
 
   void update_by(Optimizer& optimizer, Coefficients coefficients) override;
   std::int64_t parts_of_batch() const override { return order_.parts_of_batch() * order_.members(); }
@@ -30,7 +31,7 @@ class PlayedWorkers final : public MeetingWorkers {
   void shard_done(const ExecSpace& space) override;
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   void share(const ExecSpace& space, Optimizer& optimizer) override;
-  std::vector<HeldNumbers> held_numbers(const Optimizer& optimizer) const override;
+  std::vector<ShardedState> sharded_states(const Optimizer& optimizer) const override;
   GradientCounts gradient_counts(std::int64_t steps) const override {
     return {order_.staleness_counts(run().steps.updates_before(steps)), 0};
   }
@@ -43,7 +44,7 @@ class PlayedWorkers final : public MeetingWorkers {
     std::vector<OwnedTensor> states;  ///< of its optimizer, between its rounds
     OwnSteps own;
   };
-  void set_out(std::int64_t meeting) override { meeting_ = meeting; }
+  void set_out(std::int64_t sync) override { sync_ = sync; }
   Turn next_turn(const ExecSpace& space) override;
   PartRequest request(std::int64_t part) const override {
     return {.part = part * order_.members(), .count = order_.members()};
@@ -61,7 +62,7 @@ class PlayedWorkers final : public MeetingWorkers {
   void swap_states(const ExecSpace& space);
   void apply_changes(const ExecSpace& space);
   void keep_copies(const ExecSpace& space, bool before_update);
-  std::int64_t examples_since_meeting() const;
+  std::int64_t examples_since_sync() const;
 
   bool divides_by_staleness_;
   Communicator ranks_, alone_;
@@ -74,10 +75,10 @@ class PlayedWorkers final : public MeetingWorkers {
   std::vector<OwnedTensor> changes_;            ///< of this rank's rounds of an update
   OrderedSum sum_;                              ///< of all changes of an update
   GradientSquare square_;
-  double square_of_sum_ = 0;                ///< of the last update before a meeting
-  std::int64_t version_ = 0, meeting_ = 0;  ///< the newest; that of the next meeting
-  std::int64_t place_ = 0;                  ///< in the update under way
-  std::size_t changed_ = 0;                 ///< rounds of this rank in it
+  double square_of_sum_ = 0;             ///< of the last update before a synchronization
+  std::int64_t version_ = 0, sync_ = 0;  ///< the newest; that of the next synchronization
+  std::int64_t place_ = 0;               ///< in the update under way
+  std::size_t changed_ = 0;              ///< rounds of this rank in it
   double exposed_seconds_ = 0;
 };
 

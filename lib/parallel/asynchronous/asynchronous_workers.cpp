@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "parallel/asynchronous/asynchronous_workers.hpp"
+
+#include <utility>
+
+namespace lockstep {
+
+AsynchronousWorkers::AsynchronousWorkers(Run run, Give what, ParameterBuffer& parameters)
+    : run_(std::move(run)),
+      parameters_(parameters),
+      square_(parameters.trained_size()),
+      at_sync_("lockstep::asynchronous_workers::square", DType::f64, {1}) {
+  if (what == Give::rounds) round_.emplace(run_.steps, run_.parts, parameters);
+}
+
+void AsynchronousWorkers::go_on_after(std::int64_t steps, std::int64_t optimizer_steps) {
+  run_.synced = run_.steps.updates_before(steps);
+  run_.optimizer_steps = optimizer_steps;
+}
+
+void AsynchronousWorkers::update_by(Optimizer& optimizer, Coefficients coefficients) {
+  run_.optimizer = &optimizer;
+  run_.coefficients = std::move(coefficients);
+}
+
+PartRequest AsynchronousWorkers::next_part(const ExecSpace& space) {
+  if (std::exchange(syncs_, false)) {
+    is_first_ = true;
+    set_out(run_.steps.next_sync(run_.synced + 1, run_.course.syncs));
+  }
+  if (round_ && round_->under_way()) return request(round_->part());
+  const Turn turn = next_turn(space);
+  if (turn.part) {
+    if (!round_) return request(*turn.part);
+    round_->begin(space, *turn.part, turn.steps);
+    return request(round_->part());
+  }
+  syncs_ = true;
+  sync_version_ = turn.version;
+  // The sum of gradients that gradient_square is asked for is one over all examples since the last synchronization.
+  factor_ = round_ ? static_cast<double>(turn.examples) / static_cast<double>(run_.collect)
+                   : static_cast<double>(turn.version - run_.synced);
+  return {.batches = run_.steps.after(turn.version), .examples = turn.examples};
+}
+
+StepRanks AsynchronousWorkers::begin_step(const ExecSpace&, std::int64_t, const BatchPlan& batch,
+                                          const std::function<void()>&) {
+  StepRanks ranks = ranks_of_step(batch);
+  if (std::exchange(is_first_, false)) ranks.losses = StepRanks::Losses::anew;
+  if (!syncs_) {
+    ranks.syncs = false;
+    ranks.updates = 0;
+    return ranks;
+  }
+  return {.examples = batch.global_examples,
+          .one_version = false,
+          .updates = run_.steps.after(sync_version_) - run_.steps.after(run_.synced),
+          .losses = ranks.losses};
+}
+
+void AsynchronousWorkers::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step, double) {
+  if (round_ && !syncs_) round_->update(space, optimizer, run_.coefficients, *step, own_steps());
+}
+
+bool AsynchronousWorkers::end_step(const ExecSpace& space, Optimizer&, double, const std::function<void()>&) {
+  if (syncs_) {
+    run_.synced = sync_version_;
+    sync_is_over();
+  } else if (round_ && round_->end_step()) {
+    round_->take_difference(space);
+    round_is_over(space);
+  }
+  return false;
+}
+
+Tensor AsynchronousWorkers::gradient_square(const ExecSpace& space) {
+  if (!syncs_) return square_.compute(space, parameters_.gradients({0, parameters_.trained_size()}));
+  const double square = square_of_sum(space) * factor_ * factor_;
+  copy_from_host(space, &square, at_sync_.get());
+  return at_sync_.get();
+}
+
+/// Of scaled losses, which are refused.
+Tensor AsynchronousWorkers::nonfinite_gradients(const ExecSpace& space) {
+  fill_zero(space, at_sync_.get());
+  return at_sync_.get();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "scaling/step_variants_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/text.hpp"
+#include "scaling/step_variants.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr std::string_view checkpointings[] = {"none", "blocks"};
+
+std::string_view name_of(ParallelConfig::Shard shard) { return shard_names[static_cast<std::size_t>(shard)]; }
+std::string_view name_of(Checkpointing checkpointing) {
+  return checkpointings[static_cast<std::size_t>(checkpointing)];
+}
+
+/// The first three of each way to divide, and the first ones whose states are elsewhere, without parameters and with
+/// these, in their order.
+std::vector<StepVariant> best_of_each(const std::vector<StepVariant>& variants) {
+  std::array<std::array<int, 3>, std::size(shard_names)> taken{};
+  std::vector<StepVariant> best;
+  for (const StepVariant& variant : variants)
+    if (const std::size_t kind = variant.offloads_parameters ? 2
+                                 : variant.offloads          ? 1
+                                                             : 0;
+        taken[static_cast<std::size_t>(variant.shard)][kind]++ < (variant.offloads ? 1 : 3))
+      best.push_back(variant);
+  return best;
+}
+
+/// none: without a group.
+std::string group_of(const StepVariant& variant) {
+  if (variant.shard == ParallelConfig::Shard::none) return "";
+  if (variant.group.number) return std::to_string(*variant.group.number);
+  return variant.group.word == ParallelConfig::node ? "node" : "all";
+}
+
+constexpr std::string_view columns = "{:<11} {:<6} {:<5} {:<11} {:<6} {:>8} {:>12} {:<4} {:>12} {:>9} {:>9}\n";
+
+/// Where the optimizer's state is; both: that and the parameters are elsewhere.
+std::string_view state_of(const StepVariant& variant) {
+  if (variant.offloads_parameters) return "both";
+  if (memory_is_separate) return variant.offloads ? "host" : "device";
+  return variant.offloads ? "disk" : "memory";
+}
+
+std::string row(const StepVariant& variant, bool has_machine) {
+  return fmt::format(columns, name_of(variant.shard), group_of(variant), variant.shares ? "node" : "rank",
+                     name_of(variant.checkpointing), state_of(variant), variant.micro, bytes_text(variant.memory),
+                     variant.fits ? "fits" : "", bytes_text(variant.sent), std::llround(variant.messages),
+                     variant.seconds ? fmt::format("{:.4g}", 1e3 * *variant.seconds)
+                     : has_machine   ? "unknown"
+                                     : "");
+}
+
+std::string keys_of(const StepVariant& variant, const ParallelConfig::Offload& deck) {
+  std::string text = fmt::format("parallel.shard={}", name_of(variant.shard));
+  if (variant.shard != ParallelConfig::Shard::none)
+    text += fmt::format(" parallel.shard_group={} parallel.share_parameters={}", group_of(variant), variant.shares);
+  text += fmt::format(" model.activation_checkpointing={} batch.micro={}", name_of(variant.checkpointing),
+                      variant.micro);
+  const std::string place = memory_is_separate ? "memory" : "FOLDER";
+  if (variant.offloads && !deck.present) text += fmt::format(" parallel.offload.optimizer={}", place);
+  if (variant.offloads_parameters && deck.parameters.empty())
+    text += fmt::format(" parallel.offload.parameters={}", deck.present ? deck.optimizer : place);
+  if (variant.offloads && !variant.offloads_parameters && !deck.parameters.empty())
+    text += ", without parallel.offload.parameters";
+  if (!variant.offloads && deck.present) text += ", without parallel.offload";
+  return text;
+}
+
+/// Which way it would take, and why.
+std::string choice_of(const std::vector<StepVariant>& variants, double limit, bool has_machine,
+                      const ParallelConfig::Offload& deck) {
+  const auto fit = std::ranges::count_if(variants, &StepVariant::fits);
+  if (fit == 0) {
+    const StepVariant& least = *std::ranges::min_element(variants, {}, &StepVariant::memory);
+    return fmt::format("takes                no way: {} is the least that any of {} needs, and {} are allowed; {}\n",
+                       bytes_text(least.memory), variants.size(), bytes_text(limit),
+                       "take more ranks, or a smaller network");
+  }
+  const std::string of = limit > 0
+                             ? fmt::format("{} ways that fit into {}, of {}", fit, bytes_text(limit), variants.size())
+                             : fmt::format("{} ways", fit);
+  return fmt::format("takes                {}\n                     {} of {}\n", keys_of(variants.front(), deck),
+                     !has_machine ? "which has its states in memory if it can, sends least, computes nothing twice and "
+                                    "divides least (--machine FILE says which is the fastest),"
+                     : variants.front().seconds ? "the fastest"
+                                                : "whose time is not known (disk_gbps is not in the machine's file),",
+                     of);
+}
+
+}  // namespace
+
+std::string step_variants_report(const RunConfig& config, const StepVariantOptions& options) {
+  const auto [ranks, memory_gb, file] = options;
+  std::optional<Machine> machine;
+  if (!file.empty()) {
+    machine = read_machine(file);
+    if (ranks.all % ranks.nodes == 0) machine->ranks_per_node = ranks.all / ranks.nodes;
+  }
+  const double gigabytes = memory_gb > 0                   ? memory_gb
+                           : config.parallel.memory_gb > 0 ? config.parallel.memory_gb
+                           : machine && machine->memory_gb ? *machine->memory_gb
+                                                           : 0;
+  return with_positions(config.source, [&] {
+    const char* const none = "\nways                 none are tabulated: ";
+    if (const auto not_these = not_predicted(config.parallel)) return fmt::format("{}{}\n", none, not_these->why);
+    Workload workload(config);
+    if (ranks.all > workload.batch())
+      return fmt::format("{}{} ranks are more than the {} examples of a batch\n", none, ranks.all, workload.batch());
+    const std::vector<StepVariant> variants = step_variants(workload, machine, ranks, 1e9 * gigabytes);
+    std::string text = fmt::format("\nways on {} rank{} of {} node{}\n", ranks.all, ranks.all == 1 ? "" : "s",
+                                   ranks.nodes, ranks.nodes == 1 ? "" : "s");
+    text += fmt::format(columns, "shard", "group", "copy", "recomputed", "state", "at once", "bytes a rank", "",
+                        "sent a step", "messages", "step, ms");
+    for (const StepVariant& variant : best_of_each(variants)) text += row(variant, machine.has_value());
+    return text + choice_of(variants, 1e9 * gigabytes, machine.has_value(), config.parallel.offload);
+  });
+}
+
+}  // namespace lockstep

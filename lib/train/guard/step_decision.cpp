@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "train/guard/step_decision.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Whether a gradient is not finite, of a step whose loss is not.
+KOKKOS_INLINE_FUNCTION bool loses_gradients(const Evidence& evidence) {
+  for (std::int64_t i = 0; i < evidence.tensors; ++i)
+    if (evidence.lost_gradients[i] > 0) return true;
+  return false;
+}
+
+KOKKOS_INLINE_FUNCTION StepOutcome verdict_of(const Evidence& evidence, StepDecision& decision) {
+  if (evidence.bad_parameters || *evidence.nonfinite_parameters != 0) return StepOutcome::bad_parameters;
+  if (evidence.loss.examples == 0) return StepOutcome::empty;
+  if (evidence.nonfinite_gradients && *evidence.nonfinite_gradients > 0)
+    return evidence.scaling.at_floor(decision.scaler) ? StepOutcome::at_floor : StepOutcome::overflow;
+  if (evidence.watched || decision.has_loss == 0) return StepOutcome::applied;
+  const bool lost = is_nonfinite(decision.mean_loss);
+  decision.lost_before = decision.loss_was_nonfinite;
+  decision.loss_was_nonfinite = lost ? 1 : 0;
+  if (!lost) return StepOutcome::applied;
+  return decision.lost_before != 0 || loses_gradients(evidence) ? StepOutcome::lost : StepOutcome::suspicious;
+}
+
+KOKKOS_INLINE_FUNCTION void judge(const Evidence& evidence, const UpdateOptions& options, StepDecision& decision) {
+  StepScalars& scalars = decision.scalars;
+  scalars.left_out = 1;
+  scalars.nonfinite_before = *evidence.nonfinite_parameters;
+  if (decision.halted != 0) {
+    decision.outcome = StepOutcome::halted;
+    return;
+  }
+  decision.mean_loss = evidence.loss.mean();
+  decision.has_loss = evidence.loss.rows() > 0 ? 1 : 0;
+  decision.gradient_factor = evidence.loss.has_gradient() ? 1 / (evidence.loss.divisor() * decision.loss_factor) : 0;
+  decision.scaler_before = decision.scaler;
+  decision.outcome = verdict_of(evidence, decision);
+  switch (decision.outcome) {
+    case StepOutcome::applied:
+    case StepOutcome::suspicious:
+      scalars.left_out = 0;
+      scalars.first = decision.has_moved == 0 && options.coefficients->before == 0 ? 1 : 0;
+      decision.has_moved = 1;
+      scalars.coefficients = options.coefficients->of_step[decision.applied - options.coefficients->first];
+      scalars.gradient_scale = clipped_gradient_scale(decision.gradient_factor, options.clip_norm,
+                                                      options.square ? *options.square : 0);
+      ++decision.applied;
+      if (evidence.nonfinite_gradients) decision.scaler = evidence.scaling.after_good_step(decision.scaler);
+      break;
+    case StepOutcome::overflow:
+      decision.scaler = evidence.scaling.after_overflow(decision.scaler);
+      decision.applied += evidence.is_local ? 1 : 0;
+      break;
+    case StepOutcome::empty: decision.applied += 1; break;
+    default: decision.halted = 1;
+  }
+}
+
+}  // namespace
+
+void begin_decision(const ExecSpace& space, bool scales, std::int64_t examples, std::int64_t steps,
+                    StepDecision* decision) {
+  Kokkos::parallel_for(
+      "lockstep::step_decision::begin", RangePolicy(space, 0, 1), KOKKOS_LAMBDA(const std::int64_t) {
+        decision->steps_before = steps;
+        if (decision->halted != 0) return;
+        decision->loss_factor = scales ? static_cast<double>(decision->scaler.scale) / static_cast<double>(examples)
+                                       : 1.0;
+      });
+}
+
+void decide_step(const ExecSpace& space, const Evidence& evidence, const UpdateOptions& options,
+                 StepDecision* decision) {
+  Kokkos::parallel_for(
+      "lockstep::step_decision::judge", RangePolicy(space, 0, 1),
+      KOKKOS_LAMBDA(const std::int64_t) { judge(evidence, options, *decision); });
+}
+
+}  // namespace lockstep
