@@ -9,7 +9,6 @@
 
 #include "base/error.hpp"
 #include "base/timer.hpp"
-#include "comm/collective/add_message.hpp"
 #include "comm/collective/make_all_reduce.hpp"
 #include "comm/spin_backoff.hpp"
 #include "comm/topology.hpp"
@@ -86,16 +85,17 @@ LinkSpeed node_sum_speed(const Communicator& comm, const Topology& node) {
           .bandwidth_gbps = 1e-9 * static_cast<double>(beyond_caches - small) / std::max(1e-9, last - first)};
 }
 
-/// What a core adds of messages that have just come to gradients that caches no longer hold, by the all-reduces' own
-/// addition.
+/// What a core adds to its own numbers, as it does with a message that arrives.
 double adding_gbps(const Communicator& comm) {
-  std::vector<float> gradients(beyond_caches / sizeof(float), 1.0f), message(large / sizeof(float), 1.0f);
-  const auto count = static_cast<std::int64_t>(message.size());
-  const auto add = [&] {
-    for (std::size_t first = 0; first < gradients.size(); first += message.size())
-      add_message(gradients.data() + first, message.data(), count);
-  };
-  return 1e-9 * static_cast<double>(beyond_caches) / slowest_rank(comm, add, 0.2);
+  std::vector<float> own(1 << 18, 1.0f), other(own.size(), 1.0f);
+  const double seconds = slowest_rank(
+      comm,
+      [&] {
+        for (std::size_t i = 0; i < own.size(); ++i) own[i] += other[i];
+        other[0] = own[1];  // so that the sums are of use
+      },
+      0.2);
+  return 1e-9 * static_cast<double>(own.size() * sizeof(float)) / seconds;
 }
 
 /// What rank 0 writes, and has on disk.

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "comm/collective/add_message.hpp"
 #include "comm/collective/algorithm.hpp"
 #include "comm/collective/executor.hpp"
 #include "core/float16.hpp"
@@ -50,7 +49,8 @@ class WireFormat final : public Payload {
   void arrived(const Step::Part& part) override {
     T* to = begin_ + part.first;
     const W* from = incoming_.data();
-    if (!part.final) add_message(to, from, part.count);
+    if (!part.final)
+      for (std::int64_t i = 0; i < part.count; ++i) to[i] += T(from[i]);
     else if (!same)
       for (std::int64_t i = 0; i < part.count; ++i) to[i] = T(from[i]);
   }
