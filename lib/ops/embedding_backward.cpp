@@ -15,7 +15,7 @@ constexpr std::int32_t piece_places = 256;
 
 /// What CPUs need in a workspace: a row for each frequent token, in which the sum of a piece grows. Where so few places
 /// are that no token can be frequent, nothing. (Places in the order of tokens, as GPUs sort them, took 1.3 to 1.8 times
-/// as long for 16,384 places of 256 tokens: gradients beyond the caches are read in jumps then.)
+/// as long for 16,384 places that 256 tokens share alike, of 256 features or more.)
 struct PieceRows {
   std::int64_t count;
   int bits = 0;                      ///< of the number of a slot
