@@ -13,6 +13,7 @@
 #include "mpi/run_outcome.hpp"
 #include "mpi/serial_training.hpp"
 #include "mpi/softmax_regression.hpp"
+#include "run/experiment/experiment.hpp"
 #include "run/training/training_run.hpp"
 #include "support/fixtures.hpp"
 #include "support/whole_checkpoint.hpp"

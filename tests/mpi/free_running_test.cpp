@@ -13,6 +13,7 @@
 #include "mpi/free_runs.hpp"
 #include "mpi/run_outcome.hpp"
 #include "mpi/softmax_regression.hpp"
+#include "run/experiment/experiment.hpp"
 #include "run/training/training_run.hpp"
 
 namespace lockstep::test {

@@ -161,9 +161,9 @@ TEST_P(PacedSteps, AreThoseOfPlainLoops) {
       EXPECT_EQ(run.trainer->own_examples() == 0, own_examples == 0);
       EXPECT_EQ(of_step.gradient_norm == 0, own_examples == 0) << of_step.gradient_norm;
     }
-    const bool syncs = alone <= 0 || step == steps || alone % c.every == 0;
-    EXPECT_EQ(run.trainer->has_common_parameters(), syncs);
-    if (alone > 0 && syncs) {
+    const bool all_sync = alone <= 0 || step == steps || alone % c.every == 0;
+    EXPECT_EQ(run.trainer->has_common_parameters(), all_sync);
+    if (alone > 0 && all_sync) {
       double all = 0;
       for (const Replica& replica : replicas) all += replica.examples;
       for (std::size_t i = 0; i < common.size(); ++i) {
@@ -185,7 +185,7 @@ TEST_P(PacedSteps, AreThoseOfPlainLoops) {
     } else if (alone <= 0) {
       common = replicas[0].x;
     }
-    if (syncs)
+    if (all_sync)
       for (Replica& replica : replicas) replica.examples = 0;
     const auto& expected = replicas[static_cast<std::size_t>(comm.rank() / c.group)].x;
     EXPECT_LT(test::largest_difference(numbers_of(run.trainer->model().parameters()), expected), 1e-12)
