@@ -171,8 +171,8 @@ class Planner {
   std::int64_t next_ = 1;  // number of a tensor
 };
 
-/// Extents and strides in cuDNN's order (n, c, h, w), of tensors that lie channels-last, weights too: of others cuDNN 9.19
-/// plans convolutions on a few channels whose results are wrong.
+/// Extents and strides in cuDNN's order (n, c, h, w), of tensors that lie channels-last, weights too: of others
+/// cuDNN 9.19 plans convolutions on a few channels whose results are wrong.
 struct Layouts {
   Extents x, x_strides, y, y_strides, weight, weight_strides, bias, bias_strides;
 

@@ -13,8 +13,7 @@ void BackupConfig::describe(Fields& fields) {
       "those that come last are left out of the mean");
   fields.path(
       "record", record,
-      "of drop, a file to write which parts have counted in each step, which asynchronous.schedule.replay replays "
-      "again");
+      "of drop, a file to write which parts have counted in each step, which asynchronous.schedule.replay reads");
   fields.check(record.empty() || mode == Mode::drop, "record",
                "is of no use to duplicates, which leave the same bits whoever comes first; leave it out");
 }
