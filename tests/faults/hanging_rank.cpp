@@ -61,7 +61,10 @@ void misbehave() {
   if (way == "exit") std::_Exit(0);
   if (way == "nap") std::this_thread::sleep_for(std::chrono::seconds(6));
   if (way == "suspend") suspend_all();
-  if (way == "signal") ::kill(::getpid(), SIGUSR1);
+  if (way == "signal") {
+    ::kill(::getpid(), SIGUSR1);
+    while (StopRequest::signal_number() == 0) std::this_thread::yield();  // until the thread of signals has taken it
+  }
 }
 
 }  // namespace
