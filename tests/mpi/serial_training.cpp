@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "mpi/serial_training.hpp"
 
-#include <span>
-
-#include "comm/communicator.hpp"
 #include "data/sampler.hpp"
 #include "data/upload.hpp"
 #include "ops/loss.hpp"
@@ -21,9 +18,7 @@ RunConfig read_run_config(const std::string& deck, const std::string& output_dir
   return lockstep::read_run_config(std::move(node));
 }
 
-namespace {
-
-Curve train_alone(const RunConfig& config, int steps) {
+Curve train_serially(const RunConfig& config, int steps) {
   const ExecSpace space;
   Experiment experiment = open_experiment(config);
   const Dataset& data = *experiment.data.train;
@@ -74,22 +69,6 @@ Curve train_alone(const RunConfig& config, int steps) {
     curve.losses.push_back(values_of(sums.get())[0] / count);
   }
   curve.parameters = values_of(model.parameters().values());
-  return curve;
-}
-
-}  // namespace
-
-Curve train_serially(const RunConfig& config, int steps) {
-  const Communicator world = Communicator::world();
-  Curve curve{.losses = std::vector<double>(static_cast<std::size_t>(steps))};
-  world.run_collectively([&] {
-    if (world.rank() == 0) curve = train_alone(config, steps);
-  });
-  auto size = static_cast<double>(curve.parameters.size());
-  world.broadcast(std::span(&size, 1));
-  curve.parameters.resize(static_cast<std::size_t>(size));
-  world.broadcast(curve.losses);
-  world.broadcast(curve.parameters);
   return curve;
 }
 

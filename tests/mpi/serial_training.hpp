@@ -25,8 +25,8 @@ struct Curve {
   std::vector<double> parameters;  ///< at the end
 };
 
-/// Trains without ranks, pieces, buckets or a loader thread: each step computes the whole global batch at once.
-/// Collective: rank 0 does it for all ranks of the world, which share the machine's cores.
+/// Trains without ranks, pieces, buckets or a loader thread: each step computes the whole global
+/// batch at once, on every rank for itself.
 Curve train_serially(const RunConfig& config, int steps);
 
 }  // namespace lockstep::test
