@@ -81,7 +81,7 @@ void complete(Start start) {
 }  // namespace
 
 MpiSession::MpiSession(int& argc, char**& argv) {
-  // A process alone has nobody to send to, and Open MPI would leave 16 MB of shared memory after for that.
+  // A process alone has nobody to send to, and Open MPI would leave 16 MB of shared memory behind for that.
   if (!launched_rank().by_launcher) ::setenv("OMPI_MCA_btl", "self", 1);
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);

@@ -30,7 +30,7 @@ struct FailureProbe {
 };
 
 std::atomic<bool> survives = false, lost = false, ever_lost = false;
-std::unique_ptr<FailureProbe> lifeline;  // under mpi_lock
+std::unique_ptr<FailureProbe> failure_probe;  // under mpi_lock
 
 /// What is to be revoked.
 std::mutex communicators_mutex;
@@ -116,7 +116,7 @@ void look_for_losses() {
     looked = now;
     const MpiLock lock;
     int ended = 0;
-    if (!lifeline || MPI_Test(&lifeline->request, &ended, MPI_STATUS_IGNORE) == MPI_SUCCESS) return;
+    if (!failure_probe || MPI_Test(&failure_probe->request, &ended, MPI_STATUS_IGNORE) == MPI_SUCCESS) return;
   }
   lose();
 }
@@ -143,17 +143,17 @@ SurvivingRanks::~SurvivingRanks() {
 void SurvivingRanks::watch() {
   auto made = std::make_unique<FailureProbe>(ranks_);
   const MpiLock lock;
-  lifeline = std::move(made);
+  failure_probe = std::move(made);
 }
 
 void SurvivingRanks::stop_watching() {
   const MpiLock lock;
-  if (!lifeline) return;
+  if (!failure_probe) return;
   if (!lost) {
-    MPI_Cancel(&lifeline->request);
-    MPI_Request_free(&lifeline->request);
+    MPI_Cancel(&failure_probe->request);
+    MPI_Request_free(&failure_probe->request);
   }
-  lifeline.reset();
+  failure_probe.reset();
 }
 
 bool SurvivingRanks::all_are_done(bool done) {

@@ -97,7 +97,8 @@ double f64_on_host(const ExecSpace& space, const Tensor& number);
 /// Ordered after the work already given to `space`; returns at once. The numbers at `from`, in memory of StagingSpace,
 /// must stay as they are until the next fence of `space`.
 void start_copy_from_host(const ExecSpace& space, const void* from, const Tensor& to);
-/// Likewise to memory of StagingSpace, or PinnedMemory, where the numbers are when an event after it has happened.
+/// Returns at once, ordered as other work given to `space`. `to`: in memory of StagingSpace, or PinnedMemory, where the
+/// numbers are when an event after it has happened.
 void start_copy_to_host(const ExecSpace& space, const Tensor& from, void* to);
 /// Ordered after the work already given to `space`; returns at once.
 void copy(const ExecSpace& space, const Tensor& from, const Tensor& to);

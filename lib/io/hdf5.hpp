@@ -16,7 +16,7 @@ namespace lockstep {
 class Hdf5Rows;
 class RawFile;
 
-/// One HDF5 file. Everything that touches the HDF5 library stands in hdf5.cpp, after one lock
+/// One HDF5 file. Everything that touches the HDF5 library stands in hdf5.cpp, behind one lock
 /// (distributions build HDF5 without thread safety, and the loader's thread reads beside the main
 /// one). Damage throws bad_data, failed writes io_error, both with the library's own reason.
 class Hdf5File {

@@ -40,7 +40,7 @@ class LearningRateSchedule {
   /// Factor of the optimizer's learning rate after `done` steps, of which `applied` were not skipped: that of the
   /// course, times that of the batch.
   double factor(std::int64_t applied, std::int64_t done) const { return batch_factor(done) * course_factor(applied); }
-  /// That factor after `step` steps, none of which was skipped.
+  /// Factor of the learning rate after `step` steps, none of which was skipped.
   double factor(std::int64_t step) const { return factor(step, step); }
   /// Rises linearly from warmup_start to 1 over the warm-up, and takes the course of its type from there on.
   double course_factor(std::int64_t applied) const;

@@ -72,7 +72,7 @@ KOKKOS_INLINE_FUNCTION void step_element(const StepArrays<T, Copy, states>& arra
 template <class T>
 inline constexpr int step_lanes = 16 / sizeof(T);
 
-/// The same for elements i and those after it, which all arrays hold as packs.
+/// The rule's step for element i and those after it, which all arrays hold as packs.
 template <class T, class Copy, int states, class Rule>
 KOKKOS_INLINE_FUNCTION void step_pack(const StepArrays<T, Copy, states>& arrays, const ParameterBlock& block,
                                       std::int64_t i, const Rule& rule, T scale, int& nonfinite) {

@@ -75,7 +75,7 @@ std::string keys_of(const StepVariant& variant, const ParallelConfig::Offload& d
   return text;
 }
 
-/// Which way it would take, and why.
+/// The best variant, and why it is that.
 std::string choice_of(const std::vector<StepVariant>& variants, double limit, bool has_machine,
                       const ParallelConfig::Offload& deck) {
   const auto fit = std::ranges::count_if(variants, &StepVariant::fits);

@@ -150,7 +150,7 @@ TEST_P(LocalResharding, ReplicasAreThereBeforeGroupsPart) {
         EXPECT_EQ(arrays->at(fmt::format("/replicas/{}/parameters/{}", replica, name)),
                   at_first.at(fmt::format("/model/{}", name)));
 }
-/// (An audit looks whether they do.)
+/// `train` expects the status of a run whose audits (audit_every) find all replicas alike.
 TEST_P(LocalResharding, StepsTogetherKeepParametersCommon) {
   train("alone", world_.size(), ", local: {every: 4}", 8, "");
   train("together", world_.size(), ", local: {every: 4, from_step: 20}", 12, file("alone", 8));

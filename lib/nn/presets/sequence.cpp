@@ -29,7 +29,7 @@ void BlocksConfig::describe(Fields& fields) {
 }
 
 std::string BlocksConfig::blocks(const BlockForm& form) const {
-  // Of a layer, or the dropout after it.
+  // The name of a layer, or of the dropout that follows it.
   const auto last = [&](const std::string& name, std::int64_t number) {
     return dropout > 0 ? fmt::format("dropout{}", number) : name;
   };

@@ -57,7 +57,7 @@ class AsynchronousWorkers : public ParallelStrategy {
   bool syncs() const { return syncs_; }
 
   // What kinds of them do:
-  /// All set out from a synchronization; the next one is that of version `synchronization`.
+  /// All set out from a synchronization; the next one is that of version `sync`.
   virtual void set_out(std::int64_t sync) = 0;
   struct Turn {
     std::optional<std::int64_t> part{};  ///< that a worker goes on with (PartRequest); none: all synchronize

@@ -68,7 +68,7 @@ class FreeOrder {
 
   /// What the run has done so far, as a record has it.
   void go_on_after(const PushOrder& done, std::int64_t updates);
-  /// Workers set out from version `version`, and synchronize at version `synchronization`.
+  /// Workers set out from version `version`, and synchronize at version `sync`.
   void begin(std::int64_t version, std::int64_t sync, const Tell& tell);
   /// The worker has given its gradient.
   void take(int worker, const Tell& tell);

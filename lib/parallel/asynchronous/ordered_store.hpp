@@ -30,7 +30,7 @@ class OrderedStore final : public ParameterArrival {
   /// The parameters of the buffer are those of this version.
   void adopt(const ExecSpace& space, std::int64_t version) { store_.adopt(space, version); }
 
-  /// Workers set out from version `version`, and synchronize at version `synchronization`.
+  /// Workers set out from version `version`, and synchronize at version `sync`.
   void set_out(std::int64_t version, std::int64_t sync);
   /// Waits for what this rank goes on with, once its fraction of the parameters is in the buffer.
   StoreEvent next_turn(const ExecSpace& space);

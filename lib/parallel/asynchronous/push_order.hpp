@@ -38,7 +38,7 @@ class PushOrder {
   bool has_parts() const { return !parts_.empty(); }
   /// Equal parts of each batch: `collect`, unless an update is of some of them.
   std::int64_t parts_of_batch() const { return parts_of_batch_; }
-  /// Of the pushes of update number `update`; empty after the last one that is known.
+  /// Parts of the batches that the pushes of update number `update` are of; empty after the last one that is known.
   std::span<const std::int64_t> parts_of(std::int64_t update) const;
   /// The part of the batches (PartRequest) whose gradient push `place` of an update is.
   std::int64_t part_of(std::int64_t update, std::int64_t place) const {

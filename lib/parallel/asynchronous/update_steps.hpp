@@ -24,7 +24,7 @@ struct UpdateSteps {
   /// Updates before a run goes on after so many steps. Throws Error(bad_deck) where one is not complete.
   std::int64_t updates_before(std::int64_t steps) const;
   /// The first update from `update` on after which a run looks at its parameters, which it does after steps of which
-  /// `synchronizes` is true, and the last one.
+  /// `syncs` is true, and the last one.
   std::int64_t next_sync(std::int64_t update, const std::function<bool(std::int64_t)>& syncs) const;
 };
 

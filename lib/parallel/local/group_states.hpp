@@ -24,7 +24,7 @@ class GroupStates {
   /// Null: the run's.
   OwnSteps* own_steps() const { return own_steps_.get(); }
 
-  /// The ranks of `synchronization` have synchronized, by these sums: `weight`, of this rank's states in an average
+  /// The ranks of `sync` have synchronized, by these sums: `weight`, of this rank's states in an average
   /// over them; none: nobody has stepped. What gradients were there is overwritten. Collective over these ranks.
   void sync(const ExecSpace& space, const Optimizer& optimizer, const Communicator& sync, DataParallel& sums,
             std::optional<double> weight);

@@ -35,7 +35,7 @@ class DeterministicReducer final : public GradientReducer, Payload {
   std::span<std::byte> incoming(const Step::Part& part) override;
   void arrived(const Step::Part& part) override;
   Tensor sums_at(const Step::Part& part) const;
-  /// Whose shards those of the next steps are: so many of each rank, one rank's after the other's; empty: equally
+  /// Shards of the next steps belong to ranks by these numbers of each, one rank's after the other's; empty: equally
   /// many.
   void deal_shards(std::span<const std::int64_t> of_ranks);
   void follow(ShardRuns runs);

@@ -24,7 +24,7 @@ struct TimedSteps {
 TimedSteps timed_steps(const RunConfig& config, const Communicator& comm, std::size_t least, double seconds = 0);
 
 /// What `lockstep check --time` prints: the time of the deck's whole run on these ranks, by three of its steps, which
-/// are done and leave nothing after. Collective.
+/// are done and leave nothing behind. Collective.
 std::string time_report(const RunConfig& config, const Communicator& comm);
 
 }  // namespace lockstep

@@ -19,7 +19,7 @@ class StateAudit {
   /// Throws SharedError where replicas differ, if that is due with the last `steps` steps, or was where ranks had no
   /// common parameters. Collective.
   void compare_if_due(std::int64_t steps);
-  /// Likewise, at once, where the deck wants audits and this step had none. Collective.
+  /// Throws SharedError where replicas differ, if the deck wants audits and this step had none. Collective.
   void compare();
   /// Compares, and says whether parameters are finite; then waits for the device. Collective.
   bool is_good();
