@@ -10,12 +10,10 @@ TEXT = data_dir() and data_dir() / "text/tinyshakespeare.txt"
 
 @unittest.skipUnless(TEXT and TEXT.exists(), "no text: neither LOCKSTEP_DATA_DIR nor ../shared/data has text/tinyshakespeare.txt")
 class Text(LockstepTest):
-    """Of the decks' 2,000 steps the first 100: well below the 3.3 nats of letter frequencies alone."""
-    VALIDATION = 0.02
-    KNOWN_PAIRS = 0.9
+    """Of the decks' 2,000 steps the first 150: well below the 3.3 nats of letter frequencies alone."""
 
     def train(self, deck, target, *overrides, limit):
-        self.lockstep("import", "text", "--file", TEXT, "--validation", self.VALIDATION, "--output", "text.h5", "--overwrite")
+        self.lockstep("import", "text", "--file", TEXT, "--validation", 0.1, "--output", "text.h5", "--overwrite")
         self.lockstep("train", SOURCE / "inputs" / deck, "run.output_dir=run", *overrides, limit=limit)
         self.assertLessEqual(summary(self.folder / "run")["validation"]["loss"], target)
         self.write_on()
@@ -26,20 +24,18 @@ class Text(LockstepTest):
         self.assertEqual((len(written), written[:5]), (305, "KING "))
         text = TEXT.read_text()
         pairs = [written[i:i + 2] in text for i in range(5, 304)]
-        self.assertGreater(sum(pairs) / len(pairs), self.KNOWN_PAIRS, written)
+        self.assertGreater(sum(pairs) / len(pairs), 0.93, written)
         return text, written
 
     def test_transformer(self):
-        self.train("text_transformer.yaml", 2.6, "run.steps=100", limit=200)
+        self.train("text_transformer.yaml", 2.6, "run.steps=150", limit=200)
 
     def test_lstm(self):
-        self.train("text_lstm.yaml", 2.5, "run.steps=100", limit=200)
+        self.train("text_lstm.yaml", 2.5, "run.steps=150", limit=200)
 
 
 class TextLoss(Text):
     """What the decks promise, in both precisions; 4 to 6 minutes each, so by hand: ctest does not run it."""
-    VALIDATION = 0.1
-    KNOWN_PAIRS = 0.93
 
     def write_on(self):
         text, written = super().write_on()
