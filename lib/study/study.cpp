@@ -96,7 +96,7 @@ class Coordinator {
 
  private:
   void commit(const TrialRecord& record) {
-    lock_->require_lately();
+    lock_->require();
     ledger_->append(record);
     seconds_of_trials_ += record.seconds;
     remove_checkpoints(record.id.group);

@@ -22,6 +22,9 @@ Tensor rows_of(const Tensor& tensor, const Model::Output& output) {
       {output.values.shape[0], columns}};
 }
 
+/// A NaN's sign means nothing, and would be printed.
+double without_sign_of_nan(double value) { return std::isnan(value) ? std::abs(value) : value; }
+
 Tensor targets_of(const Model::Output& output, const Tensor& targets) {
   return output.whole ? targets : rows_of(targets.reshaped({targets.count()}), output);
 }
@@ -109,8 +112,7 @@ Metrics MetricSums::reduce(const ExecSpace& space, const Communicator& comm, con
   double values[] = {sums.loss, sums.correct, sums.weight, sums.counted};
   comm.all_reduce_sum(values);
   const auto mean = [this](double sum, double rows) {
-    const double value = rows > 0 ? sum / (rows / static_cast<double>(positions_)) : std::nan("");
-    return std::isnan(value) ? std::abs(value) : value;  // a NaN's sign means nothing, and would be printed
+    return without_sign_of_nan(rows > 0 ? sum / (rows / static_cast<double>(positions_)) : std::nan(""));
   };
   Metrics metrics{.loss = mean(values[0], values[2])};
   metrics.has_loss = values[2] > 0;
@@ -125,7 +127,7 @@ Metrics MetricSums::reduce_all(const ExecSpace& space, const Communicator& comm,
     std::vector<double> sums(static_cast<std::size_t>(other.metric->sum_count()));
     copy_to_host(space, other.sums.get(), sums.data());
     comm.all_reduce_sum(sums);
-    metrics.others.push_back({other.name, other.metric->value(sums, examples)});
+    metrics.others.push_back({other.name, without_sign_of_nan(other.metric->value(sums, examples))});
   }
   if (confusions_.get()) {
     metrics.confusions.resize(static_cast<std::size_t>(classes_ * classes_));

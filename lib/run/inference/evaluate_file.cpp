@@ -54,6 +54,7 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Ev
   std::optional<Model> model;
   std::optional<BatchUploader> uploader;
   std::optional<MetricSums> sums;
+  std::optional<ArrayFile> matrix;
   std::int64_t batch = 0;
   reading.run_collectively([&] {
     Graph graph = make_graph(config, data->format());
@@ -73,7 +74,10 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Ev
       const std::int64_t classes = loss->wants_classes() ? model->graph().output_shape()[-1] : 0;
       validate(classes > 0 && classes <= most, ExitStatus::bad_usage,
                "--confusion-matrix: is of 1 to {} classes (this network has {}); leave it out", most, classes);
-      if (comm.is_root()) check_output(what.confusion_matrix, what.overwrite, files_read(config, file, what));
+      if (comm.is_root()) {
+        check_output(what.confusion_matrix, what.overwrite, files_read(config, file, what));
+        matrix.emplace(what.confusion_matrix, "class", DType::f64, std::vector{classes, classes});
+      }
       sums->count_confusions();
     }
   });
@@ -81,11 +85,9 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Ev
   model->parameters().round(space);
   Metrics metrics = Evaluator(comm, {*model, *loss, *uploader, *sums}, batch).evaluate(*data).value();
   comm.run_collectively([&] {
-    if (what.confusion_matrix.empty() || !comm.is_root()) return;
-    const std::int64_t classes = model->graph().output_shape()[-1];
-    ArrayFile file(what.confusion_matrix, "class", DType::f64, {classes, classes});
-    file.append(metrics.confusions.data(), classes);
-    file.commit();
+    if (!matrix) return;
+    matrix->append(metrics.confusions.data(), model->graph().output_shape()[-1]);
+    matrix->commit();
   });
   return metrics;
 }

@@ -31,10 +31,11 @@ class CheckpointSchedule {
     return every > 0 && steps.is_common && steps.last / every > copied_step_ / every;
   }
 
-  /// One is being written.
-  void written() {
+  /// One of this step is being written, in the place of copies as well.
+  void written(std::int64_t step) {
     is_owed_ = false;
     since_last_.restart();
+    copied(step);
   }
   /// No copies of this step are due, nor of those before it.
   void copied(std::int64_t step) { copied_step_ = step; }

@@ -198,7 +198,7 @@ void TrainingRun::checkpoint_if_due() {
   const bool best = evaluations_.take_best();
   if (best || checkpoint_schedule_.is_due(steps_done(), last_step_.requests)) {
     watchdog_.extend_timeout(true);  // rank 0 may have to wait for the disk
-    checkpoint_schedule_.written();
+    checkpoint_schedule_.written(trainer_.steps());
     checkpoints_.write();
   } else if (checkpoint_schedule_.copies_are_due(steps_done())) {
     checkpoint_schedule_.copied(trainer_.steps());

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 
 #include "support/fixtures.hpp"
 #include "support/layer_harness.hpp"
@@ -146,6 +147,19 @@ INSTANTIATE_TEST_SUITE_P(
              "{type: cross_entropy, class_weights: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]}",
              {}},
         Case{"[" + embedding + ", {linear: {features: 11}, name: last}]", "{type: cross_entropy}", {"words", "lstm"}}));
+
+/// 0/0 has a sign on some machines.
+TEST(MetricSums, WhatDoesNotExistIsNanWithoutASign) {
+  const std::array<std::string, 2> others{"auc", "top_2"};
+  MetricSums sums(examples, {vocabulary}, others, -1);
+  sums.clear(ExecSpace());
+  LossConfig loss;
+  read_config(parse_deck("{type: cross_entropy}", "test"), loss);
+  for (const auto& [name, value] : sums.reduce_all(ExecSpace(), Communicator::alone(), *loss.make(), 0).others) {
+    EXPECT_TRUE(std::isnan(value)) << name;
+    EXPECT_FALSE(std::signbit(value)) << name;
+  }
+}
 
 TEST(OutputTileRows, AreForLargeOutputsOfALinearLayerAlone) {
   const auto rows = [](const std::string& layers, std::int64_t batch, std::size_t bytes) {
