@@ -46,16 +46,21 @@ ExitStatus TrainingRun::run() {
   }
   start_seconds_ = seconds_since_process_start();
   watchdog_.set_idle(false);
-  do {
+  for (;;) {
     if (!train_to_the_end()) return stop();
-    if (!parameters_are_of_use()) continue;
+    if (!goes_on_from(inspect_parameters())) continue;
     // What is logged from here on is beyond the schedule: a run that goes on from this checkpoint drops it,
     // so that its curves are those of a run that never stopped.
     if (!evaluations_.ended_by_owner()) checkpoints_.finish();
     if (ends_between_rows()) log_step();
-    if (!evaluations_.have_validated(trainer_.steps()) && !validate()) return stop();
-    if (last_step_.done() && deck_.data.test && !evaluations_.test(interruption())) return stop();
-  } while (!last_step_.done());
+    if (!evaluations_.have_validated(trainer_.steps())) {
+      const std::optional<StepFinding> finding = validate();
+      if (!finding) return stop();
+      if (!goes_on_from(*finding)) continue;
+    }
+    if (deck_.data.test && !evaluations_.test(interruption())) return stop();
+    break;
+  }
   comm_.run_collectively([&] {
     if (checkpoints_.writer()) progress_.file()->flush_to_disk();
   });
@@ -77,20 +82,18 @@ ExitStatus TrainingRun::run() {
 /// False where ranks vote to stop first.
 bool TrainingRun::train_to_the_end() {
   for (;;) {
-    if (last_step_.status == StepStatus::fatal) give_up();
-    if (last_step_.status == StepStatus::rollback) roll_back();
     if (evaluation_due()) {  // which a run that was stopped has left to this one
-      if (!validate()) return false;
+      const std::optional<StepFinding> finding = validate();
+      if (!finding) return false;
       checkpoints_.outdate();
-      if (last_step_.done()) checkpoint_if_due();
+      if (goes_on_from(*finding)) checkpoint_if_due();
     } else if (finished()) {
       return true;
     } else {
       const Timer timer;
       const std::int64_t before = trainer_.steps();
       step();
-      if (last_step_.done()) after_steps(trainer_.steps() - before, timer.seconds());
-      if (last_step_.requests.stop && last_step_.done() && (!finished() || evaluation_due())) return false;
+      if (goes_on_from(last_step_) && !after_steps(trainer_.steps() - before, timer.seconds())) return false;
     }
   }
 }
@@ -134,7 +137,8 @@ void TrainingRun::take(StepResult result) {
   if (last_step_.status == StepStatus::applied && !last_step_.message.empty()) warn("{}", last_step_.message);
 }
 
-void TrainingRun::after_steps(std::int64_t steps, double seconds) {
+/// False where ranks have voted to stop.
+bool TrainingRun::after_steps(std::int64_t steps, double seconds) {
   if (checkpoints_.writer()) folder_.lock().require_lately();
   watchdog_.extend_timeout(false);
   heartbeat().step = trainer_.steps() + 1;
@@ -155,8 +159,22 @@ void TrainingRun::after_steps(std::int64_t steps, double seconds) {
                                       .skipped = last_step_.status == StepStatus::skipped,
                                       .logged = logged};
   if (logged) log_step();
-  if ((!last_step_.requests.stop || finished()) && evaluation_due() && !validate()) last_step_.requests.stop = true;
-  if (last_step_.done()) checkpoint_if_due();
+  bool stops = last_step_.requests.stop && !finished();
+  if (!stops && evaluation_due()) {
+    const std::optional<StepFinding> finding = validate();
+    if (finding && !goes_on_from(*finding)) return true;
+    stops = !finding;
+  }
+  checkpoint_if_due();
+  return !stops;
+}
+
+/// Else the run has gone back to a checkpoint, from which it goes on. Throws where it can do neither.
+bool TrainingRun::goes_on_from(const StepFinding& finding) {
+  if (finding.status == StepStatus::fatal) give_up(finding);
+  if (finding.done()) return true;
+  roll_back(finding);
+  return false;
 }
 
 /// The step of the state's record.
@@ -184,13 +202,12 @@ RunEvaluations::Interruption TrainingRun::interruption() {
   return {.is_wanted = is_wanted, .longest_step = stop_vote_.longest_step()};
 }
 
-/// False where ranks vote to stop first: then the run that goes on evaluates. What the result means for the
-/// run is in `last_step_`.
-bool TrainingRun::validate() {
-  if (!deck_.data.validation || !parameters_are_of_use()) return true;
-  const std::optional<StepFinding> finding = evaluations_.validate(interruption());
-  if (finding && finding->status != StepStatus::applied) static_cast<StepFinding&>(last_step_) = *finding;
-  return finding.has_value();
+/// What the parameters and their validation loss say of the run; none where ranks vote to stop first: then the run that
+/// goes on evaluates.
+std::optional<StepFinding> TrainingRun::validate() {
+  if (!deck_.data.validation) return StepFinding();
+  const StepFinding finding = inspect_parameters();
+  return finding.done() ? evaluations_.validate(interruption()) : finding;
 }
 
 /// Every rank holds the same state, so rank 0 writes it, after the next steps.
@@ -207,7 +224,7 @@ void TrainingRun::checkpoint_if_due() {
 }
 
 /// To the newest checkpoint, and on from there with the examples in another order.
-void TrainingRun::roll_back() {
+void TrainingRun::roll_back(StepFinding finding) {
   const PhaseClock::Scope phase(trainer_.clock(), StepPhase::set_up);
   const std::int64_t rollbacks = state_.data.rollbacks + 1, anomalies = trainer_.update().guard().anomalies();
   std::optional<RunFolder::Found> found;
@@ -216,10 +233,10 @@ void TrainingRun::roll_back() {
     if (comm_.is_root()) found = checkpoints_.find_good();
   });
   if (comm_.all_reduce_max(found ? 1 : 0) == 0) {
-    last_step_.message +=
+    finding.message +=
         "; there is no checkpoint to go back to (loss_watch.on_anomaly is rollback); go on from the checkpoint of the step "
         "before, with a smaller learning rate";
-    give_up();
+    give_up(finding);
   }
   batches_.end();
   comm_.run_collectively([&] {
@@ -235,7 +252,7 @@ void TrainingRun::roll_back() {
   state_.data.rollbacks = rollbacks;
   trainer_.update().guard().set_anomalies(anomalies);
   comm_.run_collectively([&] { batches_.begin(); });
-  log("{}; goes back to step {}, and on with other examples", last_step_.message, trainer_.steps());
+  log("{}; goes back to step {}, and on with other examples", finding.message, trainer_.steps());
   last_step_ = {};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,7 +63,8 @@ class TrainingRun {
   bool finished() const { return trainer_.steps() >= total_steps() || evaluations_.end_run(); }
   void step_once();
   void take(StepResult result);
-  void after_steps(std::int64_t steps, double seconds);
+  bool after_steps(std::int64_t steps, double seconds);
+  bool goes_on_from(const StepFinding& finding);
   void log_step();
   bool ends_between_rows() const {
     return trainer_.steps() == total_steps() && state_.curves.has_unlogged(trainer_.steps());
@@ -75,15 +77,15 @@ class TrainingRun {
   /// `run` writes it, after the last checkpoint, and sees to the evaluation as well.
   bool evaluation_due() const { return !ends_between_rows() && evaluations_.is_due(steps_done()); }
   RunEvaluations::Interruption interruption();
-  bool validate();
+  std::optional<StepFinding> validate();
   void checkpoint_if_due();
-  void roll_back();
+  void roll_back(StepFinding finding);
 
   // training_run_end.cpp
-  bool parameters_are_of_use();
-  [[noreturn]] void give_up();
+  StepFinding inspect_parameters();
+  [[noreturn]] void give_up(const StepFinding& finding);
   ExitStatus stop();
-  void write_summary(const std::string& status);
+  void write_summary(const std::string& status, const std::string& failure = "");
 
   const Communicator& comm_;
   EarlierAttempts* earlier_;

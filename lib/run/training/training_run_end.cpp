@@ -10,28 +10,22 @@
 
 namespace lockstep {
 
-/// Whether the last update has left them finite; else `last_step_` says what follows. Collective.
-bool TrainingRun::parameters_are_of_use() {
-  StepFinding finding = trainer_.update().guard().inspect_parameters(ExecSpace(), trainer_.steps());
-  if (finding.status == StepStatus::applied) return true;
-  static_cast<StepFinding&>(last_step_) = std::move(finding);
-  return false;
+/// Whether the last update has left them finite. Collective.
+StepFinding TrainingRun::inspect_parameters() {
+  return trainer_.update().guard().inspect_parameters(ExecSpace(), trainer_.steps());
 }
 
 /// The step cannot be done, and the state is that before it; or the parameters are spoilt, and are not written.
-void TrainingRun::give_up() {
-  if (last_step_.bad_parameters) comm_.run_collectively([&] { checkpoints_.wait(); });
+void TrainingRun::give_up(const StepFinding& finding) {
+  if (finding.bad_parameters) comm_.run_collectively([&] { checkpoints_.wait(); });
   else checkpoints_.finish();
-  write_summary(failed_status);
-  throw DivergedError(ExitStatus::internal, last_step_.message);
+  write_summary(failed_status, finding.message);
+  throw DivergedError(ExitStatus::internal, finding.message);
 }
 
 /// Ranks have voted for it.
 ExitStatus TrainingRun::stop() {
-  if (!parameters_are_of_use()) {
-    if (last_step_.status == StepStatus::rollback) roll_back();
-    else give_up();
-  }
+  goes_on_from(inspect_parameters());  // or from the checkpoint that it has gone back to
   checkpoints_.finish();
   const std::string& reason = stop_vote_.reason();
   const std::vector<std::string> reasons = comm_.gather_to_root(
@@ -48,10 +42,10 @@ ExitStatus TrainingRun::stop() {
   return ExitStatus::stopped_early;
 }
 
-void TrainingRun::write_summary(const std::string& status) {
+void TrainingRun::write_summary(const std::string& status, const std::string& failure) {
   Summary summary;
   summary.status = status;
-  if (status == failed_status) summary.failure = last_step_.message;
+  summary.failure = failure;
   summary.steps = trainer_.steps();
   summary.epochs = state_.data.position.epoch;
   summary.ranks = comm_.size();
