@@ -31,7 +31,7 @@ DataParallel::DataParallel(const ParallelConfig& config, std::span<const AllRedu
                                                  std::move(compressed));
 }
 
-StepRanks DataParallel::begin_step(const ExecSpace&, std::int64_t number, const BatchPlan& batch,
+StepScope DataParallel::begin_step(const ExecSpace&, std::int64_t number, const BatchPlan& batch,
                                    const std::function<void()>&) {
   if (compression_) compression_->begin_step(number, batch.global_examples);
   reducer_->begin_step(batch);

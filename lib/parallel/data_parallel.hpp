@@ -22,7 +22,7 @@ class DataParallel final : public ParallelStrategy {
                std::optional<NodeMemory> memory, std::unique_ptr<DeviceAllReduce> on_devices,
                ParameterBuffer& parameters, const CompressionBasis& basis = {});
 
-  StepRanks begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
+  StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
                        const std::function<void()>& before_change) override;
   void forget_gradients(const ExecSpace& space) override {
     if (compression_) compression_->forget(space);

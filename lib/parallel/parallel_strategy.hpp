@@ -12,7 +12,7 @@
 #include "parallel/batch_dealing.hpp"
 #include "parallel/gradient_counts.hpp"
 #include "parallel/replica_sync.hpp"
-#include "parallel/step_ranks.hpp"
+#include "parallel/step_scope.hpp"
 #include "parallel/strategy_state.hpp"
 
 namespace lockstep {
@@ -25,7 +25,7 @@ class ParallelStrategy : public BatchDealing, public ReplicaSync, public Strateg
  public:
   /// Step number `number`, of this rank's part of a batch, begins. `before_change`: is called before anything here
   /// changes parameters.
-  virtual StepRanks begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
+  virtual StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
                                const std::function<void()>& before_change) = 0;
   /// Of strategies that update parameters between `update`s, or replicas by themselves: with this optimizer, and with
   /// what it multiplies with after so many applied steps of the run. `own`: that its states come of; none: of these.

@@ -15,7 +15,7 @@
 #include "nn/metric_table.hpp"
 #include "nn/model.hpp"
 #include "ops/loss.hpp"
-#include "parallel/step_ranks.hpp"
+#include "parallel/step_scope.hpp"
 #include "train/metrics.hpp"
 
 namespace lockstep {
@@ -38,7 +38,7 @@ class MetricSums {
 
   void clear(const ExecSpace& space);
   /// Of a step: anew, or after the sums of steps before.
-  void begin(const ExecSpace& space, StepRanks::Losses losses);
+  void begin(const ExecSpace& space, StepScope::Losses losses);
   /// Loss and accuracy of n examples: of all, or of the next rows of them. Stores the gradient where there is a place
   /// for one. `targets`: of all.
   void add(const ExecSpace& space, const Loss& loss, std::int64_t n, const Model::Output& output, const Tensor& targets,

@@ -15,13 +15,13 @@ StepGraphs::Part StepGraphs::Part::of(Kind kind, const MicroBatch& micro_batch, 
       {examples.inputs.data, examples.targets.data, examples.mixed.others.data, examples.mixed.shares.data, workspace}};
 }
 
-void StepGraphs::begin_step(const BatchPlan& plan, const StepRanks& ranks, bool recurs) {
+void StepGraphs::begin_step(const BatchPlan& plan, const StepScope& scope, bool recurs) {
   if (!are_wanted_) return;
   if (plan.examples.empty()) {  // nothing to start quickly, and the graphs of other steps are kept
     is_recorded_ = false;
     return;
   }
-  Size size{plan.global_examples, plan.first, ranks.examples, ranks.numbers.size(), plan.micro_batches};
+  Size size{plan.global_examples, plan.first, scope.examples, scope.numbers.size(), plan.micro_batches};
   is_recorded_ = recurs && size == last_;
   if (is_recorded_ && size != recorded_) {
     graphs_.clear();

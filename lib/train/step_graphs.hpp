@@ -10,7 +10,7 @@
 #include "core/device_graph.hpp"
 #include "data/sampler.hpp"
 #include "data/upload.hpp"
-#include "parallel/step_ranks.hpp"
+#include "parallel/step_scope.hpp"
 
 namespace lockstep {
 
@@ -37,7 +37,7 @@ class StepGraphs {
   StepGraphs(bool are_wanted, int ranks) : are_wanted_(are_wanted && DeviceGraph::exist), ranks_(ranks) {}
 
   /// A step begins. `recurs`: the memory that it reads is that of other steps, by turns.
-  void begin_step(const BatchPlan& plan, const StepRanks& ranks, bool recurs);
+  void begin_step(const BatchPlan& plan, const StepScope& scope, bool recurs);
   /// Does `work`, which the host cannot tell from what it was in the last step that had this part.
   template <class Work>
   void run(const ExecSpace& space, const Part& part, Ranks ranks, const Work& work) {

@@ -21,20 +21,20 @@ StepUpdate::StepUpdate(const TrainingConfig& config, const Communicator& comm, c
   });
 }
 
-void StepUpdate::begin(const BatchPlan& batch, const StepRanks& ranks, std::int64_t examples) {
-  ranks_ = ranks;
+void StepUpdate::begin(const BatchPlan& batch, const StepScope& scope, std::int64_t examples) {
+  scope_ = scope;
   examples_ = examples;
   has_voted_ = false;
-  guard_.begin(space_, batch, ranks_, count_.done + 1);
+  guard_.begin(space_, batch, scope_, count_.done + 1);
 }
 
 void StepUpdate::provide_coefficients() {
-  if (ranks_.own_steps) optimizer_steps_.provide(space_, count_, *ranks_.own_steps);
+  if (scope_.own_steps) optimizer_steps_.provide(space_, count_, *scope_.own_steps);
   else optimizer_steps_.provide(space_, {.count = count_, .untaken = guard_.untaken()});
 }
 
 void StepUpdate::vote(const StepRequests& requests) {
-  voter_->begin(requests, ranks_);
+  voter_->begin(requests, scope_);
   has_voted_ = true;
   if (early_.may_be) provide_coefficients();
 }
@@ -76,7 +76,7 @@ StepResult StepUpdate::conclude(const StepVote& votes) {
   if (result.status == StepStatus::applied) {
     parts_.before_change();
     parts_.graphs.run(space_, {StepGraphs::Part::Kind::update}, StepGraphs::Ranks::this_one, [&] {
-      parts_.strategy.update(space_, parts_.optimizer, guard_.scalars(), 1 / static_cast<double>(ranks_.examples));
+      parts_.strategy.update(space_, parts_.optimizer, guard_.scalars(), 1 / static_cast<double>(scope_.examples));
     });
   }
   if (guard_.untaken() > 1) result = take_finding();
@@ -90,7 +90,7 @@ SummedLoss StepUpdate::summed_loss(const StepVote& votes) const {
           .weight = votes.weight,
           .in_memory = comm_.size() > 1 ? nullptr : parts_.losses.in_memory(),
           .positions = parts_.losses.positions(),
-          .examples = ranks_.examples};
+          .examples = scope_.examples};
 }
 
 StepResult StepUpdate::judge(const StepVote& votes) {
@@ -107,9 +107,9 @@ StepResult StepUpdate::judge(const StepVote& votes) {
 
 void StepUpdate::end() {
   const PhaseClock::Scope phase(parts_.clock, StepPhase::reduce);
-  count_.done += ranks_.updates;
+  count_.done += scope_.in_run.steps;
   if (parts_.strategy.end_step(space_, parts_.optimizer, learning_rate(), parts_.before_change)) guard_.agree(space_);
-  if (ranks_.updates == 1) return;
+  if (scope_.in_run.steps == 1) return;
   guard_.set_applied(count_.applied());
   go_on();
 }

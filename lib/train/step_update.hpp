@@ -41,9 +41,9 @@ class StepUpdate final : public Stateful {
   StepUpdate(const TrainingConfig& config, const Communicator& comm, const Dataset& data, const RunLength& length,
              std::int64_t sums, std::unique_ptr<StepVoter> voter, const Parts& parts);
 
-  /// A step on this rank's share `batch` begins, on `examples` of all ranks. `ranks`: as the strategy has it.
-  void begin(const BatchPlan& batch, const StepRanks& ranks, std::int64_t examples);
-  const StepRanks& ranks() const { return ranks_; }
+  /// A step on this rank's share `batch` begins, on `examples` of all ranks. `scope`: as the strategy has it.
+  void begin(const BatchPlan& batch, const StepScope& scope, std::int64_t examples);
+  const StepScope& scope() const { return scope_; }
 
   /// The forward pass of a micro-batch has been started.
   void look() { voter_->look(space_, parts_.losses.in_memory(), parts_.optimizer.nonfinite()); }
@@ -110,7 +110,7 @@ class StepUpdate final : public Stateful {
   StepGuard guard_;
   std::unique_ptr<StepVoter> voter_;
   StepCount count_;
-  StepRanks ranks_;            ///< of the last step
+  StepScope scope_;            ///< of the last step
   std::int64_t examples_ = 0;  ///< of all ranks, likewise
   EarlyUpdate early_;
   bool has_voted_ = false;  ///< this rank, in this step

@@ -9,7 +9,7 @@ void StepVoter::look(const ExecSpace& space, const LossSums* sums, const Tensor&
   sums_.start(space, sums);
 }
 
-void StepVoter::begin(const StepRequests& requests, const StepRanks& ranks) {
+void StepVoter::begin(const StepRequests& requests, const StepScope& scope) {
   StepVote own{.stop = requests.stop, .checkpoint = requests.checkpoint};
   if (has_others_) {
     const LossSums sums = sums_.take();
@@ -17,8 +17,8 @@ void StepVoter::begin(const StepRequests& requests, const StepRanks& ranks) {
     own.loss = sums.loss;
     own.weight = sums.weight;
   }
-  asks_group_ = ranks.group != nullptr;
-  syncs_ = ranks.syncs;
+  asks_group_ = scope.group != nullptr;
+  syncs_ = scope.syncs;
   asks_all_ = !asks_group_ || syncs_;
   if (asks_group_) group_.begin(own);
   if (asks_all_) all_.begin(own);

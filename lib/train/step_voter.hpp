@@ -4,7 +4,7 @@
 #include "core/host_copy.hpp"
 #include "ops/loss.hpp"
 #include "parallel/step_consensus.hpp"
-#include "parallel/step_ranks.hpp"
+#include "parallel/step_scope.hpp"
 #include "train/step_result.hpp"
 
 namespace lockstep {
@@ -13,7 +13,7 @@ namespace lockstep {
 /// pass runs. One rank has nobody to tell its loss to, and copies nothing.
 class StepVoter {
  public:
-  /// `group`: the ranks of local steps (StepRanks). Collective.
+  /// `group`: the ranks of local steps (StepScope). Collective.
   StepVoter(const Topology& topology, const Topology& group)
       : has_others_(topology.all.size() > 1), all_(topology), group_(group) {}
 
@@ -22,7 +22,7 @@ class StepVoter {
   void look(const ExecSpace& space, const LossSums* sums, const Tensor& nonfinite);
   /// Votes, once that has arrived: the step's ranks say what they judge it by, all ranks what they do after a step
   /// that leaves them the same parameters.
-  void begin(const StepRequests& requests, const StepRanks& ranks);
+  void begin(const StepRequests& requests, const StepScope& scope);
   /// Does what can be done now. Whether all votes are there.
   bool advance();
   /// Waits for all votes.

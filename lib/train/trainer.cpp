@@ -91,13 +91,13 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
 }
 
 StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequests()>& requests) {
-  const StepRanks ranks = strategy_->begin_step(space_, steps() + 1, batch.plan, before_update_);
-  const HostBatch& own = ranks.examples > 0 ? batch : no_examples_;
+  const StepScope scope = strategy_->begin_step(space_, steps() + 1, batch.plan, before_update_);
+  const HostBatch& own = scope.examples > 0 ? batch : no_examples_;
   own_examples_ = own.size();
-  update_->begin(own.plan, ranks, ranks.examples_of_all.value_or(batch.plan.global_examples));
-  noise_->begin_step(steps(), (comm_.size() > 1 || partition_.separate) && !ranks.group && ranks.one_version);
-  graphs_->begin_step(own.plan, ranks, !own.inputs_on_device && !own.targets_on_device);
-  sums_->begin(space_, ranks.losses);
+  update_->begin(own.plan, scope, scope.in_run.examples.value_or(batch.plan.global_examples));
+  noise_->begin_step(steps(), (comm_.size() > 1 || partition_.separate) && !scope.group && scope.one_version);
+  graphs_->begin_step(own.plan, scope, !own.inputs_on_device && !own.targets_on_device);
+  sums_->begin(space_, scope.in_run.losses);
   for (const MicroBatch& micro_batch : own.plan.micro_batches) {
     const StepContext context = context_of(own, micro_batch);
     const DeviceBatch examples = upload(own, micro_batch);
@@ -122,7 +122,7 @@ StepContext Trainer::context_of(const HostBatch& batch, const MicroBatch& micro_
           .step = micro_batch.place ? StepNumber(micro_batch.place->batch) : update_->guard().steps_before(),
           .first_example = micro_batch.place ? micro_batch.place->first : batch.plan.first + micro_batch.first,
           .gradients = micro_batch.begins ? Store::replace : Store::add,
-          .same_parameters = micro_batch.first > 0 && (update_->ranks().one_version || !micro_batch.begins)};
+          .same_parameters = micro_batch.first > 0 && (update_->scope().one_version || !micro_batch.begins)};
 }
 
 DeviceBatch Trainer::upload(const HostBatch& batch, const MicroBatch& micro_batch) {

@@ -43,19 +43,19 @@ PartRequest AsynchronousWorkers::next_part(const ExecSpace& space) {
   return {.batches = run_.steps.after(turn.version), .examples = turn.examples};
 }
 
-StepRanks AsynchronousWorkers::begin_step(const ExecSpace&, std::int64_t, const BatchPlan& batch,
+StepScope AsynchronousWorkers::begin_step(const ExecSpace&, std::int64_t, const BatchPlan& batch,
                                           const std::function<void()>&) {
-  StepRanks ranks = ranks_of_step(batch);
-  if (std::exchange(is_first_, false)) ranks.losses = StepRanks::Losses::anew;
+  StepScope scope = scope_of_step(batch);
+  if (std::exchange(is_first_, false)) scope.in_run.losses = StepScope::Losses::anew;
   if (!syncs_) {
-    ranks.syncs = false;
-    ranks.updates = 0;
-    return ranks;
+    scope.syncs = false;
+    scope.in_run.steps = 0;
+    return scope;
   }
   return {.examples = batch.global_examples,
           .one_version = false,
-          .updates = run_.steps.after(sync_version_) - run_.steps.after(run_.synced),
-          .losses = ranks.losses};
+          .in_run = {.steps = run_.steps.after(sync_version_) - run_.steps.after(run_.synced),
+                     .losses = scope.in_run.losses}};
 }
 
 void AsynchronousWorkers::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step, double) {

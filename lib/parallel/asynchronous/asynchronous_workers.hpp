@@ -28,7 +28,7 @@ class AsynchronousWorkers : public ParallelStrategy {
   void update_by(Optimizer& optimizer, Coefficients coefficients) override;
   Dealing dealing() const final { return Dealing::as_they_come; }
   PartRequest next_part(const ExecSpace& space) final;
-  StepRanks begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
+  StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
                        const std::function<void()>& before_change) final;
   bool end_step(const ExecSpace& space, Optimizer& optimizer, double learning_rate,
                 const std::function<void()>& before_change) final;
@@ -70,7 +70,7 @@ class AsynchronousWorkers : public ParallelStrategy {
   virtual PartRequest request(std::int64_t part) const = 0;
   /// Who does a step of one worker, and whether its losses are added to those since the last synchronization or take
   /// the place of some.
-  virtual StepRanks ranks_of_step(const BatchPlan& batch) const = 0;
+  virtual StepScope scope_of_step(const BatchPlan& batch) const = 0;
   /// The step count of the optimizer of the worker whose round is under way.
   virtual OwnSteps& own_steps() = 0;
   /// A round has ended; what it has changed is in the gradients' memory.

@@ -66,12 +66,12 @@ AsynchronousWorkers::Turn FreeParallel::next_turn(const ExecSpace& space) {
   return {.version = store_.version(), .examples = store_.examples()};
 }
 
-StepRanks FreeParallel::ranks_of_step(const BatchPlan& batch) const {
-  using Losses = StepRanks::Losses;
+StepScope FreeParallel::scope_of_step(const BatchPlan& batch) const {
+  using Losses = StepScope::Losses;
   return {.examples = batch.global_examples * group_.size(),
           .group = &group_.ranks(),
           .numbers = group_.numbers(),
-          .losses = store_.has_dropped() ? Losses::in_place_of_last : Losses::added};
+          .in_run = {.losses = store_.has_dropped() ? Losses::in_place_of_last : Losses::added}};
 }
 
 void FreeParallel::shard_done(const ExecSpace& space) {

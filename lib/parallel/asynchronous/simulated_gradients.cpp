@@ -32,7 +32,7 @@ SimulatedGradients::SimulatedGradients(const AsynchronousConfig& config, const C
   }
 }
 
-StepRanks SimulatedGradients::begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
+StepScope SimulatedGradients::begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
                                          const std::function<void()>& before_change) {
   before_change();
   step_ = number;

@@ -39,7 +39,7 @@ class SimulatedGradients final : public ParallelStrategy {
   std::int64_t examples_of_update(std::int64_t batch) const override {
     return order_.has_parts() ? batch / order_.parts_of_batch() * order_.collect() : batch;
   }
-  StepRanks begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
+  StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
                        const std::function<void()>& before_change) override;
   bool end_step(const ExecSpace& space, Optimizer& optimizer, double learning_rate,
                 const std::function<void()>& before_change) override;

@@ -116,8 +116,8 @@ void SimulatedWorkers::apply_changes(const ExecSpace& space) {
   keep_copies(space, false);
 }
 
-StepRanks SimulatedWorkers::ranks_of_step(const BatchPlan& batch) const {
-  return {.examples = batch.global_examples, .group = &alone_, .losses = StepRanks::Losses::added};
+StepScope SimulatedWorkers::scope_of_step(const BatchPlan& batch) const {
+  return {.examples = batch.global_examples, .group = &alone_, .in_run = {.losses = StepScope::Losses::added}};
 }
 
 void SimulatedWorkers::shard_done(const ExecSpace& space) {

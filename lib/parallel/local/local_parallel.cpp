@@ -48,7 +48,7 @@ bool LocalParallel::syncs_in_node(std::int64_t step) const {
   return parts_.node && (step - config_.from_step) % *config_.node_every == 0;
 }
 
-StepRanks LocalParallel::begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
+StepScope LocalParallel::begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
                                     const std::function<void()>& before_change) {
   step_ = number;
   has_met_ = false;
@@ -63,7 +63,7 @@ StepRanks LocalParallel::begin_step(const ExecSpace& space, std::int64_t number,
   }
   has_others_ = true;
   examples_ = group_.examples(batch.global_examples);
-  StepRanks ranks{.examples = examples_,
+  StepScope scope{.examples = examples_,
                   .group = is_local(number) ? &group_.ranks() : nullptr,
                   .numbers = group_.numbers(),
                   .syncs = is_common(number),
@@ -71,11 +71,11 @@ StepRanks LocalParallel::begin_step(const ExecSpace& space, std::int64_t number,
   if (period_) {
     const std::int64_t of_period = (number - config_.from_step - 1) % config_.every + 1;
     const std::int64_t computed = period_->examples(group_.partition(), batch.global_examples, of_period);
-    if (computed == 0) return ranks;  // a last batch that slow groups alone have anything of
-    if (!period_->does(group_.number(), of_period)) ranks.examples = 0;
-    ranks.examples_of_all = computed;
+    if (computed == 0) return scope;  // a last batch that slow groups alone have anything of
+    if (!period_->does(group_.number(), of_period)) scope.examples = 0;
+    scope.in_run.examples = computed;
   }
-  return ranks;
+  return scope;
 }
 
 std::int64_t LocalParallel::follow_times(std::span<const double> times) {

@@ -56,7 +56,7 @@ class LocalParallel final : public ParallelStrategy {
     step_ = steps;
     optimizer_steps_ = optimizer_steps;
   }
-  StepRanks begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
+  StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
                        const std::function<void()>& before_change) override;
   bool end_step(const ExecSpace& space, Optimizer& optimizer, double learning_rate,
                 const std::function<void()>& before_change) override;

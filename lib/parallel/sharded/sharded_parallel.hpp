@@ -26,7 +26,7 @@ class ShardedParallel final : public ParallelStrategy, WindowTraffic {
                   ParameterBuffer& parameters);
   ~ShardedParallel() override;
 
-  StepRanks begin_step(const ExecSpace&, std::int64_t, const BatchPlan& batch, const std::function<void()>&) override {
+  StepScope begin_step(const ExecSpace&, std::int64_t, const BatchPlan& batch, const std::function<void()>&) override {
     reducer_->begin_step(batch);
     return {.examples = batch.global_examples};
   }

@@ -22,14 +22,14 @@ StepGuard::StepGuard(const TrainingConfig& config, const Communicator& comm, con
   last_.scaler = scaler_.state();
 }
 
-void StepGuard::begin(const ExecSpace& space, const BatchPlan& plan, const StepRanks& ranks, std::int64_t step) {
-  ranks_ = ranks;
+void StepGuard::begin(const ExecSpace& space, const BatchPlan& plan, const StepScope& scope, std::int64_t step) {
+  scope_ = scope;
   if (std::exchange(is_changed_, false))
     copy_from_host(space, &last_, memory_.tensor(0, DType::u8, {sizeof(StepDecision)}));
   if (untaken() == 0) taken_ = step - 1;
   judged_ = step - 1;
   nonfinite_.begin_step(step, plan.examples);
-  begin_decision(space, scales_, ranks.examples, step - 1, on_device());
+  begin_decision(space, scales_, scope.examples, step - 1, on_device());
   if (scales_) overflow_.begin(space);
 }
 
@@ -43,12 +43,12 @@ void StepGuard::sum_done() {
 
 void StepGuard::judge(const ExecSpace& space, ParallelStrategy& strategy, const SummedLoss& loss, bool bad_parameters,
                       const UpdateOptions& options) const {
-  if (!watches_) nonfinite_.count_gradients(space, loss, on_device(), ranks_.group != nullptr);
+  if (!watches_) nonfinite_.count_gradients(space, loss, on_device(), scope_.group != nullptr);
   decide_step(space,
               {.loss = loss,
                .watched = watches_,
                .bad_parameters = bad_parameters,
-               .is_local = ranks_.group != nullptr,
+               .is_local = scope_.group != nullptr,
                .nonfinite_parameters = optimizer_.nonfinite().as<const std::int32_t>(),
                .nonfinite_gradients = scales_ ? strategy.nonfinite_gradients(space).as<const double>() : nullptr,
                .scaling = scaler_.rule(),
@@ -91,7 +91,7 @@ StepFinding StepGuard::explain(const ExecSpace& space, std::int64_t step) {
 }
 
 StepFinding StepGuard::report_overflow(const ExecSpace& space, std::int64_t step) const {
-  const std::string what = overflow_.describe(space, judges(), ranks_.numbers, step);
+  const std::string what = overflow_.describe(space, judges(), scope_.numbers, step);
   const double scale = last_.scaler_before.scale;
   if (last_.outcome == StepOutcome::at_floor)
     return {StepStatus::fatal,

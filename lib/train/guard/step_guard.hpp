@@ -28,8 +28,8 @@ class StepGuard final : public Stateful {
   StepGuard(const TrainingConfig& config, const Communicator& comm, const Dataset& data, const Model& model,
             const Optimizer& optimizer, std::int64_t sums);
 
-  /// Step number `step` begins, which these ranks judge.
-  void begin(const ExecSpace& space, const BatchPlan& plan, const StepRanks& ranks, std::int64_t step);
+  /// Step number `step` begins, which the ranks of its scope judge.
+  void begin(const ExecSpace& space, const BatchPlan& plan, const StepScope& scope, std::int64_t step);
   /// How many there were before it, for kernels.
   StepNumber steps_before() const { return StepNumber(&on_device()->steps_before); }
   /// What its loss is multiplied with.
@@ -96,13 +96,13 @@ class StepGuard final : public Stateful {
   StepFinding report_loss(const ExecSpace& space, std::int64_t step) const;
   StepFinding act_on_bad_parameters(const ExecSpace& space, const Communicator& ranks, std::int64_t step);
   /// That judge the step.
-  const Communicator& judges() const { return ranks_.group ? *ranks_.group : comm_; }
+  const Communicator& judges() const { return scope_.group ? *scope_.group : comm_; }
   StepFinding report_overflow(const ExecSpace& space, std::int64_t step) const;
 
   const Communicator& comm_;
   const Optimizer& optimizer_;
   const Model& model_;
-  StepRanks ranks_;
+  StepScope scope_;
   NonfiniteReport nonfinite_;
   bool scales_, watches_;  ///< the deck wants loss scaling, loss_watch
   LossScaler scaler_;
