@@ -37,6 +37,12 @@ class Shape {
     for (const auto extent : extents()) product *= extent;
     return product;
   }
+  /// Vectors along the last dimension: T of [T, K], H·W of [H, W, K].
+  std::int64_t rows() const {
+    std::int64_t product = 1;
+    for (int dimension = 0; dimension + 1 < rank_; ++dimension) product *= (*this)[dimension];
+    return product;
+  }
   std::span<const std::int64_t> extents() const { return {extents_.data(), static_cast<std::size_t>(rank_)}; }
 
   /// [N, this…]: the shape of n examples of this shape.
@@ -45,6 +51,8 @@ class Shape {
     for (const auto extent : extents()) batched.extents_[static_cast<std::size_t>(batched.rank_++)] = extent;
     return batched;
   }
+  /// Of [N, …]: the shape of one example.
+  Shape of_example() const { return Shape(extents().subspan(1)); }
 
   friend bool operator==(const Shape&, const Shape&) = default;
 

@@ -15,7 +15,7 @@ using Inputs = std::array<Tensor, max_layer_inputs>;
 
 /// Examples [first, first + count) of a tensor whose first dimension they are.
 Tensor examples_of(const Tensor& tensor, std::int64_t first, std::int64_t count) {
-  const Shape example(tensor.shape.extents().subspan(1));
+  const Shape example = tensor.shape.of_example();
   const auto bytes = static_cast<std::size_t>(example.count()) * size_of(tensor.dtype);
   return {static_cast<std::byte*>(tensor.data) + static_cast<std::size_t>(first) * bytes, tensor.dtype,
           example.with_batch(count)};

@@ -25,7 +25,7 @@ Size size_of_examples(std::int64_t n, const Shape& example) {
   return {n, places, c, std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(1, places / block_rows))};
 }
 
-Size size_of_batch(const Tensor& x) { return size_of_examples(x.shape[0], Shape(x.shape.extents().subspan(1))); }
+Size size_of_batch(const Tensor& x) { return size_of_examples(x.shape[0], x.shape.of_example()); }
 
 KOKKOS_INLINE_FUNCTION std::int64_t first_place(const Size& s, std::int64_t part) { return s.places * part / s.parts; }
 

@@ -17,10 +17,10 @@ struct LossSums {
 };
 inline constexpr std::int64_t loss_sum_count = sizeof(LossSums) / sizeof(double);
 
-/// By what gradients of a sum over examples of means over their rows, `positions` each, are divided, where rows count
-/// that much in all: the number of examples, where each row counts 1, or where none counts.
-KOKKOS_INLINE_FUNCTION double loss_divisor(double rows, std::int64_t positions, std::int64_t examples) {
-  return rows > 0 ? rows / static_cast<double>(positions) : static_cast<double>(examples);
+/// By what gradients of a sum over examples of means over their rows, `positions` each, are divided, where rows have
+/// this weight in all: the number of examples, where each row counts 1, or where none counts.
+KOKKOS_INLINE_FUNCTION double loss_divisor(double weight, std::int64_t positions, std::int64_t examples) {
+  return weight > 0 ? weight / static_cast<double>(positions) : static_cast<double>(examples);
 }
 
 /// What gradients of a loss are multiplied with: a number, or one that kernels find in the step's memory.

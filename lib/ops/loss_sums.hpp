@@ -4,17 +4,9 @@
 #include <cstdint>
 
 #include "core/execution.hpp"
-#include "core/shape.hpp"
 
 // What every loss does with the numbers that its kernel has made of each row. Pointers are to the step's memory.
 namespace lockstep {
-
-/// Rows of one example of [n, …, K].
-inline std::int64_t rows_of_one(const Shape& batch) {
-  std::int64_t rows = 1;
-  for (int i = 1; i + 1 < batch.rank(); ++i) rows *= batch[i];
-  return rows;
-}
 
 /// Adds to `sums` (LossSums) loss and correct of n examples, each of which has these two in its first of `stride` rows
 /// of per_row. On CPUs one thread adds them in their order, so that the result does not depend on the number of

@@ -247,11 +247,10 @@ void add_cross_entropy(const ExecSpace& space, const ClassTargets& meaning, std:
 void softmax_cross_entropy(const ExecSpace& space, const ClassTargets& meaning, const Tensor& logits,
                            const Tensor& targets, const Tensor& dlogits, const Tensor& per_row, const Tensor& sums,
                            const GradientFactor& gradient_scale, const MixedTargets& mixed) {
-  const std::int64_t n = logits.shape[0], rows = rows_of_one(logits.shape);
-  const Shape all{n * rows, logits.shape[-1]};
+  const Shape all{logits.shape.rows(), logits.shape[-1]};
   cross_entropy_of_rows(space, meaning, logits.reshaped(all), targets, dlogits ? dlogits.reshaped(all) : dlogits,
-                        per_row, gradient_scale.over(rows), mixed);
-  add_cross_entropy(space, meaning, n, targets, per_row, sums);
+                        per_row, gradient_scale.over(logits.shape.of_example().rows()), mixed);
+  add_cross_entropy(space, meaning, logits.shape[0], targets, per_row, sums);
 }
 
 }  // namespace lockstep

@@ -70,7 +70,7 @@ struct Parts {
 
   explicit Parts(const Shape& batch)
       : n(batch[0]),
-        count(rows_of_one(batch) * batch[-1]),
+        count(batch.of_example().count()),
         length(std::max(least, batch[-1])),
         per_example((count + length - 1) / length) {}
 
@@ -199,7 +199,7 @@ void value_loss(const ExecSpace& space, ValueLoss kind, double delta, const Tens
     }
   });
   add_examples(space, parts.n, parts.per_example, per_part, sums.as<double>());
-  count_rows(space, parts.n * rows_of_one(outputs.shape), sums.as<double>());
+  count_rows(space, outputs.shape.rows(), sums.as<double>());
 }
 
 }  // namespace lockstep

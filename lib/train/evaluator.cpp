@@ -33,7 +33,7 @@ Tensor targets_of(const Model::Output& output, const Tensor& targets) {
 
 MetricSums::MetricSums(std::int64_t max_batch, const Shape& one_output, std::span<const std::string> metrics,
                        std::int64_t ignored_class)
-    : positions_(positions_in(one_output)),
+    : positions_(one_output.rows()),
       classes_(one_output[-1]),
       ignored_class_(ignored_class),
       per_example_("lockstep::loss_per_example", DType::f64, {max_batch * positions_, 2}),

@@ -20,9 +20,6 @@
 
 namespace lockstep {
 
-/// Vectors in one example's output, each of which the loss looks at by itself: T for [T, K], H·W for [H, W, K].
-inline std::int64_t positions_in(const Shape& output) { return output.count() / output[-1]; }
-
 /// Sums of metrics in the step's memory, and what the loss needs to make them. Loss and accuracy come with every batch,
 /// the deck's `metrics` with evaluations alone: they take passes of their own over the outputs.
 class MetricSums {
@@ -49,6 +46,7 @@ class MetricSums {
   LossSums local(const ExecSpace& space) const;
   /// Those of the step alone, where they are.
   const LossSums* in_memory() const { return static_cast<const LossSums*>(sums_.get().data); }
+  /// Rows of one example's output, each of which the loss looks at by itself.
   std::int64_t positions() const { return positions_; }
   /// Loss and accuracy over the examples of all ranks; collective.
   Metrics reduce(const ExecSpace& space, const Communicator& comm, const Loss& loss) const;

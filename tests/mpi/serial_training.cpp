@@ -32,7 +32,7 @@ Curve train_serially(const RunConfig& config, int steps) {
   const LearningRateSchedule schedule(config.schedule, length);
   const auto optimizer = config.optimizer.make(model.parameters());
   BatchUploader uploader(data.format(), config.data.normalize, config.dtype(), batch);
-  const OwnedTensor scratch("scratch", DType::f64, {batch * positions_in(model.graph().output_shape()), 2}),
+  const OwnedTensor scratch("scratch", DType::f64, {batch * model.graph().output_shape().rows(), 2}),
       sums("sums", DType::f64, {loss_sum_count});
   HostBatch host;
   host.inputs = Kokkos::View<std::byte*, StagingSpace>("inputs",

@@ -58,14 +58,14 @@ void BatchNorm::allocate() {
 
 std::size_t BatchNorm::prepare(std::int64_t n) {
   const std::int64_t c = plan_.output[-1];
-  return batch_norm_workspace_bytes(plan_.dtype, n * (plan_.output.count() / c), c);
+  return batch_norm_workspace_bytes(plan_.dtype, n * plan_.output.rows(), c);
 }
 
 void BatchNorm::accumulate_statistics(const StepContext& context, const LayerTensors& t, bool first) {
   if (!context.training) return;
   if (first) statistics_.rows = 0;
   batch_norm_observe(context.space, t.x[0], statistics_.rows, state_, t.workspace);
-  statistics_.rows += t.x[0].count() / t.x[0].shape[-1];
+  statistics_.rows += t.x[0].shape.rows();
 }
 
 void BatchNorm::finalize_statistics(const StepContext& context, std::int64_t) {

@@ -27,7 +27,7 @@ Tensor thirds_of(const Tensor& all, std::int64_t first, std::int64_t thirds) {
   if (!all) return {};
   const std::size_t third = all.bytes() / 3;
   return {static_cast<std::byte*>(all.data) + static_cast<std::size_t>(first) * third, all.dtype,
-          Shape(all.shape.extents().subspan(1)).with_batch(all.shape[0] / 3 * thirds)};
+          all.shape.of_example().with_batch(all.shape[0] / 3 * thirds)};
 }
 Tensor q_of(const Tensor& all) { return thirds_of(all, 0, 1); }
 Tensor kv_of(const Tensor& all) { return thirds_of(all, 1, 2); }

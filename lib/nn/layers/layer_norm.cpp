@@ -23,12 +23,12 @@ std::vector<ParameterSpec> LayerNorm::parameters(std::span<const Shape> inputs) 
 }
 
 std::size_t LayerNorm::saved_bytes(std::int64_t n, const Shape& output) const {
-  return static_cast<std::size_t>(2 * n * (output.count() / output[-1])) * size_of(plan_.master());
+  return static_cast<std::size_t>(2 * n * output.rows()) * size_of(plan_.master());
 }
 
 std::size_t LayerNorm::prepare(std::int64_t n) {
   const std::int64_t c = plan_.output[-1];
-  return layer_norm_workspace_bytes(plan_.dtype, n * (plan_.output.count() / c), c);
+  return layer_norm_workspace_bytes(plan_.dtype, n * plan_.output.rows(), c);
 }
 
 Tensor LayerNorm::moments_in(const Tensor& saved, std::int64_t rows) const {
@@ -36,7 +36,7 @@ Tensor LayerNorm::moments_in(const Tensor& saved, std::int64_t rows) const {
 }
 
 void LayerNorm::forward(const StepContext& context, const LayerTensors& t) {
-  const Tensor moments = context.training && t.saved ? moments_in(t.saved, t.y.count() / t.y.shape[-1]) : Tensor{};
+  const Tensor moments = context.training && t.saved ? moments_in(t.saved, t.y.shape.rows()) : Tensor{};
   const Tensor bias = norm_ == RowNorm::layer ? t.parameters[1] : Tensor{};
   if (t.sum)
     return add_layer_norm_forward(context.space, epsilon_, t.x[0], t.x[1], t.sum, t.parameters[0], bias, t.y, moments,
@@ -45,7 +45,7 @@ void LayerNorm::forward(const StepContext& context, const LayerTensors& t) {
 }
 
 void LayerNorm::backward(const StepContext& context, const LayerTensors& t) {
-  const Tensor moments = moments_in(t.saved, t.x[0].count() / t.x[0].shape[-1]);
+  const Tensor moments = moments_in(t.saved, t.x[0].shape.rows());
   if (t.gradients[0])
     layer_norm_backward_weight(context.space, t.x[0], moments, t.dy, t.gradients[0],
                                norm_ == RowNorm::layer ? t.gradients[1] : Tensor{}, context.gradients, t.workspace);

@@ -73,8 +73,6 @@ StepPlan plan_step(const Graph& graph, DType dtype, std::int64_t max_batch, Purp
                    Checkpointing checkpointing = Checkpointing::none, std::int64_t tile_rows = 0);
 
 /// Rows in n examples' output.
-inline std::int64_t output_rows(const Graph& graph, std::int64_t n) {
-  return n * (graph.output_shape().count() / graph.output_shape()[-1]);
-}
+inline std::int64_t output_rows(const Graph& graph, std::int64_t n) { return n * graph.output_shape().rows(); }
 
 }  // namespace lockstep

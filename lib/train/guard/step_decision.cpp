@@ -33,7 +33,7 @@ KOKKOS_INLINE_FUNCTION void judge(const Evidence& evidence, const UpdateOptions&
     return;
   }
   decision.mean_loss = evidence.loss.mean();
-  decision.has_loss = evidence.loss.rows() > 0 ? 1 : 0;
+  decision.has_loss = evidence.loss.weight_sum() > 0 ? 1 : 0;
   decision.gradient_factor = evidence.loss.has_gradient() ? 1 / (evidence.loss.divisor() * decision.loss_factor) : 0;
   decision.scaler_before = decision.scaler;
   decision.outcome = verdict_of(evidence, decision);

@@ -48,14 +48,14 @@ struct SummedLoss {
   const LossSums* in_memory = nullptr;  ///< null: the numbers
   std::int64_t positions = 1, examples = 0;
 
-  KOKKOS_INLINE_FUNCTION double rows() const { return in_memory ? in_memory->weight : weight; }
+  KOKKOS_INLINE_FUNCTION double weight_sum() const { return in_memory ? in_memory->weight : weight; }
   KOKKOS_INLINE_FUNCTION double sum() const { return in_memory ? in_memory->loss : loss; }
-  KOKKOS_INLINE_FUNCTION double divisor() const { return loss_divisor(rows(), positions, examples); }
+  KOKKOS_INLINE_FUNCTION double divisor() const { return loss_divisor(weight_sum(), positions, examples); }
   /// 0 where no row counts.
-  KOKKOS_INLINE_FUNCTION double mean() const { return rows() > 0 ? sum() / divisor() : 0; }
+  KOKKOS_INLINE_FUNCTION double mean() const { return weight_sum() > 0 ? sum() / divisor() : 0; }
   /// Whether gradients count. Where no row does, they are 0, but for errors that parallel.compress has kept back from
   /// steps before; or, with a sum, they are those of label smoothing alone, which a mean over no weight has not.
-  KOKKOS_INLINE_FUNCTION bool has_gradient() const { return rows() > 0 || (examples > 0 && sum() == 0); }
+  KOKKOS_INLINE_FUNCTION bool has_gradient() const { return weight_sum() > 0 || (examples > 0 && sum() == 0); }
 };
 
 /// What a step is judged by. Pointers are to the step's memory.

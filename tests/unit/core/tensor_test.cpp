@@ -18,12 +18,15 @@ TEST(Shape, Extents) {
   EXPECT_EQ(shape[-1], 3);
   EXPECT_EQ(shape[-3], shape[0]);
   EXPECT_EQ(to_string(shape), "28×14×3");
+  EXPECT_EQ(shape.rows(), 28 * 14);
   EXPECT_EQ(shape.with_batch(5), (Shape{5, 28, 14, 3}));
+  EXPECT_EQ(shape.with_batch(0).of_example(), shape);
   EXPECT_NE(shape, (Shape{28, 14}));
 }
 
 TEST(Shape, AScalarHasOneElement) {
   EXPECT_EQ(Shape().count(), 1);
+  EXPECT_EQ(Shape().rows(), 1);
   EXPECT_EQ(to_string(Shape()), "scalar");
   EXPECT_EQ(Shape().with_batch(4), Shape{4});
 }
