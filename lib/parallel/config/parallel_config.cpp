@@ -70,11 +70,101 @@ std::int64_t ParallelConfig::gradients_of_update(int ranks) const {
   return workers - backup.ranks;
 }
 
+void ParallelConfig::Deterministic::describe(Fields& fields) {
+  fields.integer("shards", shards, {1, 1 << 20},
+                 "parts of each batch, whose gradients are computed by themselves; a multiple of the ranks");
+}
+
+void ParallelConfig::Offload::describe(Fields& fields, Shard shard) {
+  fields.path("optimizer", optimizer,
+              "where the optimizer's state is: memory, which is that of the host, where a GPU computes; else a "
+              "folder on a disk of the node, in which each rank has a file that goes when the run ends",
+              Presence::required);
+  fields.text(
+      "parameters", parameters,
+      "where the parameters are that a rank owns, with shard: parameters: the same folder, or memory, where they "
+      "lie with the optimizer's state (when not given: in the memory that computes)");
+  fields.number(
+      "block_mb", block_mb, {0.001, 65536},
+      "megabytes of all its states, and parameters, together that are read, updated and written at once; three "
+      "times as much stays in the memory that computes");
+  fields.check(parameters.empty() || parameters == optimizer, "parameters",
+               "are read, updated and written together with their optimizer's state, so that both are in one "
+               "place; write what optimizer has");
+  fields.check(parameters.empty() || shard == Shard::parameters, "parameters",
+               "leaves layers windows for what they need next, which shard: parameters has, on one rank, too; "
+               "write parallel.shard: parameters, or leave it out");
+}
+
 void ParallelConfig::describe(Fields& fields) {
+  describe_sums(fields);
+  describe_shard(fields);
+  fields.boolean("sync_batch_norm", sync_batch_norm,
+                 "whether batch_norm takes mean and variance of the examples of all ranks (in each micro-batch), "
+                 "so that the number of ranks changes nothing; else each rank's of its own");
+  fields.integer_or("group_size", group_size, "all", at_least_one,
+                    "ranks that share batch_norm's mean and variance, one after the other in the order of ranks");
+  fields.integer(
+      "virtual_replicas", virtual_replicas, {1, 1 << 20},
+      "replicas of each rank: its share is cut as that of so many ranks would be, and batch_norm, where it does "
+      "not look at all ranks, looks at each part by itself");
+  static constexpr std::string_view deals[] = {"equal", "measured"};
+  fields.choice("shares", shares, deals,
+                "equal: ranks have equally many examples of a batch, but for one; measured: slow ones fewer, by the "
+                "time that their passes take, of which the sum is made in the same way");
+  fields.integer(
+      "audit_every", audit_every, not_negative,
+      "steps between comparisons of the ranks' parameters and optimizer state, bit by bit, also made before each "
+      "checkpoint; 0: none");
+  fields.boolean(
+      "survive", survive,
+      "where a rank dies, the others go on without it from the newest checkpoint, in the same processes; with "
+      "mpirun --with-ft ulfm of Open MPI 5");
+  fields.check(
+      !survive || machine.empty(), "machine",
+      "predicts for as many ranks as a run has, which parallel.survive may change; leave it out, or say shard");
+  fields.optional_section(
+      "deterministic", deterministic.present, [this](Fields& section) { deterministic.describe(section); },
+      "the same bits on any number of ranks that divides the shards: their gradients are added in a fixed tree");
+  fields.optional_section(
+      "asynchronous", asynchronous.present, [this](Fields& section) { asynchronous.describe(section); },
+      "workers compute gradients by parameters that others have changed since, as the ranks come or simulated in a known order");
+  local.asynchronous = asynchronous.present;
+  fields.optional_section(
+      "local", local.present, [this](Fields& section) { local.describe(section); },
+      "groups of ranks step by themselves, and bring their parameters together every now and then (local SGD)",
+      "every");
+  fields.optional_section(
+      "offload", offload.present, [this](Fields& section) { offload.describe(section, shard); },
+      "what is elsewhere than in the memory that computes: on a disk, or, of a GPU, in the host's memory");
+  fields.optional_section(
+      "compress", compress.present, [this](Fields& section) { compress.describe(section); },
+      "gradients travel in a smaller form between nodes, or between ranks that share no memory");
+  fields.optional_section(
+      "backup", backup.present, [this](Fields& section) { backup.describe(section); },
+      "more ranks than a step waits for, so that none waits for a slow one", "ranks");
+  fields.integer(
+      "servers", servers, not_negative,
+      "ranks, the first ones, that keep the parameters of asynchronous or backup ranks, and compute nothing: "
+      "they serve all the time; 0: all ranks keep parts, which they serve between their layers");
+  check_own_sums(fields);
+  check_hierarchy(fields);
+  if (shard != Shard::none) check_shard(fields);
+  if (local.present) check_local(fields);
+  if (deals_anew()) check_shares(fields);
+  if (asynchronous.present) check_workers(fields, "asynchronous");
+  if (backup.present) check_workers(fields, "backup");
+  check_free(fields);
+  if (all_reduce && all_reduce->by_library)
+    fields.check(wire == Wire::fp32, "wire",
+                 fmt::format("all_reduce: {} adds in the type that travels; take another algorithm, or wire: fp32",
+                             all_reduce->name));
+  check_compress(fields);
+}
+
+void ParallelConfig::describe_sums(Fields& fields) {
   static constexpr std::string_view overlaps[] = {"auto", "none", "poll", "thread"};
   static constexpr std::string_view wires[] = {"fp32", "bf16", "fp16"};
-  static constexpr std::string_view shards[] = {"none", "optimizer", "gradients", "parameters", "auto"};
-  static_assert(std::ranges::equal(shard_names, std::span(shards).first(std::size(shard_names))));
   fields.number("bucket_mb", bucket_mb, {0.001, 1024},
                 "gradients are summed over ranks in buckets of this many megabytes, the first one smaller");
   fields.number(
@@ -96,6 +186,11 @@ void ParallelConfig::describe(Fields& fields) {
       "overlap", overlap, overlaps,
       "how sums run beside the backward pass: advanced between layers (poll), by another thread, or not at all; "
       "auto tries them in the first steps, but not on one node, whose cores would do both");
+}
+
+void ParallelConfig::describe_shard(Fields& fields) {
+  static constexpr std::string_view shards[] = {"none", "optimizer", "gradients", "parameters", "auto"};
+  static_assert(std::ranges::equal(shard_names, std::span(shards).first(std::size(shard_names))));
   constexpr int automatic = std::size(shard_names);
   int way = chooses_shard ? automatic : static_cast<int>(shard);
   fields.choice("shard", way, shards,
@@ -123,78 +218,29 @@ void ParallelConfig::describe(Fields& fields) {
       "any)");
   fields.integer("prefetch", prefetch, {0, 16},
                  "units (unit_mb) that arrive while layers use the one before them, where parameters are divided");
-  fields.boolean("sync_batch_norm", sync_batch_norm,
-                 "whether batch_norm takes mean and variance of the examples of all ranks (in each micro-batch), "
-                 "so that the number of ranks changes nothing; else each rank's of its own");
-  fields.integer_or("group_size", group_size, "all", at_least_one,
-                    "ranks that share batch_norm's mean and variance, one after the other in the order of ranks");
-  fields.integer(
-      "virtual_replicas", virtual_replicas, {1, 1 << 20},
-      "replicas of each rank: its share is cut as that of so many ranks would be, and batch_norm, where it does "
-      "not look at all ranks, looks at each part by itself");
-  static constexpr std::string_view deals[] = {"equal", "measured"};
-  fields.choice("shares", shares, deals,
-                "equal: ranks have equally many examples of a batch, but for one; measured: slow ones fewer, by the "
-                "time that their passes take, of which the sum is made in the same way");
-  fields.integer(
-      "audit_every", audit_every, not_negative,
-      "steps between comparisons of the ranks' parameters and optimizer state, bit by bit, also made before each "
-      "checkpoint; 0: none");
-  fields.boolean(
-      "survive", survive,
-      "where a rank dies, the others go on without it from the newest checkpoint, in the same processes; with "
-      "mpirun --with-ft ulfm of Open MPI 5");
-  fields.check(
-      !survive || machine.empty(), "machine",
-      "predicts for as many ranks as a run has, which parallel.survive may change; leave it out, or say shard");
-  fields.optional_section(
-      "deterministic", deterministic.present,
-      [this](Fields& section) {
-        section.integer("shards", deterministic.shards, {1, 1 << 20},
-                        "parts of each batch, whose gradients are computed by themselves; a multiple of the ranks");
-      },
-      "the same bits on any number of ranks that divides the shards: their gradients are added in a fixed tree");
-  fields.optional_section(
-      "asynchronous", asynchronous.present, [this](Fields& section) { asynchronous.describe(section); },
-      "workers compute gradients by parameters that others have changed since, as the ranks come or simulated in a known order");
-  local.asynchronous = asynchronous.present;
-  fields.optional_section(
-      "local", local.present, [this](Fields& section) { local.describe(section); },
-      "groups of ranks step by themselves, and bring their parameters together every now and then (local SGD)",
-      "every");
-  fields.optional_section(
-      "offload", offload.present,
-      [this](Fields& section) {
-        section.path("optimizer", offload.optimizer,
-                     "where the optimizer's state is: memory, which is that of the host, where a GPU computes; else a "
-                     "folder on a disk of the node, in which each rank has a file that goes when the run ends",
-                     Presence::required);
-        section.text(
-            "parameters", offload.parameters,
-            "where the parameters are that a rank owns, with shard: parameters: the same folder, or memory, where they "
-            "lie with the optimizer's state (when not given: in the memory that computes)");
-        section.number(
-            "block_mb", offload.block_mb, {0.001, 65536},
-            "megabytes of all its states, and parameters, together that are read, updated and written at once; three "
-            "times as much stays in the memory that computes");
-        section.check(offload.parameters.empty() || offload.parameters == offload.optimizer, "parameters",
-                      "are read, updated and written together with their optimizer's state, so that both are in one "
-                      "place; write what optimizer has");
-        section.check(offload.parameters.empty() || shard == Shard::parameters, "parameters",
-                      "leaves layers windows for what they need next, which shard: parameters has, on one rank, too; "
-                      "write parallel.shard: parameters, or leave it out");
-      },
-      "what is elsewhere than in the memory that computes: on a disk, or, of a GPU, in the host's memory");
-  fields.optional_section(
-      "compress", compress.present, [this](Fields& section) { compress.describe(section); },
-      "gradients travel in a smaller form between nodes, or between ranks that share no memory");
-  fields.optional_section(
-      "backup", backup.present, [this](Fields& section) { backup.describe(section); },
-      "more ranks than a step waits for, so that none waits for a slow one", "ranks");
-  fields.integer(
-      "servers", servers, not_negative,
-      "ranks, the first ones, that keep the parameters of asynchronous or backup ranks, and compute nothing: "
-      "they serve all the time; 0: all ranks keep parts, which they serve between their layers");
+}
+
+std::vector<std::string> ParallelConfig::remarks() const {
+  if (chooses_shard) return {};
+  const std::string_view way = shard_names[static_cast<std::size_t>(shard)];
+  const bool divides = shard != Shard::none;
+  const std::tuple<const char*, bool, const char*> without_effect[] = {
+      {"machine", !machine.empty(), "auto"},
+      {"shard_group", !divides && (shard_group.number || shard_group.word != all),
+       "optimizer, gradients or parameters"},
+      {"share_parameters", !divides && !share_parameters, "optimizer, gradients or parameters"},
+      {"prefetch", shard != Shard::parameters && prefetch != ParallelConfig().prefetch, "parameters"},
+  };
+  std::vector<std::string> remarks;
+  for (const auto& [key, is_set, of] : without_effect)
+    if (is_set)
+      remarks.push_back(
+          fmt::format("parallel.{}: has no effect with parallel.shard: {} (it is of {}); leave it out", key, way, of));
+  return remarks;
+}
+
+/// Of deterministic, asynchronous and backup, beside which some keys have no use.
+void ParallelConfig::check_own_sums(Fields& fields) const {
   const std::pair<std::string_view, bool> of_no_use[] = {
       {"virtual_replicas", virtual_replicas != 1},
       {"all_reduce", all_reduce != nullptr},
@@ -216,26 +262,32 @@ void ParallelConfig::describe(Fields& fields) {
   fields.check(!group_size || (sync_batch_norm && !own_way), "group_size",
                fmt::format("is of ranks that share batch_norm's statistics, and with {} none do; leave one out",
                            own_way ? own_way : "sync_batch_norm: false"));
+}
+
+void ParallelConfig::check_hierarchy(Fields& fields) const {
   for (const auto& [key, is_set] :
        {std::pair("between_nodes", between_nodes != nullptr), {"leaders", leaders.has_value()}})
     fields.check(!is_set || sums_in_node_memory(all_reduce), key,
                  fmt::format("is of hierarchical sums, and all_reduce: {} makes no difference between nodes and ranks; "
                              "leave one out",
                              all_reduce ? all_reduce->name : ""));
+}
+
+void ParallelConfig::check_shard(Fields& fields) const {
   for (const auto& [key, algorithm] : {std::pair("all_reduce", all_reduce), {"between_nodes", between_nodes}})
     fields.check(
-        shard == Shard::none || divides(algorithm), key,
+        divides(algorithm), key,
         fmt::format("{} leaves all sums on all ranks, and shard: {} wants them divided; take one of {}",
                     algorithm ? algorithm->name : "", shard_names[static_cast<std::size_t>(shard)],
                     fmt::join(algorithm_names([&](const Algorithm& other) { return divides(&other); }), ", ")));
   fields.check(shard < Shard::gradients || overlap != Overlap::thread, "overlap",
                "divided gradients are summed between layers, by no thread of their own; take poll");
-  fields.check(shard == Shard::none || all_reduce_table.empty(), "all_reduce_table",
+  fields.check(all_reduce_table.empty(), "all_reduce_table",
                "shard divides sums in one way, whatever their size; leave one out");
-  if (local.present) check_local(fields);
-  if (deals_anew()) check_shares(fields);
-  if (asynchronous.present) check_workers(fields, "asynchronous");
-  if (backup.present) check_workers(fields, "backup");
+}
+
+/// Of asynchronous and backup ranks, and their servers.
+void ParallelConfig::check_free(Fields& fields) const {
   fields.check(
       !has_stepping_workers() || !asynchronous.compensates(), "asynchronous",
       "staleness: compensate is an estimate for gradients, and local gives away what several steps have changed; "
@@ -248,30 +300,6 @@ void ParallelConfig::describe(Fields& fields) {
       "all; leave it out");
   fields.check(servers == 0 || !asynchronous.groups, "servers",
                "serve single ranks, and asynchronous.groups has several in one worker; leave one out");
-  if (all_reduce && all_reduce->by_library)
-    fields.check(wire == Wire::fp32, "wire",
-                 fmt::format("all_reduce: {} adds in the type that travels; take another algorithm, or wire: fp32",
-                             all_reduce->name));
-  check_compress(fields);
-}
-
-std::vector<std::string> ParallelConfig::remarks() const {
-  if (chooses_shard) return {};
-  const std::string_view way = shard_names[static_cast<std::size_t>(shard)];
-  const bool divides = shard != Shard::none;
-  const std::tuple<const char*, bool, const char*> without_effect[] = {
-      {"machine", !machine.empty(), "auto"},
-      {"shard_group", !divides && (shard_group.number || shard_group.word != all),
-       "optimizer, gradients or parameters"},
-      {"share_parameters", !divides && !share_parameters, "optimizer, gradients or parameters"},
-      {"prefetch", shard != Shard::parameters && prefetch != ParallelConfig().prefetch, "parameters"},
-  };
-  std::vector<std::string> remarks;
-  for (const auto& [key, is_set, of] : without_effect)
-    if (is_set)
-      remarks.push_back(
-          fmt::format("parallel.{}: has no effect with parallel.shard: {} (it is of {}); leave it out", key, way, of));
-  return remarks;
 }
 
 void ParallelConfig::check_compress(Fields& fields) const {

@@ -51,6 +51,8 @@ struct ParallelConfig : Config {
   struct Deterministic {
     bool present = false;
     std::int64_t shards = 8;
+
+    void describe(Fields& fields);
   };
   Deterministic deterministic;
   LocalConfig local;
@@ -61,6 +63,8 @@ struct ParallelConfig : Config {
     double block_mb = 16;
     /// Whether it is the word `memory`: that of the host.
     bool is_to_memory() const { return optimizer == "memory"; }
+    /// `shard`: how the model is divided.
+    void describe(Fields& fields, Shard shard);
   };
   Offload offload;
   /// Whether the values that ranks own are elsewhere, too.
@@ -133,6 +137,13 @@ struct ParallelConfig : Config {
   std::vector<std::string> remarks() const;
 
  private:
+  void describe_sums(Fields& fields);
+  void describe_shard(Fields& fields);
+  // Rules between keys:
+  void check_own_sums(Fields& fields) const;
+  void check_hierarchy(Fields& fields) const;
+  void check_shard(Fields& fields) const;
+  void check_free(Fields& fields) const;
   void check_local(Fields& fields) const;
   void check_compress(Fields& fields) const;
   void check_shares(Fields& fields) const;
