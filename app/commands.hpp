@@ -27,6 +27,8 @@ struct Command {
 
 /// Declares the subcommands; the one that is parsed stores its work in `chosen`.
 void declare_commands(CLI::App& app, Command& chosen);
+/// Declares check.
+void declare_check(CLI::App& app, Command& chosen);
 /// Declares study.
 void declare_study(CLI::App& app, Command& chosen);
 /// Declares bench machine.

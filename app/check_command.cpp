@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/log.hpp"
+#include "base/process.hpp"
+#include "command_parts.hpp"
+#include "commands.hpp"
+#include "ops/device_description.hpp"
+#include "run/reports/data_scan.hpp"
+#include "run/reports/plan_report.hpp"
+#include "run/reports/time_report.hpp"
+#include "scaling/machine.hpp"
+#include "scaling/prediction_report.hpp"
+#include "scaling/shard_times.hpp"
+#include "scaling/step_variants_report.hpp"
+
+namespace lockstep {
+namespace {
+
+struct CheckOptions {
+  int ranks = 0, nodes = 0;  ///< 0: not given
+  std::optional<double> memory;
+  std::string device, machine;
+  bool deck_alone = false, data = false, schedule = false, time = false;
+};
+
+void declare_options(CLI::App& command, CheckOptions& options) {
+  command.add_option("--ranks", options.ranks, "ranks to plan for (default: those it runs on, or of its Slurm job)")
+      ->check(CLI::Range(1, 10000000));
+  CLI::Option* nodes =
+      command
+          .add_option(
+              "--nodes", options.nodes,
+              "nodes that these ranks are on, as many on each (default: a node for each, with nothing to share); "
+              "tabulates ways to do a step")
+          ->check(CLI::Range(1, 10000000));
+  CLI::Option* memory = command
+                            .add_option(
+                                "--memory", options.memory,
+                                "gigabytes (10^9 bytes) that a rank may take, of these ways (default: the deck's)")
+                            ->option_text("GB")
+                            ->check(saying(CLI::Number,
+                                           "is no number of gigabytes (10^9 bytes); write it without a unit, as "
+                                           "--memory 40"));
+  CLI::Option* machine = command
+                             .add_option("--machine", options.machine,
+                                         "say in one line what these ranks of a described machine will take "
+                                         "(predict-scaling says more)")
+                             ->option_text("FILE");
+  CLI::Option* device =
+      command
+          .add_option("--device", options.device,
+                      "device to plan for, which need not be here: what `lockstep info --device` prints where it is")
+          ->option_text("FILE");
+  CLI::Option* alone = command.add_flag("--deck", options.deck_alone, "print the resolved deck, and nothing else");
+  command
+      .add_flag("--data", options.data,
+                "read all examples, and look for numbers that are not finite and classes out of range")
+      ->excludes(alone);
+  command
+      .add_flag("--schedule", options.schedule,
+                "print the learning rate and the batch over the run, and nothing else of the plan")
+      ->excludes(alone);
+  command
+      .add_flag("--time", options.time,
+                "run three steps, on the ranks that it is started with, and estimate the run's time")
+      ->excludes(alone)
+      ->excludes(device);
+  for (CLI::Option* of_the_plan : {machine, nodes, memory}) of_the_plan->excludes(alone);
+}
+
+/// On so many nodes; 0: on those of the machine, or where there is none (empty), each on one of its own.
+RankCount count_on_nodes(int ranks, int nodes, const std::string& machine) {
+  if (nodes == 0) return {ranks, machine.empty() ? ranks : static_cast<int>(read_machine(machine).nodes_of(ranks))};
+  validate(
+      nodes <= ranks, ExitStatus::bad_usage,
+      "check --nodes: {} nodes are more than the {} rank{} (each has one at least); give fewer nodes, or more --ranks",
+      nodes, ranks, ranks == 1 ? "" : "s");
+  validate(
+      ranks % nodes == 0, ExitStatus::bad_usage,
+      "check --nodes: {} ranks cannot be on {} nodes with as many on each; take ranks that are a multiple of the nodes",
+      ranks, nodes);
+  return {ranks, nodes};
+}
+
+/// All but the time, on rank 0.
+void check(const Communicator& comm, RunConfig& config, const CheckOptions& options) {
+  if (!options.device.empty()) plan_for_described_device(options.device);
+  const int ranks = options.ranks > 0 ? options.ranks : requested_ranks();
+  const RankCount count = count_on_nodes(ranks, options.nodes, options.machine);
+  validate(!options.memory || *options.memory > 0, ExitStatus::bad_usage,
+           "check --memory: {} GB hold no step; give the gigabytes that a rank may take", options.memory.value_or(0));
+  std::string text = write_config(config);
+  if (!options.deck_alone && !options.schedule) predict_shards(config, count);
+  if (options.data) {
+    const DataScan found = scan_data(config);
+    text += "\n" + found.text;
+    if (found.is_bad) print(comm, text);
+    validate(!found.is_bad, ExitStatus::bad_data,
+             "{}: some examples are of no use (see above); correct them, or leave them out", config.data.file);
+  }
+  if (options.schedule) text += "\n" + schedule_report(config);
+  std::optional<Error> refusal;
+  std::vector<std::string> remarks;
+  if (!options.schedule && !options.deck_alone) {
+    const bool elsewhere = !options.machine.empty() || !options.device.empty();
+    const PlanReport plan = plan_report(config, count, elsewhere ? PlannedRun::elsewhere : PlannedRun::here);
+    text += "\n" + plan.text;
+    refusal = plan.refusal;
+    remarks = plan.remarks;
+    if (refusal && (options.ranks > 0 || options.nodes > 0 || options.memory)) {  // it may be of another run
+      remarks.push_back(fmt::format("`train` would be refused: {}", refusal->what()));
+      refusal.reset();
+    }
+  }
+  if (options.nodes != 0 || options.memory)
+    text += step_variants_report(config, {count, options.memory.value_or(0), options.machine});
+  if (!options.machine.empty()) text += prediction_line(config, options.machine, {ranks, options.nodes});
+  print(comm, text);
+  for (const std::string& remark : remarks) warn("{}", remark);
+  if (refusal) throw *refusal;
+}
+
+}  // namespace
+
+void declare_check(CLI::App& app, Command& chosen) {
+  CLI::App* command = app.add_subcommand("check", "Validate a deck and its files, and print what a step of it needs");
+  const auto deck = std::make_shared<DeckArguments>();
+  deck->declare(*command);
+  const auto options = std::make_shared<CheckOptions>();
+  declare_options(*command, *options);
+  command->callback([&chosen, deck, options] {
+    const auto work = [deck, options](const Communicator& comm) {
+      RunConfig config = deck->read(comm);
+      on_root(comm, [&] { check(comm, config, *options); });
+      if (options->time) print(comm, time_report(config, comm));
+      return ExitStatus::done;
+    };
+    chosen = {options->time ? Start::ranks : Start::plan, work};
+  });
+}
+
+}  // namespace lockstep
