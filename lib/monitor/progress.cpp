@@ -12,6 +12,20 @@
 #include "monitor/summary.hpp"
 
 namespace lockstep {
+namespace {
+
+/// A step, by the names of summary.json's phases_ms.
+std::vector<std::pair<std::string, double>> phase_milliseconds(const PhaseClock& clock, double reduce_seconds,
+                                                               double steps) {
+  const double each = 1e3 / steps;
+  // Passes wait for parameters, and for buckets of gradients: that time is the exchange's, not the pass's.
+  const auto phase_ms = [&](StepPhase phase) { return each * (clock.seconds(phase) - clock.waited(phase)); };
+  return {{"data", phase_ms(StepPhase::data)},           {"forward", phase_ms(StepPhase::forward)},
+          {"backward", phase_ms(StepPhase::backward)},   {"reduce_exposed", each * reduce_seconds},
+          {"optimizer", phase_ms(StepPhase::optimizer)}, {"checkpoint", phase_ms(StepPhase::checkpoint)}};
+}
+
+}  // namespace
 
 void Progress::steps_done(std::int64_t steps, double seconds, const Trainer::ExposedSeconds& exposed,
                           std::int64_t examples) {
@@ -72,21 +86,23 @@ void Progress::log_evaluation(const std::string& split, std::int64_t step, std::
                 metrics.accuracy ? fmt::format("  accuracy {:.4f}", *metrics.accuracy) : "", others);
 }
 
-void Progress::describe_times(Summary& summary, const Communicator& ranks, PhaseClock& clock) const {
+MeasuredSteps Progress::measured(const Communicator& ranks, PhaseClock& clock) const {
   clock.catch_up();
-  summary.times = &times_;
-  summary.clock = &clock;
-  summary.examples = now_.examples;
-  summary.reduce_seconds = now_.reduce_seconds;
   const auto steps = static_cast<double>(std::max<std::int64_t>(1, times_.count()));
-  for (const auto& [phase, milliseconds] : phase_milliseconds(clock, now_.reduce_seconds, times_.count()))
-    summary.spreads.push_back(spread_over_ranks(ranks, phase, milliseconds));
+  MeasuredSteps measured{.examples = now_.examples,
+                         .seconds = times_.total(),
+                         .median = times_.quantile(0.5),
+                         .p99 = times_.quantile(0.99),
+                         .phases = phase_milliseconds(clock, now_.reduce_seconds, steps),
+                         .sent_bytes = static_cast<double>(now_.sent_bytes) / steps};
+  for (const auto& [phase, milliseconds] : measured.phases)
+    measured.spreads.push_back(spread_over_ranks(ranks, phase, milliseconds));
   // Inside forward and backward. Ranks without others in their group have none, beside groups that do.
   if (ranks.all_reduce_max(statistics_seconds_.has_value()) > 0)
-    summary.spreads.push_back(
+    measured.spreads.push_back(
         spread_over_ranks(ranks, "batch_norm_exposed", 1e3 * statistics_seconds_.value_or(0) / steps));
-  summary.sent_bytes_per_step = static_cast<double>(now_.sent_bytes) / steps;
-  ranks.all_reduce_sum(std::span(&summary.sent_bytes_per_step, 1));
+  ranks.all_reduce_sum(std::span(&measured.sent_bytes, 1));
+  return measured;
 }
 
 }  // namespace lockstep

@@ -14,7 +14,7 @@
 
 namespace lockstep {
 
-struct Summary;
+struct MeasuredSteps;
 
 /// What a run says of itself as it goes on, in the log and, on rank 0, in metrics.csv; rates and times are of the
 /// steps since the last line.
@@ -47,9 +47,8 @@ class Progress {
 
   /// How long the steps took that this process has done.
   const StepTimes& times() const { return times_; }
-  /// The times of this process's steps, and what they have sent to other ranks. `clock`: of their phases; it and this
-  /// outlive the summary. Collective.
-  void describe_times(Summary& summary, const Communicator& ranks, PhaseClock& clock) const;
+  /// All steps of this process. `clock`: of their phases. Collective.
+  MeasuredSteps measured(const Communicator& ranks, PhaseClock& clock) const;
 
  private:
   struct Totals {

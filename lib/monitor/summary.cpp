@@ -27,10 +27,6 @@ Json metrics_json(const std::optional<Metrics>& metrics) {
   return json;
 }
 
-double examples_per_second(const Summary& s) {
-  return s.times->total() > 0 ? static_cast<double>(s.examples) / s.times->total() : 0;
-}
-
 std::int64_t gradients_of(const std::vector<std::int64_t>& staleness) {
   return std::accumulate(staleness.begin(), staleness.end(), std::int64_t{0});
 }
@@ -42,22 +38,31 @@ double mean_staleness(const std::vector<std::int64_t>& counts) {
   return sum / static_cast<double>(gradients_of(counts));
 }
 
+void add_evaluations(const EvaluationResults& results, Json& json) {
+  json["validation"] = metrics_json(results.validation);
+  if (results.test) json["test"] = metrics_json(results.test);
+  if (const auto& [metric, best] = results.best; !metric.empty())
+    json["best"] = {{"step", best.step}, {metric, number(best.value)}};
+  if (results.has_target)
+    json["steps_to_target"] = results.steps_to_target ? Json(*results.steps_to_target) : Json(nullptr);
+}
+
+void add_steps(const MeasuredSteps& steps, Json& json) {
+  json["examples_per_s"] = steps.examples_per_second();
+  json["step_ms"] = {{"median", 1e3 * steps.median}, {"p99", 1e3 * steps.p99}};
+  for (const auto& [phase, milliseconds] : steps.phases) json["phases_ms"][phase] = milliseconds;
+  for (const RankSpread& spread : steps.spreads)
+    json["ranks_ms"][spread.phase] = {
+        {"min", spread.min}, {"mean", spread.mean}, {"max", spread.max}, {"slowest_rank", spread.slowest}};
+  json["sent_bytes_per_step"] = steps.sent_bytes;
+}
+
 double gflops_per_rank(const Summary& s) {
-  const double seconds = s.times->total();
-  return seconds > 0 ? 1e-9 * s.flops_per_example * static_cast<double>(s.examples) / seconds / s.ranks : 0;
+  const double seconds = s.measured.seconds;
+  return seconds > 0 ? 1e-9 * s.flops_per_example * static_cast<double>(s.measured.examples) / seconds / s.ranks : 0;
 }
 
 }  // namespace
-
-std::vector<std::pair<std::string, double>> phase_milliseconds(const PhaseClock& clock, double reduce_seconds,
-                                                               std::int64_t steps) {
-  const double each = 1e3 / static_cast<double>(std::max<std::int64_t>(1, steps));
-  // Passes wait for parameters, and for buckets of gradients: that time is the exchange's, not the pass's.
-  const auto phase_ms = [&](StepPhase phase) { return each * (clock.seconds(phase) - clock.waited(phase)); };
-  return {{"data", phase_ms(StepPhase::data)},           {"forward", phase_ms(StepPhase::forward)},
-          {"backward", phase_ms(StepPhase::backward)},   {"reduce_exposed", each * reduce_seconds},
-          {"optimizer", phase_ms(StepPhase::optimizer)}, {"checkpoint", phase_ms(StepPhase::checkpoint)}};
-}
 
 std::string summary_json(const Summary& s) {
   Json json;
@@ -69,19 +74,8 @@ std::string summary_json(const Summary& s) {
   if (!s.lost_ranks.empty()) json["lost_ranks"] = s.lost_ranks;
   json["threads"] = s.threads;
   json["train"] = metrics_json(s.train);
-  json["validation"] = metrics_json(s.validation);
-  if (s.test) json["test"] = metrics_json(s.test);
-  if (!s.best.metric.empty())
-    json["best"] = {{"step", s.best.evaluation.step}, {s.best.metric, number(s.best.evaluation.value)}};
-  if (s.has_target) json["steps_to_target"] = s.steps_to_target ? Json(*s.steps_to_target) : Json(nullptr);
-  json["examples_per_s"] = examples_per_second(s);
-  json["step_ms"] = {{"median", 1e3 * s.times->quantile(0.5)}, {"p99", 1e3 * s.times->quantile(0.99)}};
-  for (const auto& [phase, milliseconds] : phase_milliseconds(*s.clock, s.reduce_seconds, s.times->count()))
-    json["phases_ms"][phase] = milliseconds;
-  for (const RankSpread& spread : s.spreads)
-    json["ranks_ms"][spread.phase] = {
-        {"min", spread.min}, {"mean", spread.mean}, {"max", spread.max}, {"slowest_rank", spread.slowest}};
-  json["sent_bytes_per_step"] = s.sent_bytes_per_step;
+  add_evaluations(s.evaluations, json);
+  add_steps(s.measured, json);
   if (const std::vector<std::int64_t>& counts = s.gradients.by_staleness; !counts.empty()) {
     json["staleness"] = {{"gradients", gradients_of(counts)},
                          {"mean", mean_staleness(counts)},
@@ -110,13 +104,13 @@ std::string summary_json(const Summary& s) {
 
 std::string summary_text(const Summary& s, const std::string& folder) {
   std::string text = fmt::format("{}: {} steps, {:.1f} examples/s, {:.1f} GFLOP/s a rank", s.status, s.steps,
-                                 examples_per_second(s), gflops_per_rank(s));
-  if (s.validation) {
-    text += fmt::format(", validation loss {:.6g}", s.validation->loss);
-    if (s.validation->accuracy) text += fmt::format(", accuracy {:.4f}", *s.validation->accuracy);
+                                 s.measured.examples_per_second(), gflops_per_rank(s));
+  if (const std::optional<Metrics>& validation = s.evaluations.validation) {
+    text += fmt::format(", validation loss {:.6g}", validation->loss);
+    if (validation->accuracy) text += fmt::format(", accuracy {:.4f}", *validation->accuracy);
   }
-  if (!s.best.metric.empty())
-    text += fmt::format("; best {} {:.6g} at step {}", s.best.metric, s.best.evaluation.value, s.best.evaluation.step);
+  if (const auto& [metric, best] = s.evaluations.best; !metric.empty())
+    text += fmt::format("; best {} {:.6g} at step {}", metric, best.value, best.step);
   if (const std::vector<std::int64_t>& counts = s.gradients.by_staleness; std::ssize(counts) > 1)
     text += fmt::format("; staleness{} {:.2f} updates, at most {}",
                         s.groups ? fmt::format(" of {} groups", *s.groups) : "", mean_staleness(counts),
@@ -125,7 +119,7 @@ std::string summary_text(const Summary& s, const std::string& folder) {
     text += fmt::format("; {} examples came too late", s.gradients.discarded_examples);
   if (!s.lost_ranks.empty())
     text += fmt::format("; lost rank{} {}", s.lost_ranks.size() == 1 ? "" : "s", fmt::join(s.lost_ranks, ", "));
-  if (s.ranks > 1) text += "\n" + spread_text(s.spreads);
+  if (s.ranks > 1) text += "\n" + spread_text(s.measured.spreads);
   return text + fmt::format("\nresults: {}", folder);
 }
 

@@ -10,10 +10,8 @@
 #include "checkpoint/checkpoint_writer.hpp"
 #include "monitor/rank_spread.hpp"
 #include "monitor/selection.hpp"
-#include "monitor/step_times.hpp"
 #include "parallel/gradient_counts.hpp"
 #include "train/evaluator.hpp"
-#include "train/phase_clock.hpp"
 
 namespace lockstep {
 
@@ -22,7 +20,28 @@ inline constexpr const char* stopped_status = "stopped";
 /// Status of a run that has ended with an error.
 inline constexpr const char* failed_status = "failed";
 
-/// What a run leaves in summary.json; times are of rank 0, memory is the largest of any rank.
+/// What the evaluations of a run have come to.
+struct EvaluationResults {
+  std::optional<Metrics> validation;  ///< of the last one
+  std::optional<Metrics> test;        ///< at the end of the run
+  Selection::Best best;               ///< by checkpoint.keep_best
+  bool has_target = false;            ///< run.target
+  std::optional<std::int64_t> steps_to_target;
+};
+
+/// The steps that a process has done; times are of its rank.
+struct MeasuredSteps {
+  std::int64_t examples = 0;                           ///< of all ranks
+  double seconds = 0;                                  ///< of all steps
+  double median = 0, p99 = 0;                          ///< seconds of a step, of the newest ones
+  std::vector<std::pair<std::string, double>> phases;  ///< milliseconds a step
+  std::vector<RankSpread> spreads;                     ///< of the phases, over ranks
+  double sent_bytes = 0;  ///< a step, by all ranks, in messages of the program's own sums, and of parameters read
+
+  double examples_per_second() const { return seconds > 0 ? static_cast<double>(examples) / seconds : 0; }
+};
+
+/// What a run leaves in summary.json, in its order; times are of rank 0, memory is the largest of any rank.
 struct Summary {
   std::string status;
   std::string failure;  ///< why it has failed; else empty
@@ -31,34 +50,21 @@ struct Summary {
   int ranks = 1;
   std::vector<int> lost_ranks;  ///< by their numbers at the start of the processes
   int threads = 1;
-  std::optional<Metrics> train;       ///< of the last logged step
-  std::optional<Metrics> validation;  ///< of the last evaluation
-  std::optional<Metrics> test;        ///< at the end of the run
-  Selection::Best best;               ///< evaluation, by checkpoint.keep_best
-  bool has_target = false;            ///< run.target
-  std::optional<std::int64_t> steps_to_target;
-  const StepTimes* times = nullptr;
-  const PhaseClock* clock = nullptr;
-  double reduce_seconds = 0;
-  double sent_bytes_per_step = 0;      ///< by all ranks, in messages of the program's own sums, and of parameters read
-  std::vector<RankSpread> spreads;     ///< over ranks
-  std::int64_t examples = 0;           ///< of all ranks, in this process
-  std::int64_t examples_per_step = 0;  ///< of all ranks, that count, in a full batch
-  double flops_per_example = 0;        ///< large products only
+  std::optional<Metrics> train;  ///< of the last logged step
+  EvaluationResults evaluations;
+  MeasuredSteps measured;
   GradientCounts gradients;            ///< ParallelStrategy::gradient_counts
   std::optional<std::int64_t> groups;  ///< of ranks, by parallel.asynchronous.groups
-  std::int64_t peak_rss_bytes = 0;
-  std::int64_t parameters = 0;
+  std::int64_t examples_per_step = 0;  ///< of all ranks, that count, in a full batch
+  double flops_per_example = 0;        ///< large products only
   CheckpointWriter::Times checkpoints;
   double start_seconds = 0;  ///< from the start of the process to its first step
+  std::int64_t peak_rss_bytes = 0;
+  std::int64_t parameters = 0;
   std::string resumed_from;
   std::string provenance;  ///< JSON
   std::string deck;        ///< resolved, as text
 };
-
-/// Milliseconds a step of this rank, by the names of summary.json's phases_ms.
-std::vector<std::pair<std::string, double>> phase_milliseconds(const PhaseClock& clock, double reduce_seconds,
-                                                               std::int64_t steps);
 
 std::string summary_json(const Summary& summary);
 /// A summary in two lines for the terminal.

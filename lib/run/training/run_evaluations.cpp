@@ -64,12 +64,12 @@ bool RunEvaluations::test(const Interruption& interruption) {
   return test_.has_value();
 }
 
-void RunEvaluations::describe(Summary& summary) const {
-  summary.validation = validation_;
-  summary.test = test_;
-  summary.best = selection_.best();
-  summary.has_target = selection_.has_target();
-  summary.steps_to_target = selection_.steps_to_target();
+EvaluationResults RunEvaluations::results() const {
+  return {.validation = validation_,
+          .test = test_,
+          .best = selection_.best(),
+          .has_target = selection_.has_target(),
+          .steps_to_target = selection_.steps_to_target()};
 }
 
 }  // namespace lockstep

@@ -14,7 +14,7 @@
 
 namespace lockstep {
 
-struct Summary;
+struct EvaluationResults;
 
 /// The evaluations of a run: when they are due, and what follows from their metrics, such as the end of the run. The
 /// same on all ranks.
@@ -51,8 +51,8 @@ class RunEvaluations {
 
   Selection& selection() { return selection_; }
   const Selection& selection() const { return selection_; }
-  /// The metrics of this process's last ones, the best one of the run, and what became of its target.
-  void describe(Summary& summary) const;
+  /// The metrics are those of this process's last ones.
+  EvaluationResults results() const;
 
  private:
   bool has_come(const StepsDone& steps) const;

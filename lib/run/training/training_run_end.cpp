@@ -43,30 +43,30 @@ ExitStatus TrainingRun::stop() {
 }
 
 void TrainingRun::write_summary(const std::string& status, const std::string& failure) {
-  Summary summary;
-  summary.status = status;
-  summary.failure = failure;
-  summary.steps = trainer_.steps();
-  summary.epochs = state_.data.position.epoch;
-  summary.ranks = comm_.size();
-  if (earlier_) summary.lost_ranks = earlier_->lost_ranks;
-  summary.threads = ExecSpace().concurrency();
-  if (state_.curves.record) summary.train = state_.curves.record->numbers.metrics;
-  evaluations_.describe(summary);
-  progress_.describe_times(summary, comm_, trainer_.clock());
-  summary.gradients = trainer_.strategy().gradient_counts(trainer_.steps());
-  summary.groups = deck_.config.parallel.asynchronous.groups;
-  summary.examples_per_step = trainer_.strategy().examples_of_update(deck_.largest_batch());
-  summary.flops_per_example = trainer_.model().training_flops(1);
-  summary.parameters = trainer_.model().graph().parameter_count();
-  summary.peak_rss_bytes = comm_.all_reduce_max(peak_rss_bytes());
-  summary.resumed_from = folder_.resumed_from();
-  summary.provenance = deck_.provenance;
-  summary.deck = deck_.text;
+  const Summary summary{
+      .status = status,
+      .failure = failure,
+      .steps = trainer_.steps(),
+      .epochs = state_.data.position.epoch,
+      .ranks = comm_.size(),
+      .lost_ranks = earlier_ ? earlier_->lost_ranks : std::vector<int>(),
+      .threads = ExecSpace().concurrency(),
+      .train = state_.curves.record ? std::optional(state_.curves.record->numbers.metrics) : std::nullopt,
+      .evaluations = evaluations_.results(),
+      .measured = progress_.measured(comm_, trainer_.clock()),
+      .gradients = trainer_.strategy().gradient_counts(trainer_.steps()),
+      .groups = deck_.config.parallel.asynchronous.groups,
+      .examples_per_step = trainer_.strategy().examples_of_update(deck_.largest_batch()),
+      .flops_per_example = trainer_.model().training_flops(1),
+      .checkpoints = checkpoints_.writer() ? checkpoints_.writer()->times() : CheckpointWriter::Times(),
+      .start_seconds = start_seconds_,
+      .peak_rss_bytes = comm_.all_reduce_max(peak_rss_bytes()),
+      .parameters = trainer_.model().graph().parameter_count(),
+      .resumed_from = folder_.resumed_from(),
+      .provenance = deck_.provenance,
+      .deck = deck_.text};
   if (!comm_.is_root()) return;
   heartbeat().enter(static_cast<std::int32_t>(StepPhase::checkpoint));  // it may have to wait for the disk
-  summary.checkpoints = checkpoints_.writer()->times();
-  summary.start_seconds = start_seconds_;
   try {
     folder_.lock().require();
     folder_.write_text("summary.json", summary_json(summary));
