@@ -65,6 +65,111 @@ std::string status_of(const nlohmann::json& summary) {
 /// Large checkpoints take their time.
 void sign_of_life() { heartbeat().beat(); }
 
+bool holds_a_run(const RunPaths& paths) {
+  return fs::exists(paths.metrics()) || fs::exists(paths.summary()) || !list_checkpoints(paths.checkpoints()).empty();
+}
+
+Error cannot_be_changed(const RunPaths& paths, const std::string& why) {
+  return {ExitStatus::cannot_create,
+          fmt::format("{}: the output folder cannot be created or changed ({}); choose another run.output_dir",
+                      paths.path().string(), why)};
+}
+
+/// Also of a run that goes on: somebody may have put something else in the place of what it wrote.
+void refuse_foreign_files(const RunPaths& paths, const std::string& input_deck, const std::string& deck) {
+  for (const OwnFile& file : files) {
+    const fs::path path = paths.path() / file.name;
+    if (!fs::exists(fs::symlink_status(path))) continue;
+    validate(
+        begins_with(path, file.begins), ExitStatus::cannot_create,
+        "{}: was not written by Lockstep, and is not replaced; choose another run.output_dir, or move that file away",
+        path.string());
+  }
+  const fs::path own_deck = paths.path() / "deck.yaml";
+  std::error_code ignored;
+  validate(
+      !fs::equivalent(own_deck, input_deck, ignored) || text_of(own_deck) == deck, ExitStatus::cannot_create,
+      "{}: is the deck that this run is started with, and would be replaced by another one (as resolved, with the changes of "
+      "the command line); start from a copy of it, or choose another run.output_dir",
+      own_deck.string());
+  validate(
+      !fs::exists(paths.stop_file()) ||
+          (fs::is_regular_file(paths.stop_file()) && fs::file_size(paths.stop_file()) <= 1),
+      ExitStatus::cannot_create,
+      "{}: an empty file of this name asks a run to stop, but this one is not empty; choose another run.output_dir, or move "
+      "it away",
+      paths.stop_file().string());
+}
+
+void refuse_earlier_run(const RunPaths& paths, const RunOptions& options) {
+  if (options.overwrite || !holds_a_run(paths)) return;
+  validate(options.resume == "auto", ExitStatus::cannot_create,
+           "{}: holds an earlier run, which is not overwritten; choose another run.output_dir, go on with "
+           "run.resume=auto, or give run.overwrite=true",
+           paths.path().string());
+  const auto json = nlohmann::json::parse(text_of(paths.summary()), nullptr, false);
+  const std::string status = status_of(json);
+  validate(
+      status.empty() || status == failed_status, ExitStatus::cannot_create,
+      "{}: holds a run that has ended ({}), whose checkpoints are gone; it is not begun anew over its results: choose another "
+      "run.output_dir, or give run.overwrite=true",
+      paths.path().string(), status);
+}
+
+/// Where a run has been killed that had come to no checkpoint.
+void say_what_is_lost(const RunPaths& paths) {
+  if (fs::exists(paths.summary()) || !list_checkpoints(paths.checkpoints()).empty()) return;
+  std::istringstream curves(text_of(paths.metrics()));
+  std::string row, last;
+  while (std::getline(curves, row))
+    if (!row.empty()) last = row;
+  const std::string step = last.substr(0, last.find(','));
+  if (number_of(step))
+    log("{}: an earlier run came to step {} without a checkpoint; begins anew", paths.path().string(), step);
+}
+
+std::vector<fs::path> files_of_run(const RunPaths& paths) {
+  std::vector<fs::path> found = list_checkpoints(paths.checkpoints());
+  for (const char* link : {latest_name, best_name})
+    if (fs::is_symlink(paths.checkpoints() / link)) found.push_back(paths.checkpoints() / link);
+  for (const OwnFile& file : files) found.push_back(paths.path() / file.name);
+  return found;
+}
+
+/// Where `key` of the deck begins the run with a file that it would remove with the run before.
+void refuse_own_start(const RunPaths& paths, const char* key, const std::string& start, const DeckNode& input_deck) {
+  // The checkpoint of run.resume, were it here, would make it the same run.
+  if (!fs::exists(start)) return;
+  const fs::path place = place_of(start), target = fs::canonical(start);
+  for (const fs::path& file : files_of_run(paths)) {
+    if (const fs::path removed = place_of(file); removed != place && removed != target) continue;
+    const KeyError error(key, fmt::format("{} belongs to the earlier run in {}, which run.overwrite would remove "
+                                          "before this one has begun with it; choose another run.output_dir, or copy "
+                                          "the file to another folder",
+                                          start, paths.path().string()));
+    throw Error(ExitStatus::cannot_create, located(input_deck, error).what());
+  }
+}
+
+/// What killed processes had begun.
+void remove_leftovers(const RunPaths& paths) {
+  std::vector<fs::path> left;
+  for (const auto& entry : fs::directory_iterator(paths.path())) {
+    const auto of = ReplaceFile::left_of(entry.path().filename().string());
+    const auto is_ours = [&](const OwnFile& file) { return of == file.name; };
+    if (std::ranges::any_of(files, is_ours) || RunLock::is_leftover(entry.path())) left.push_back(entry.path());
+  }
+  std::error_code ignored;
+  for (fs::directory_iterator mark(paths.waiting(), ignored), end; !ignored && mark != end; mark.increment(ignored)) {
+    const std::string name = mark->path().filename().string();
+    if (name.find_first_not_of("0123456789") == std::string::npos && fs::is_empty(mark->path(), ignored))
+      left.push_back(mark->path());
+  }
+  for (const fs::path& path : left) fs::remove(path);
+  fs::remove(paths.waiting(), ignored);  // if nothing else is in it
+  prune_checkpoints(paths.checkpoints(), 0);
+}
+
 }  // namespace
 
 std::optional<RunFolder::Found> RunFolder::newest_checkpoint(const std::string& but) const {
@@ -115,22 +220,12 @@ bool RunFolder::has_ended() const {
   return !status.empty() && status != stopped_status && status != failed_status;
 }
 
-bool RunFolder::holds_a_run() const {
-  return fs::exists(metrics()) || fs::exists(summary()) || !list_checkpoints(checkpoints()).empty();
-}
-
-Error RunFolder::cannot_be_changed(const std::string& why) const {
-  return {ExitStatus::cannot_create,
-          fmt::format("{}: the output folder cannot be created or changed ({}); choose another run.output_dir",
-                      path_.string(), why)};
-}
-
 void RunFolder::claim() {
   std::error_code code;
-  made_ = fs::create_directories(path_, code);
-  if (code) throw cannot_be_changed(code.message());
-  why_read_only_ = ::access(path_.c_str(), W_OK | X_OK) == 0 ? 0 : errno;
-  if (why_read_only_ == 0) lock_ = std::make_unique<RunLock>(path_);
+  made_ = fs::create_directories(path(), code);
+  if (code) throw cannot_be_changed(*this, code.message());
+  why_read_only_ = ::access(path().c_str(), W_OK | X_OK) == 0 ? 0 : errno;
+  if (why_read_only_ == 0) lock_ = std::make_unique<RunLock>(path());
 }
 
 void RunFolder::take_up() {
@@ -141,131 +236,37 @@ void RunFolder::take_up() {
 RunFolder::~RunFolder() {
   lock_.reset();
   std::error_code ignored;
-  if (made_) fs::remove(path_, ignored);  // if it is empty
-}
-
-/// Also of a run that goes on: somebody may have put something else in the place of what it wrote.
-void RunFolder::refuse_foreign_files(const std::string& deck) const {
-  for (const OwnFile& file : files) {
-    const fs::path path = path_ / file.name;
-    if (!fs::exists(fs::symlink_status(path))) continue;
-    validate(
-        begins_with(path, file.begins), ExitStatus::cannot_create,
-        "{}: was not written by Lockstep, and is not replaced; choose another run.output_dir, or move that file away",
-        path.string());
-  }
-  const fs::path own_deck = path_ / "deck.yaml";
-  std::error_code ignored;
-  validate(
-      !fs::equivalent(own_deck, input_deck_.position.file, ignored) || text_of(own_deck) == deck,
-      ExitStatus::cannot_create,
-      "{}: is the deck that this run is started with, and would be replaced by another one (as resolved, with the changes of "
-      "the command line); start from a copy of it, or choose another run.output_dir",
-      own_deck.string());
-  validate(
-      !fs::exists(stop_file()) || (fs::is_regular_file(stop_file()) && fs::file_size(stop_file()) <= 1),
-      ExitStatus::cannot_create,
-      "{}: an empty file of this name asks a run to stop, but this one is not empty; choose another run.output_dir, or move "
-      "it away",
-      stop_file().string());
-}
-
-void RunFolder::refuse_earlier_run() const {
-  if (options_.overwrite || !holds_a_run()) return;
-  validate(options_.resume == "auto", ExitStatus::cannot_create,
-           "{}: holds an earlier run, which is not overwritten; choose another run.output_dir, go on with "
-           "run.resume=auto, or give run.overwrite=true",
-           path_.string());
-  const auto json = nlohmann::json::parse(text_of(summary()), nullptr, false);
-  const std::string status = status_of(json);
-  validate(
-      status.empty() || status == failed_status, ExitStatus::cannot_create,
-      "{}: holds a run that has ended ({}), whose checkpoints are gone; it is not begun anew over its results: choose another "
-      "run.output_dir, or give run.overwrite=true",
-      path_.string(), status);
-}
-
-void RunFolder::say_what_is_lost() const {
-  if (options_.resume != "auto" || fs::exists(summary()) || !list_checkpoints(checkpoints()).empty()) return;
-  std::istringstream curves(text_of(metrics()));
-  std::string row, last;
-  while (std::getline(curves, row))
-    if (!row.empty()) last = row;
-  const std::string step = last.substr(0, last.find(','));
-  if (number_of(step))
-    log("{}: an earlier run came to step {} without a checkpoint; begins anew", path_.string(), step);
-}
-
-std::vector<fs::path> RunFolder::files_of_run() const {
-  std::vector<fs::path> found = list_checkpoints(checkpoints());
-  for (const char* link : {latest_name, best_name})
-    if (fs::is_symlink(checkpoints() / link)) found.push_back(checkpoints() / link);
-  for (const OwnFile& file : files) found.push_back(path_ / file.name);
-  return found;
-}
-
-void RunFolder::refuse_own_start() const {
-  // The checkpoint of run.resume, were it here, would make it the same run.
-  for (const auto& [key, start] :
-       {std::pair("model.weights.file", weights_), std::pair("run.branch_from", options_.branch_from)}) {
-    if (!fs::exists(start)) continue;
-    const fs::path place = place_of(start), target = fs::canonical(start);
-    for (const fs::path& file : files_of_run()) {
-      if (const fs::path removed = place_of(file); removed != place && removed != target) continue;
-      const KeyError error(key, fmt::format("{} belongs to the earlier run in {}, which run.overwrite would remove "
-                                            "before this one has begun with it; choose another run.output_dir, or copy "
-                                            "the file to another folder",
-                                            start, path_.string()));
-      throw Error(ExitStatus::cannot_create, located(input_deck_, error).what());
-    }
-  }
-}
-
-void RunFolder::remove_leftovers() const {
-  std::vector<fs::path> left;
-  for (const auto& entry : fs::directory_iterator(path_)) {
-    const auto of = ReplaceFile::left_of(entry.path().filename().string());
-    const auto is_ours = [&](const OwnFile& file) { return of == file.name; };
-    if (std::ranges::any_of(files, is_ours) || RunLock::is_leftover(entry.path())) left.push_back(entry.path());
-  }
-  std::error_code ignored;
-  for (fs::directory_iterator mark(waiting(), ignored), end; !ignored && mark != end; mark.increment(ignored)) {
-    const std::string name = mark->path().filename().string();
-    if (name.find_first_not_of("0123456789") == std::string::npos && fs::is_empty(mark->path(), ignored))
-      left.push_back(mark->path());
-  }
-  for (const fs::path& path : left) fs::remove(path);
-  fs::remove(waiting(), ignored);  // if nothing else is in it
-  prune_checkpoints(checkpoints(), 0);
+  if (made_) fs::remove(path(), ignored);  // if it is empty
 }
 
 void RunFolder::prepare(std::int64_t step, const std::string& resolved) {
-  if (why_read_only_ != 0) throw cannot_be_changed(std::strerror(why_read_only_));
+  if (why_read_only_ != 0) throw cannot_be_changed(*this, std::strerror(why_read_only_));
   const std::string deck = deck_mark + resolved;
   try {
-    refuse_foreign_files(deck);
+    refuse_foreign_files(*this, input_deck_.position.file, deck);
     if (!goes_on()) {
-      refuse_earlier_run();
-      say_what_is_lost();
-      refuse_own_start();
-      for (const fs::path& file : files_of_run()) fs::remove(file);
+      refuse_earlier_run(*this, options_);
+      if (options_.resume == "auto") say_what_is_lost(*this);
+      refuse_own_start(*this, "model.weights.file", weights_, input_deck_);
+      refuse_own_start(*this, "run.branch_from", options_.branch_from, input_deck_);
+      for (const fs::path& file : files_of_run(*this)) fs::remove(file);
     }
     fs::create_directories(checkpoints());
-    remove_leftovers();
+    remove_leftovers(*this);
     if (goes_on()) {
       quarantine_checkpoints_after(checkpoints(), step);
       if (fs::exists(checkpoints() / checkpoint_name(step)))
         point_link(checkpoints(), latest_name, checkpoint_name(step));
     }
     fs::remove(summary());  // no longer true
-    if (text_of(path_ / "deck.yaml") != deck) write_text("deck.yaml", deck);
+    if (text_of(path() / "deck.yaml") != deck) write_text("deck.yaml", deck);
   } catch (const fs::filesystem_error& error) {
-    throw cannot_be_changed(error.code().message());
+    throw cannot_be_changed(*this, error.code().message());
   }
 }
 
 std::string RunFolder::copies_of() const {
-  const std::string text = text_of(path_ / copies_name);
+  const std::string text = text_of(path() / copies_name);
   return text.starts_with(copies_begin) ? text.substr(copies_begin.size()) : "";
 }
 
@@ -278,7 +279,7 @@ std::string RunFolder::identify_copies() const {
 }
 
 void RunFolder::write_text(const std::string& name, const std::string& text) const {
-  replace_text_file(path_ / name, text);
+  replace_text_file(path() / name, text);
 }
 
 }  // namespace lockstep

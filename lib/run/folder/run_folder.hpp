@@ -10,14 +10,15 @@
 #include "checkpoint/checkpoint.hpp"
 #include "run/deck/run_config.hpp"
 #include "run/folder/run_lock.hpp"
+#include "run/folder/run_paths.hpp"
 
 namespace lockstep {
 
 /// run.output_dir: rank 0 alone touches it, unless said otherwise. What Lockstep has not written there stays as it is.
-class RunFolder {
+class RunFolder : public RunPaths {
  public:
   explicit RunFolder(const RunConfig& config)
-      : path_(config.output_dir()),
+      : RunPaths(config.output_dir()),
         options_(config.run),
         weights_(config.model.weights.file),
         input_deck_(config.source) {}
@@ -66,30 +67,8 @@ class RunFolder {
   /// there are none. `identify_copies` makes one, where there is none.
   std::string copies_of() const;
   std::string identify_copies() const;
-  const std::filesystem::path& path() const { return path_; }
-
-  std::filesystem::path summary() const { return path_ / "summary.json"; }
-  std::filesystem::path metrics() const { return path_ / "metrics.csv"; }
-  std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
-  /// Whoever makes it asks the run to stop.
-  std::filesystem::path stop_file() const { return path_ / "stop"; }
-  /// Where ranks of different nodes say that they wait: see NodeLiveness. Any rank may touch it.
-  std::filesystem::path waiting() const { return path_ / "waiting"; }
 
  private:
-  bool holds_a_run() const;
-  void refuse_foreign_files(const std::string& deck) const;
-  void refuse_earlier_run() const;
-  /// Where a run has been killed that had come to no checkpoint.
-  void say_what_is_lost() const;
-  Error cannot_be_changed(const std::string& why) const;
-  std::vector<std::filesystem::path> files_of_run() const;
-  /// Where the run begins with a file that it would remove with the run before.
-  void refuse_own_start() const;
-  /// What killed processes had begun.
-  void remove_leftovers() const;
-
-  std::filesystem::path path_;
   RunOptions options_;
   std::string weights_;  ///< model.weights.file
   DeckNode input_deck_;

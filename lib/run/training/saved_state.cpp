@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-SavedState::SavedState(const OpenedDeck& deck, const RunFolder& folder, RunState& state, Selection& selection,
+SavedState::SavedState(const OpenedDeck& deck, const RunPaths& folder, RunState& state, Selection& selection,
                        Progress& progress)
     : deck_(deck),
       folder_(folder),

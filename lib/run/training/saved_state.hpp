@@ -9,7 +9,7 @@
 #include "checkpoint/number_stream.hpp"
 #include "monitor/progress.hpp"
 #include "monitor/selection.hpp"
-#include "run/folder/run_folder.hpp"
+#include "run/folder/run_paths.hpp"
 #include "run/training/opened_deck.hpp"
 #include "run/training/run_state.hpp"
 
@@ -20,7 +20,7 @@ namespace lockstep {
 class SavedState {
  public:
   /// All outlive this. Collective.
-  SavedState(const OpenedDeck& deck, const RunFolder& folder, RunState& state, Selection& selection,
+  SavedState(const OpenedDeck& deck, const RunPaths& folder, RunState& state, Selection& selection,
              Progress& progress);
 
   /// What a checkpoint holds beside the numbers, by name; of rank 0.
@@ -39,7 +39,7 @@ class SavedState {
   void share_numbers();
 
   const OpenedDeck& deck_;
-  const RunFolder& folder_;
+  const RunPaths& folder_;
   Trainer& trainer_;
   RunState& state_;
   Selection& selection_;
