@@ -12,8 +12,6 @@
 namespace lockstep {
 namespace {
 
-bool has_workers(const ParallelConfig& parallel) { return parallel.runs_freely() || parallel.has_stepping_workers(); }
-
 /// Where the deck has gradients summed in the devices' memory; else null. Collective.
 std::unique_ptr<DeviceAllReduce> sums_on_devices(const TrainingConfig& config, const Communicator& comm) {
   const DeviceFacts facts = device_facts(comm);
@@ -71,7 +69,7 @@ RankGroups rank_groups(const TrainingConfig& config, const Topology& all) {
   all.all.run_collectively([&] {
     with_positions(config.source, [&] {
       shards.emplace(parallel, all);
-      if (has_workers(parallel))
+      if (parallel.has_workers())
         step = all.of(all.all.split(all.all.rank() / parallel.ranks_of_worker(all.all.size())));
       else if (parallel.local.present) step = local_group_of(parallel.local, all);
     });
@@ -81,7 +79,7 @@ RankGroups rank_groups(const TrainingConfig& config, const Topology& all) {
 
 SumMemory sum_memory(const TrainingConfig& config, const RankGroups& groups, const Graph& graph, const StepPlan& plan) {
   SumMemory memory{.on_devices = sums_on_devices(config, groups.shards.ranks.all), .on_hosts = {}};
-  if (!memory.on_devices && !has_workers(config.parallel))
+  if (!memory.on_devices && !config.parallel.has_workers())
     memory.on_hosts = parallel_memory(config.parallel, groups.shards, graph, plan, config.dtype());
   return memory;
 }
@@ -91,25 +89,27 @@ std::unique_ptr<ParallelStrategy> make_strategy(const TrainingConfig& config, Tr
                                                 const BatchPartition& partition, ParameterBuffer& parameters) {
   const auto& [shards, group] = groups;
   const Topology& topology = shards.ranks;
-  const LocalConfig& local = config.parallel.local;
-  const AsynchronousConfig& asynchronous = config.parallel.asynchronous;
+  const ParallelConfig& parallel = config.parallel;
   WorkersCourse course{.batch = config.batch.global, .syncs = problem.syncs, .last = problem.length.steps()};
-  if (config.parallel.runs_freely())
-    return std::make_unique<FreeParallel>(config.parallel, topology.all, group, std::move(course), parameters);
-  if (config.parallel.has_stepping_workers())
-    return std::make_unique<SimulatedWorkers>(config.parallel, topology.all, std::move(problem.pushes),
-                                              std::move(course), parameters);
-  if (local.present)
-    return std::make_unique<LocalParallel>(
-        local, topology, group, local_parts(config, shards, group, std::move(memory), problem.measured, parameters),
-        partition, problem.length.steps(), parameters);
-  const bool divides = topology.all.size() > 1 || config.parallel.offloads_parameters();
-  if (config.parallel.shard != ParallelConfig::Shard::none && divides)
-    return std::make_unique<ShardedParallel>(config.parallel, shards, std::move(memory.on_hosts), parameters);
-  if (asynchronous.present)
-    return std::make_unique<SimulatedGradients>(asynchronous, topology.all, std::move(problem.pushes),
-                                                sums_of_updates(config.parallel, topology, parameters), parameters);
-  return std::make_unique<DataParallel>(config.parallel, problem.measured, shards, std::move(memory.on_hosts.gradients),
+  switch (parallel.strategy(topology.all.size())) {
+    case StrategyKind::free:
+      return std::make_unique<FreeParallel>(parallel, topology.all, group, std::move(course), parameters);
+    case StrategyKind::simulated_workers:
+      return std::make_unique<SimulatedWorkers>(parallel, topology.all, std::move(problem.pushes), std::move(course),
+                                                parameters);
+    case StrategyKind::simulated_gradients:
+      return std::make_unique<SimulatedGradients>(parallel.asynchronous, topology.all, std::move(problem.pushes),
+                                                  sums_of_updates(parallel, topology, parameters), parameters);
+    case StrategyKind::local:
+      return std::make_unique<LocalParallel>(
+          parallel.local, topology, group,
+          local_parts(config, shards, group, std::move(memory), problem.measured, parameters), partition,
+          problem.length.steps(), parameters);
+    case StrategyKind::sharded:
+      return std::make_unique<ShardedParallel>(parallel, shards, std::move(memory.on_hosts), parameters);
+    case StrategyKind::data: break;
+  }
+  return std::make_unique<DataParallel>(parallel, problem.measured, shards, std::move(memory.on_hosts.gradients),
                                         std::move(memory.on_devices), parameters,
                                         CompressionBasis{problem.seed, config.optimizer.gradient_momentum()});
 }

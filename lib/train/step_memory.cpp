@@ -127,7 +127,7 @@ double state_bytes(const DividedModel& model) {
       bytes += static_cast<double>(part.range.count) * model.master_bytes();
   if (model.divides) bytes /= model.group;
   const LocalConfig& local = model.parallel.local;
-  if (local.present && !model.parallel.has_stepping_workers() && local.has_momentum())
+  if (model.parallel.strategy(model.ranks.all) == StrategyKind::local && local.has_momentum())
     bytes += model.trained() * model.master_bytes();
   return bytes;
 }
@@ -225,9 +225,14 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
                          model.master_bytes();
   if (parallel.offload.present) memory = offloaded_memory(model, memory);
   else memory.checkpoint += memory.states;
-  if (parallel.runs_freely()) memory = free_memory(model, memory);
-  else if (parallel.has_stepping_workers()) memory = stepping_workers_memory(model, memory);
-  else if (parallel.asynchronous.present) memory = simulated_memory(model, memory);
+  switch (parallel.strategy(ranks.all)) {
+    case StrategyKind::free: memory = free_memory(model, memory); break;
+    case StrategyKind::simulated_workers: memory = stepping_workers_memory(model, memory); break;
+    case StrategyKind::simulated_gradients: memory = simulated_memory(model, memory); break;
+    case StrategyKind::local:
+    case StrategyKind::sharded:
+    case StrategyKind::data: break;
+  }
   return parallel.local.present ? local_memory(model, memory) : memory;
 }
 

@@ -47,6 +47,15 @@ bool ParallelConfig::allows(Shard wanted) const {
          (wanted < Shard::gradients || overlap != Overlap::thread);
 }
 
+StrategyKind ParallelConfig::strategy(int ranks) const {
+  if (runs_freely()) return StrategyKind::free;
+  if (has_stepping_workers()) return StrategyKind::simulated_workers;
+  if (local.present) return StrategyKind::local;
+  if (asynchronous.present) return StrategyKind::simulated_gradients;
+  const bool divides = ranks > 1 || offloads_parameters();
+  return shard != Shard::none && divides ? StrategyKind::sharded : StrategyKind::data;
+}
+
 SumOptions ParallelConfig::sums() const {
   static constexpr DType types[] = {DType::f32, DType::bf16, DType::f16};
   return {.all_reduce = all_reduce,

@@ -20,6 +20,16 @@ namespace lockstep {
 /// Of ParallelConfig::Shard, in the order of how much is divided.
 inline constexpr std::string_view shard_names[] = {"none", "optimizer", "gradients", "parameters"};
 
+/// The kinds of ParallelStrategy.
+enum class StrategyKind {
+  data,                 ///< DataParallel
+  sharded,              ///< ShardedParallel
+  local,                ///< LocalParallel
+  simulated_gradients,  ///< SimulatedGradients
+  simulated_workers,    ///< SimulatedWorkers
+  free,                 ///< FreeParallel
+};
+
 /// The deck's `parallel` section.
 struct ParallelConfig : Config {
   enum class Overlap { automatic, none, poll, thread };
@@ -77,6 +87,10 @@ struct ParallelConfig : Config {
   /// How many of the ranks that run freely, the first ones, keep the parameters, and do nothing else.
   std::int64_t servers = 0;
 
+  /// The one that so many ranks follow.
+  StrategyKind strategy(int ranks) const;
+  /// Whether it is one of the AsynchronousWorkers.
+  bool has_workers() const { return runs_freely() || has_stepping_workers(); }
   /// Whether ranks are workers, each of which computes the gradient of one part of a batch after the other, and of the
   /// others waits for none.
   bool runs_freely() const { return asynchronous.free || backup.present; }

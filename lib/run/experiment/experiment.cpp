@@ -188,7 +188,7 @@ std::string batch_text(const RunConfig& config, const BatchPartition& partition,
     return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
   };
   std::string parts = counted(partition.ranks, "rank");
-  if (parallel.runs_freely() || parallel.has_stepping_workers()) {
+  if (parallel.has_workers()) {
     const std::int64_t gradients = parallel.asynchronous.present ? parallel.asynchronous.collect : partition.ranks;
     parts = counted(gradients, "gradient");
     if (partition.ranks > gradients) parts += " × " + counted(partition.ranks / gradients, "rank");

@@ -155,7 +155,7 @@ std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std:
   known.parallel.asynchronous.recorded_members = pushes.members();
   const RunConfig chosen = with_chosen_shard(known, graph, train, comm);
   const bool runs_freely = config.parallel.runs_freely();
-  if (runs_freely || config.parallel.has_stepping_workers() || pushes.has_parts())
+  if (config.parallel.has_workers() || pushes.has_parts())
     comm.run_collectively([&] {
       with_positions(config.source, [&] {
         check_parts(config, train.size(),
