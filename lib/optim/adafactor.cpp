@@ -191,7 +191,7 @@ Adafactor::Adafactor(const AdafactorConfig& config, const ParameterBuffer& param
     : Optimizer(config, parameters),
       config_(config),
       moments_(parameters.layout().owned_parameters(), states()[row].layout, states()[column].layout),
-      trust_(blocks()),
+      trust_(tables()),
       one_("lockstep::adafactor::one", DType::f64, {1}) {
   const double one = 1;
   copy_from_host(ExecSpace(), &one, one_.get());
@@ -202,12 +202,13 @@ StepCoefficients Adafactor::coefficients(const StepRate& rate) const {
   return {rate.learning_rate, 1 / std::sqrt(number), std::pow(number, -config_.beta2_decay)};
 }
 
-void Adafactor::step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
+void Adafactor::apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
   AdafactorRatio ratio{
       .step = step, .rate_scale = {}, .least_rms = config_.epsilons[1], .threshold = config_.clip_threshold};
-  for (std::size_t i = 0; i < groups().size(); ++i) ratio.rate_scale[i] = groups()[i].learning_rate_scale;
+  const std::vector<GroupSettings>& groups = tables().groups();
+  for (std::size_t i = 0; i < groups.size(); ++i) ratio.rate_scale[i] = groups[i].learning_rate_scale;
   dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copies) {
-    StepArrays<T, Copy, 0> arrays = step_arrays<0, T>(*this, parameters, step, copies, whole());
+    StepArrays<T, Copy, 0> arrays = step_arrays<0, T>(tables(), parameters, step, copies, tables().whole());
     const Averages<T> averages{.moments = moments_.arrays(),
                                .rows = states()[row].values.as<T>(),
                                .columns = states()[column].values.as<T>(),
@@ -218,13 +219,13 @@ void Adafactor::step(const ExecSpace& space, ParameterBuffer& parameters, const 
     // What stands in the gradient's place now is scaled and clipped already.
     arrays.gradient_scale = one_.get().as<double>();
     arrays.clip_value = std::numeric_limits<T>::infinity();
-    block_squares(space, "lockstep::adafactor::norms", rules_of<T>(space, *this, step, MakeGradientRule<Adafactor>{}), arrays,
-                  trust_.squares());
-    trust_ratios(space, "lockstep::adafactor::ratios", blocks(), trust_, ratio);
+    block_squares(space, "lockstep::adafactor::norms",
+                  rules_of<T>(space, tables(), step, MakeGradientRule<Adafactor>{}), arrays, trust_.squares());
+    trust_ratios(space, "lockstep::adafactor::ratios", tables(), trust_, ratio);
     arrays.ratios = trust_.ratios();
-    step_parameters(space, "lockstep::adafactor::step", rules_of<T>(space, *this, step, MakeAdafactorRule{}), arrays,
-                    blocks().nonfinite);
-    average(space, parameters, step, whole());
+    step_parameters(space, "lockstep::adafactor::step", rules_of<T>(space, tables(), step, MakeAdafactorRule{}), arrays,
+                    tables().nonfinite());
+    tables().average(space, parameters, step, tables().whole());
   });
 }
 

@@ -33,10 +33,11 @@ class Adafactor final : public Optimizer {
   Adafactor(const AdafactorConfig& config, const ParameterBuffer& parameters);
 
   StepCoefficients coefficients(const StepRate& rate) const override;
-  void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
   bool overwrites_gradients() const override { return true; }
 
  private:
+  void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
+
   AdafactorConfig config_;
   FactoredMoments moments_;
   TrustRatios trust_;

@@ -75,8 +75,8 @@ StepCoefficients Adam::coefficients(const StepRate& rate) const {
   return {rate.learning_rate, rest(betas_[0]), std::sqrt(rest(betas_[1]))};
 }
 
-void Adam::step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
-  rule_step<2>(space, "lockstep::adam::step", *this, parameters, step,
+void Adam::apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
+  rule_step<2>(space, "lockstep::adam::step", tables(), parameters, step,
                MakeAdamRule{decay_ == Decay::decoupled, betas_[0], betas_[1], epsilon_});
 }
 

@@ -39,9 +39,10 @@ class Adam final : public Optimizer {
       : Optimizer(config, parameters), betas_(config.betas), epsilon_(config.epsilon), decay_(decay) {}
 
   StepCoefficients coefficients(const StepRate& rate) const override;
-  void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
 
  private:
+  void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
+
   std::vector<double> betas_;
   double epsilon_;
   Decay decay_;

@@ -101,7 +101,7 @@ std::unique_ptr<Optimizer> LambConfig::make(const ParameterBuffer& parameters) c
 }
 
 Lamb::Lamb(const LambConfig& config, const ParameterBuffer& parameters)
-    : Optimizer(config, parameters), config_(config), trust_(blocks()) {}
+    : Optimizer(config, parameters), config_(config), trust_(tables()) {}
 
 StepCoefficients Lamb::coefficients(const StepRate& rate) const {
   if (!config_.bias_correction) return {rate.learning_rate, 1, 1};
@@ -109,20 +109,21 @@ StepCoefficients Lamb::coefficients(const StepRate& rate) const {
   return {rate.learning_rate, rest(config_.betas[0]), std::sqrt(rest(config_.betas[1]))};
 }
 
-void Lamb::step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
+void Lamb::apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
   LambRatio ratio{};
-  for (std::size_t i = 0; i < groups().size(); ++i) ratio.wanted[i] = groups()[i].trust_ratio;
+  const std::vector<GroupSettings>& groups = tables().groups();
+  for (std::size_t i = 0; i < groups.size(); ++i) ratio.wanted[i] = groups[i].trust_ratio;
   const MakeLambUpdate update{config_.epsilon};
   dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copies) {
-    const auto* averages = rules_of<T>(space, *this, step,
+    const auto* averages = rules_of<T>(space, tables(), step,
                                        MakeLambAverages{update, config_.betas[0], config_.betas[1]});
-    squares_of_all(space, *this, StateUse::change, trust_.squares(), [&](const StateWindow& window) {
+    squares_of_all(space, tables(), StepTables::StateUse::change, trust_.squares(), [&](const StateWindow& window) {
       block_squares(space, "lockstep::lamb::averages", averages,
-                    step_arrays<2, T>(*this, parameters, step, copies, window), trust_.squares());
+                    step_arrays<2, T>(tables(), parameters, step, copies, window), trust_.squares());
     });
-    trust_ratios(space, "lockstep::lamb::ratios", blocks(), trust_, ratio);
-    step_windows<2, T>(space, "lockstep::lamb::step", *this, parameters, step, copies,
-                       rules_of<T>(space, *this, step, MakeLambRule{update}), trust_.ratios());
+    trust_ratios(space, "lockstep::lamb::ratios", tables(), trust_, ratio);
+    step_windows<2, T>(space, "lockstep::lamb::step", tables(), parameters, step, copies,
+                       rules_of<T>(space, tables(), step, MakeLambRule{update}), trust_.ratios());
   });
 }
 

@@ -27,9 +27,10 @@ class Lamb final : public Optimizer {
   Lamb(const LambConfig& config, const ParameterBuffer& parameters);
 
   StepCoefficients coefficients(const StepRate& rate) const override;
-  void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
 
  private:
+  void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
+
   LambConfig config_;
   TrustRatios trust_;
 };

@@ -61,28 +61,29 @@ std::unique_ptr<Optimizer> LarsConfig::make(const ParameterBuffer& parameters) c
 }
 
 Lars::Lars(const LarsConfig& config, const ParameterBuffer& parameters)
-    : Optimizer(config, parameters), config_(config), trust_(blocks()) {}
+    : Optimizer(config, parameters), config_(config), trust_(tables()) {}
 
 StepCoefficients Lars::coefficients(const StepRate& rate) const {
   const bool corrects = config_.momentum_correction && rate.learning_rate_before > 0;
   return {rate.learning_rate, corrects ? rate.learning_rate / rate.learning_rate_before : 1};
 }
 
-void Lars::step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
+void Lars::apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
   LarsRatio ratio{.coefficient = config_.trust_coefficient, .decay = {}, .wanted = {}};
-  for (std::size_t i = 0; i < groups().size(); ++i) {
-    ratio.decay[i] = groups()[i].weight_decay;
-    ratio.wanted[i] = groups()[i].trust_ratio;
+  const std::vector<GroupSettings>& groups = tables().groups();
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    ratio.decay[i] = groups[i].weight_decay;
+    ratio.wanted[i] = groups[i].trust_ratio;
   }
   dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copies) {
-    const auto* gradients = rules_of<T>(space, *this, step, MakeGradientRule<Lars>{});
-    squares_of_all(space, *this, StateUse::none, trust_.squares(), [&](const StateWindow& window) {
+    const auto* gradients = rules_of<T>(space, tables(), step, MakeGradientRule<Lars>{});
+    squares_of_all(space, tables(), StepTables::StateUse::none, trust_.squares(), [&](const StateWindow& window) {
       block_squares(space, "lockstep::lars::norms", gradients,
-                    step_arrays<0, T>(*this, parameters, step, copies, window), trust_.squares());
+                    step_arrays<0, T>(tables(), parameters, step, copies, window), trust_.squares());
     });
-    trust_ratios(space, "lockstep::lars::ratios", blocks(), trust_, ratio);
-    step_windows<1, T>(space, "lockstep::lars::step", *this, parameters, step, copies,
-                       rules_of<T>(space, *this, step, MakeLarsRule{config_.momentum}), trust_.ratios());
+    trust_ratios(space, "lockstep::lars::ratios", tables(), trust_, ratio);
+    step_windows<1, T>(space, "lockstep::lars::step", tables(), parameters, step, copies,
+                       rules_of<T>(space, tables(), step, MakeLarsRule{config_.momentum}), trust_.ratios());
   });
 }
 

@@ -29,9 +29,10 @@ class Lars final : public Optimizer {
   Lars(const LarsConfig& config, const ParameterBuffer& parameters);
 
   StepCoefficients coefficients(const StepRate& rate) const override;
-  void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
 
  private:
+  void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
+
   LarsConfig config_;
   TrustRatios trust_;
 };

@@ -25,9 +25,10 @@ class Lion final : public Optimizer {
       : Optimizer(config, parameters), betas_(config.betas) {}
 
   StepCoefficients coefficients(const StepRate& rate) const override { return {rate.learning_rate}; }
-  void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
 
  private:
+  void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
+
   std::vector<double> betas_;
 };
 

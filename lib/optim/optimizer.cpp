@@ -2,9 +2,6 @@
 #include "optim/optimizer.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
-#include <span>
 #include <utility>
 
 #include "core/memory_plan.hpp"
@@ -125,56 +122,25 @@ std::unique_ptr<Optimizer> OptimizerConfig::make(const ParameterBuffer& paramete
 }
 
 Optimizer::Optimizer(const OptimizerOptions& options, const ParameterBuffer& parameters)
-    : ema_decay_(options.ema_decay),
-      needs_all_gradients_(options.needs_all_gradients()),
-      rules_("lockstep::optimizer::rules", largest_rules),
-      nonfinite_("lockstep::optimizer::nonfinite", DType::i32, {1}) {
-  const ExecSpace space;
+    : needs_all_gradients_(options.needs_all_gradients()),
+      tables_(options.groups_of(parameters.layout()), parameters.owned(), options.clip_value, options.ema_decay) {
   const ParameterLayout& layout = parameters.layout();
-  ParameterGroups made = options.groups_of(layout);
-  made.stand_in(parameters.owned());
-  groups_ = made.groups;
-  const std::size_t block_bytes = made.blocks.size() * sizeof(ParameterBlock),
-                    parameter_bytes = made.parameters.size() * sizeof(TrainedParameter),
-                    group_bytes = groups_.size() * sizeof(GroupSettings),
-                    bytes = block_bytes + parameter_bytes + group_bytes;
-  tables_ = Buffer("lockstep::optimizer::tables", bytes);
-  std::vector<std::byte> tables(bytes);
-  // A rank may have no blocks.
-  auto end = std::ranges::copy(std::as_bytes(std::span(made.blocks)), tables.begin()).out;
-  end = std::ranges::copy(std::as_bytes(std::span(made.parameters)), end).out;
-  std::ranges::copy(std::as_bytes(std::span(groups_)), end);
-  copy_from_host(space, tables.data(), tables_.tensor(0, DType::u8, {static_cast<std::int64_t>(bytes)}));
-  blocks_ = {.blocks = reinterpret_cast<const ParameterBlock*>(tables_.data()),
-             .count = static_cast<std::int64_t>(made.blocks.size()),
-             .all = made.all_blocks(),
-             .parameters = reinterpret_cast<const TrainedParameter*>(tables_.data() + block_bytes),
-             .parameter_count = static_cast<std::int64_t>(made.parameters.size()),
-             .clip_value = options.clip_value > 0 ? options.clip_value : std::numeric_limits<double>::infinity(),
-             .nonfinite = nonfinite_.get(),
-             .groups = reinterpret_cast<const GroupSettings*>(tables_.data() + block_bytes + parameter_bytes),
-             .rules = rules_.data()};
-
   for (const std::string& name : all_state_names(options)) {
     states_.push_back({name, layout_of(options, name, trained_parameters(layout.parameters())), {}, {}});
     states_.back().values = {nullptr, parameters.dtype(), {count_of(states_.back().layout, layout)}};
   }
-  whole_ = {.blocks = blocks_.blocks, .count = blocks_.count};
 }
 
 void Optimizer::place_states(const StateOffload& offload, const ParameterLayout& layout) {
   if (states_.empty()) return;
   if (offload.to != StateOffload::To::nowhere) {
-    const ExecSpace space;
-    std::vector<ParameterBlock> blocks(static_cast<std::size_t>(blocks_.count));
-    const Tensor table = tables_.tensor(0, DType::u8,
-                                        {static_cast<std::int64_t>(blocks.size() * sizeof(ParameterBlock))});
-    copy_to_host(space, table, blocks.data());
-    offloaded_ = std::make_unique<OffloadedStates>(offload, states_.front().values.dtype, states_.size(),
-                                                   layout.owned(), blocks, blocks_.blocks);
-    copy_from_host(space, blocks.data(), table);
+    tables_.change_blocks([&](std::vector<ParameterBlock>& blocks) {
+      offloaded_ = std::make_unique<OffloadedStates>(offload, states_.front().values.dtype, states_.size(),
+                                                     layout.owned(), blocks, tables_.blocks().blocks);
+    });
     if (offload.values) offloaded_values_ = std::make_unique<OffloadedValues>(*offloaded_);
-    pass_ = std::make_unique<StatePass>(*offloaded_, nonfinite_.get());
+    pass_ = std::make_unique<StatePass>(*offloaded_, tables_.nonfinite());
+    tables_.pass_over_states(*pass_, offload.values);
     for (std::size_t i = 0; i < states_.size(); ++i) states_[i].offloaded = {offloaded_.get(), i};
     return;
   }
@@ -182,43 +148,33 @@ void Optimizer::place_states(const StateOffload& offload, const ParameterLayout&
   for (const State& state : states_) end += align_up(state.values.bytes());
   state_memory_ = Buffer("lockstep::optimizer::states", end);
   std::size_t begin = 0;
+  std::vector<Tensor> values;
   for (State& state : states_) {
     state.values = state_memory_.tensor(begin, state.values.dtype, state.values.shape);
     begin += align_up(state.values.bytes());
-    state_values_.push_back(state.values);
+    values.push_back(state.values);
   }
-  whole_.states = state_values_;
-}
-
-void Optimizer::begin_pass(StateUse use, const WindowWork& work) const {
-  pass_->begin(use == StateUse::change ? PassingBlocks::Pass::changes : PassingBlocks::Pass::reads, work);
+  tables_.set_states(std::move(values));
 }
 
 StatePass* Optimizer::stream_steps() {
-  streams_ = true;
+  tables_.stream_steps();
   return pass_.get();
 }
 
 void Optimizer::begin_step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
   pass_->begin_early();
   has_begun_ = true;
-  this->step(space, parameters, step);
+  apply_rule(space, parameters, step);
 }
 
-void Optimizer::end_step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
-  if (!std::exchange(has_begun_, false)) this->step(space, parameters, step);
-  if (streams_ && pass_) pass_->turn();
-}
-
-void Optimizer::average(const ExecSpace& space, const ParameterBuffer& parameters, const StepScalars* step,
-                        const StateWindow& window) const {
-  if (!averages()) return;
-  update_average(space, window.blocks, window.count, ema_decay_, step, window.values_or(parameters.owned()),
-                 window.states.back());
+void Optimizer::step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
+  if (!std::exchange(has_begun_, false)) apply_rule(space, parameters, step);
+  if (tables_.streams()) pass_->turn();
 }
 
 void Optimizer::swap_average(const ExecSpace& space, ParameterBuffer& parameters) {
-  for_windows(space, StateUse::change, [&](const StateWindow& window) {
+  tables_.for_windows(space, StepTables::StateUse::change, [&](const StateWindow& window) {
     lockstep::swap_average(space, window.blocks, window.count, window.values_or(parameters.owned()),
                            window.states.back());
   });
@@ -228,7 +184,7 @@ void Optimizer::swap_average(const ExecSpace& space, ParameterBuffer& parameters
 
 bool Optimizer::left_nonfinite(const ExecSpace& space) const {
   std::int32_t flag = 0;
-  copy_to_host(space, nonfinite_.get(), &flag);
+  copy_to_host(space, nonfinite(), &flag);
   return flag != 0;
 }
 

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/fields.hpp"
@@ -12,6 +12,7 @@
 #include "optim/parameter_groups.hpp"
 #include "optim/state_pass.hpp"
 #include "optim/step_scalars.hpp"
+#include "optim/step_tables.hpp"
 
 namespace lockstep {
 
@@ -81,8 +82,6 @@ class Optimizer {
   virtual ~Optimizer() = default;
 
   virtual StepCoefficients coefficients(const StepRate& rate) const = 0;
-  /// New parameters, and their average, where there is one. `step`: in the step's memory.
-  virtual void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) = 0;
   /// From here on OptimizerOptions::gradient_momentum is in the gradients: steps add none but to what is not of these,
   /// the weight decay.
   virtual void expect_momentum_in_gradients() {}
@@ -93,94 +92,52 @@ class Optimizer {
 
   /// Whether there is a moving average of the parameters, ema ← d·ema + (1 − d)·p after each step, which evaluations
   /// look at. It begins as the parameters after the first step.
-  bool averages() const { return ema_decay_ > 0; }
-  /// Of the parameters of a window; a part of `step`.
-  void average(const ExecSpace& space, const ParameterBuffer& parameters, const StepScalars* step,
-               const StateWindow& window) const;
+  bool averages() const { return tables_.averages(); }
   /// The parameters that this rank owns become the average, and the other way round.
   void swap_average(const ExecSpace& space, ParameterBuffer& parameters);
 
   /// Whether the last step has left a parameter of this rank's that is infinite or not a number. Waits for the device.
   bool left_nonfinite(const ExecSpace& space) const;
   /// Likewise, i32 [1] where kernels read it.
-  const Tensor& nonfinite() const { return nonfinite_.get(); }
+  const Tensor& nonfinite() const { return tables_.nonfinite(); }
   /// Takes back what left_nonfinite has found: parameters are others now.
-  void forget_nonfinite(const ExecSpace& space) { fill_zero(space, nonfinite_.get()); }
+  void forget_nonfinite(const ExecSpace& space) { fill_zero(space, tables_.nonfinite()); }
 
-  /// Sums f64 numbers, in the step's memory, over all ranks; each is of a block, whose owner alone has another than 0.
-  using SumOverOwners = std::function<void(const ExecSpace& space, const Tensor& numbers)>;
   /// Where ranks own parts of the parameters: how they put together what is said of whole ones.
-  void own_parts(SumOverOwners sum) { sum_over_owners_ = std::move(sum); }
-  const SumOverOwners& sum_over_owners() const { return sum_over_owners_; }
-
-  const std::vector<GroupSettings>& groups() const { return groups_; }
-  /// What the kernels of step_kernel.hpp read.
-  struct Blocks {
-    const ParameterBlock* blocks = nullptr;  ///< in the step's memory
-    std::int64_t count = 0;
-    std::int64_t all = 0;                          ///< blocks, of all ranks
-    const TrainedParameter* parameters = nullptr;  ///< in the step's memory, those of all ranks
-    std::int64_t parameter_count = 0;
-    double clip_value = 0;                  ///< infinite: off
-    Tensor nonfinite;                       ///< i32 [1], for kernels to set
-    const GroupSettings* groups = nullptr;  ///< as groups(), in the step's memory
-    std::byte* rules = nullptr;             ///< room for a rule of each group
-  };
-  const Blocks& blocks() const { return blocks_; }
-  /// All blocks; with their states, where these are in memory.
-  const StateWindow& whole() const { return whole_; }
-  /// What a pass over the blocks does with their states.
-  enum class StateUse { none, read, change };
-  /// Calls work(window) for windows that together are all blocks: for one where what it needs is in memory.
-  template <class Work>
-  void for_windows(const ExecSpace& space, StateUse use, const Work& work) const {
-    if (!offloaded_ || (use == StateUse::none && !offloaded_values_)) return work(whole_);
-    begin_pass(use, WindowWork([&work](const ExecSpace&, const StateWindow& window) { work(window); }));
-    pass_->await(space, 0);
-  }
-  /// The last thing that a step does, which changes parameters: work(space, window), likewise, with a copy of `work`;
-  /// where steps stream, when StatePass comes to it.
-  template <class Work>
-  void for_windows_at_last(const ExecSpace& space, StateUse use, const Work& work) const {
-    if (!offloaded_ || (use == StateUse::none && !offloaded_values_)) return work(space, whole_);
-    begin_pass(offloaded_values_ ? StateUse::change : use, WindowWork(work));
-    if (!streams_) pass_->await(space, 0);
-  }
+  void own_parts(StepTables::SumOverOwners sum) { tables_.own_parts(std::move(sum)); }
 
   /// From here on, steps over offloaded states return before they are done: who reads parameters waits for this, which
   /// is null where states are in memory.
   StatePass* stream_steps();
   /// Whether a step may begin before all gradients are final. On devices, where the host would have to wait for
   /// kernels to know that, none does.
-  bool begins_early() const { return !memory_is_separate && streams_ && pass_ && !needs_all_gradients_; }
+  bool begins_early() const { return !memory_is_separate && tables_.streams() && !needs_all_gradients_; }
   /// Begins one; its parameters change where gradients_are_final says so, of those before element `end`.
   void begin_step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step);
   void gradients_are_final(const ExecSpace& space, std::int64_t end) { pass_->advance_before(space, end); }
-  /// All gradients are final: a step, or the rest of the one that was begun.
-  void end_step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step);
-  /// Gives the states their place, where they are zero; the second step of making an optimizer.
-  void place_states(const StateOffload& offload, const ParameterLayout& layout);
+  /// All gradients are final: a step, or the rest of the one that was begun. New parameters, and their average, where
+  /// there is one. `step`: in the step's memory.
+  void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step);
   /// The parameters' values, where they are with the states; else null.
   OffloadedValues* offloaded_values() const { return offloaded_values_.get(); }
-  static constexpr std::size_t largest_rules = 2048;  ///< bytes of `rules`
+
+ protected:
+  /// The formula of a step, for all parameters; with their average, where there is one.
+  virtual void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) = 0;
+  const StepTables& tables() const { return tables_; }
 
  private:
-  void begin_pass(StateUse use, const WindowWork& work) const;
+  friend struct OptimizerConfig;
+  /// Gives the states their place, where they are zero; the second part of making an optimizer.
+  void place_states(const StateOffload& offload, const ParameterLayout& layout);
 
-  std::vector<GroupSettings> groups_;
-  double ema_decay_;
-  bool needs_all_gradients_;
-  Buffer tables_, rules_, state_memory_;
-  OwnedTensor nonfinite_;
+  bool needs_all_gradients_, has_begun_ = false;
+  StepTables tables_;
+  Buffer state_memory_;
   std::unique_ptr<OffloadedStates> offloaded_;  ///< in the place of state_memory_
   std::unique_ptr<OffloadedValues> offloaded_values_;
   std::unique_ptr<StatePass> pass_;  ///< over these
-  bool streams_ = false, has_begun_ = false;
-  Blocks blocks_;
   std::vector<State> states_;
-  std::vector<Tensor> state_values_;  ///< theirs
-  StateWindow whole_;
-  SumOverOwners sum_over_owners_;
 };
 
 /// The state that is the average of the parameters, after the rule's states.

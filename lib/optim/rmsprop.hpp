@@ -25,9 +25,10 @@ class Rmsprop final : public Optimizer {
       : Optimizer(config, parameters), config_(config) {}
 
   StepCoefficients coefficients(const StepRate& rate) const override { return {rate.learning_rate}; }
-  void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
 
  private:
+  void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
+
   RmspropConfig config_;
 };
 

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include "optim/optimizer.hpp"
 #include "optim/step_kernel.hpp"
+#include "optim/step_tables.hpp"
 
 namespace lockstep {
 
 /// What the kernels read and write of a window, of an optimizer with that many states.
 template <int states, class T, class Copy>
-StepArrays<T, Copy, states> step_arrays(const Optimizer& optimizer, const ParameterBuffer& parameters,
+StepArrays<T, Copy, states> step_arrays(const StepTables& tables, const ParameterBuffer& parameters,
                                         const StepScalars* step, Copy* copies, const StateWindow& window) {
   StepArrays<T, Copy, states> arrays{.blocks = window.blocks,
                                      .count = window.count,
                                      .gradients = parameters.owned().gradients().as<T>(),
                                      .step = step,
                                      .gradient_scale = &step->gradient_scale,
-                                     .clip_value = static_cast<T>(optimizer.blocks().clip_value),
+                                     .clip_value = static_cast<T>(tables.blocks().clip_value),
                                      .parameters = window.values_or(parameters.owned()).as<T>(),
                                      .copies = copies};
   for (int k = 0; k < states; ++k) arrays.state[k] = window.states[static_cast<std::size_t>(k)].template as<T>();
@@ -28,14 +28,14 @@ using RuleOf = std::invoke_result_t<MakeRule, T, const GroupSettings&, const Ste
 /// make_rule(T{}, settings, coefficients) of each group, made by a kernel from what the step's coefficients are then.
 /// They stay until the next ones are made.
 template <class T, class MakeRule>
-const Rules<RuleOf<T, MakeRule>>* rules_of(const ExecSpace& space, const Optimizer& optimizer, const StepScalars* step,
+const Rules<RuleOf<T, MakeRule>>* rules_of(const ExecSpace& space, const StepTables& tables, const StepScalars* step,
                                            const MakeRule& make_rule) {
   using Made = Rules<RuleOf<T, MakeRule>>;
-  static_assert(sizeof(Made) <= Optimizer::largest_rules);
-  auto* const rules = reinterpret_cast<Made*>(optimizer.blocks().rules);
-  const GroupSettings* const groups = optimizer.blocks().groups;
+  static_assert(sizeof(Made) <= StepTables::largest_rules);
+  auto* const rules = reinterpret_cast<Made*>(tables.blocks().rules);
+  const GroupSettings* const groups = tables.blocks().groups;
   Kokkos::parallel_for(
-      "lockstep::optimizer::rules", RangePolicy(space, 0, static_cast<std::int64_t>(optimizer.groups().size())),
+      "lockstep::optimizer::rules", RangePolicy(space, 0, static_cast<std::int64_t>(tables.groups().size())),
       KOKKOS_LAMBDA(const std::int64_t i) { rules->of_group[i] = make_rule(T{}, groups[i], step->coefficients); });
   return rules;
 }
@@ -43,28 +43,28 @@ const Rules<RuleOf<T, MakeRule>>* rules_of(const ExecSpace& space, const Optimiz
 /// Applies rules to all parameters, and takes their average, where there is one. `ratios`: of each parameter, where
 /// rules have a trust ratio.
 template <int states, class T, class Copy, class Rule>
-void step_windows(const ExecSpace& space, const char* label, const Optimizer& optimizer,
+void step_windows(const ExecSpace& space, const char* label, const StepTables& tables,
                   const ParameterBuffer& parameters, const StepScalars* step, Copy* copies, const Rules<Rule>* rules,
                   const double* ratios = nullptr) {
-  using Use = Optimizer::StateUse;
+  using Use = StepTables::StateUse;
   const Use of_rule = states == 0 ? Use::none : OnlyReads<Rule> ? Use::read : Use::change;
-  optimizer.for_windows_at_last(space, optimizer.averages() ? Use::change : of_rule,
-                                [=, &optimizer, &parameters](const ExecSpace& where, const StateWindow& window) {
-                                  StepArrays<T, Copy, states> arrays = step_arrays<states, T>(optimizer, parameters,
-                                                                                              step, copies, window);
-                                  arrays.ratios = ratios;
-                                  step_parameters(where, label, rules, arrays, optimizer.blocks().nonfinite);
-                                  optimizer.average(where, parameters, step, window);
-                                });
+  tables.for_windows_at_last(space, tables.averages() ? Use::change : of_rule,
+                             [=, &tables, &parameters](const ExecSpace& where, const StateWindow& window) {
+                               StepArrays<T, Copy, states> arrays = step_arrays<states, T>(tables, parameters, step,
+                                                                                           copies, window);
+                               arrays.ratios = ratios;
+                               step_parameters(where, label, rules, arrays, tables.blocks().nonfinite);
+                               tables.average(where, parameters, step, window);
+                             });
 }
 
 /// A step in which each element needs nothing but itself.
 template <int states, class MakeRule>
-void rule_step(const ExecSpace& space, const char* label, const Optimizer& optimizer, ParameterBuffer& parameters,
+void rule_step(const ExecSpace& space, const char* label, const StepTables& tables, ParameterBuffer& parameters,
                const StepScalars* step, const MakeRule& make_rule) {
   dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copies) {
-    step_windows<states, T>(space, label, optimizer, parameters, step, copies,
-                            rules_of<T>(space, optimizer, step, make_rule));
+    step_windows<states, T>(space, label, tables, parameters, step, copies,
+                            rules_of<T>(space, tables, step, make_rule));
   });
 }
 

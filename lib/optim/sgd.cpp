@@ -100,13 +100,13 @@ StepCoefficients Sgd::coefficients(const StepRate& rate) const {
   return {rate.learning_rate, rate.number == 1 ? 1 : 1 - config_.dampening};
 }
 
-void Sgd::step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
+void Sgd::apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
   if (config_.momentum == 0)
-    return rule_step<0>(space, "lockstep::sgd::step", *this, parameters, step, MakePlainRule{});
+    return rule_step<0>(space, "lockstep::sgd::step", tables(), parameters, step, MakePlainRule{});
   if (momentum_in_gradients_)
-    return rule_step<1>(space, "lockstep::sgd::decay_momentum_step", *this, parameters, step,
+    return rule_step<1>(space, "lockstep::sgd::decay_momentum_step", tables(), parameters, step,
                         MakeDecayMomentumRule{config_.gradient_momentum()});
-  rule_step<1>(space, "lockstep::sgd::momentum_step", *this, parameters, step,
+  rule_step<1>(space, "lockstep::sgd::momentum_step", tables(), parameters, step,
                MakeMomentumRule{config_.momentum, config_.nesterov});
 }
 

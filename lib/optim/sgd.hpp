@@ -26,9 +26,10 @@ class Sgd final : public Optimizer {
 
   void expect_momentum_in_gradients() override { momentum_in_gradients_ = true; }
   StepCoefficients coefficients(const StepRate& rate) const override;
-  void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
 
  private:
+  void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
+
   SgdConfig config_;
   bool momentum_in_gradients_ = false;
 };

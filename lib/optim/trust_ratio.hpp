@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include "optim/optimizer.hpp"
 #include "optim/step_kernel.hpp"
+#include "optim/step_tables.hpp"
 
 // A learning rate of its own for each parameter: the norm of the parameter over that of its step, for LARS, LAMB and
 // Adafactor. Norms are of whole parameters, of which a rank may own parts.
 namespace lockstep {
 
-/// Of optimizers whose ratio is that to the gradient's norm. `Of`: the optimizer, as each needs kernels of its own: where
-/// two files have one of the same template arguments, nvcc's programs may call a null pointer.
+/// Of optimizers whose ratio is that to the gradient's norm. `Of`: the optimizer, as each needs kernels of its own:
+/// where two files have one of the same template arguments, nvcc's programs may call a null pointer.
 template <class T, class Of>
 struct GradientRule {
   KOKKOS_INLINE_FUNCTION T operator()(T, T g, T*) const { return g; }
@@ -25,9 +25,10 @@ struct MakeGradientRule {
 /// Norms of the blocks of all ranks, and ratios of the parameters.
 class TrustRatios {
  public:
-  explicit TrustRatios(const Optimizer::Blocks& blocks)
-      : squares_("lockstep::trust_ratio::squares", DType::f64, {std::max<std::int64_t>(1, blocks.all), 2}),
-        ratios_("lockstep::trust_ratio::ratios", DType::f64, {std::max<std::int64_t>(1, blocks.parameter_count)}) {}
+  explicit TrustRatios(const StepTables& tables)
+      : squares_("lockstep::trust_ratio::squares", DType::f64, {std::max<std::int64_t>(1, tables.blocks().all), 2}),
+        ratios_("lockstep::trust_ratio::ratios", DType::f64,
+                {std::max<std::int64_t>(1, tables.blocks().parameter_count)}) {}
 
   const Tensor& squares() const { return squares_.get(); }
   double* ratios() const { return ratios_.get().as<double>(); }
@@ -113,23 +114,23 @@ void block_squares(const ExecSpace& space, const char* label, const Rules<Rule>*
 
 /// squares [blocks, 2]: those of all ranks' blocks. find(window): has those of a window's blocks found.
 template <class Find>
-void squares_of_all(const ExecSpace& space, const Optimizer& optimizer, Optimizer::StateUse use, const Tensor& squares,
+void squares_of_all(const ExecSpace& space, const StepTables& tables, StepTables::StateUse use, const Tensor& squares,
                     const Find& find) {
-  if (optimizer.sum_over_owners()) fill_zero(space, squares);
-  optimizer.for_windows(space, use, find);
-  if (optimizer.sum_over_owners()) optimizer.sum_over_owners()(space, squares);
+  if (tables.sum_over_owners()) fill_zero(space, squares);
+  tables.for_windows(space, use, find);
+  if (tables.sum_over_owners()) tables.sum_over_owners()(space, squares);
 }
 
 /// ratios[parameter] = ratio(group, its number of elements, norm of the parameter, norm of its step).
 template <class Ratio>
-void trust_ratios(const ExecSpace& space, const char* label, const Optimizer::Blocks& blocks, const TrustRatios& trust,
+void trust_ratios(const ExecSpace& space, const char* label, const StepTables& tables, const TrustRatios& trust,
                   const Ratio& ratio) {
   using Team = Kokkos::TeamPolicy<ExecSpace>;
-  const TrainedParameter* const parameters = blocks.parameters;
+  const TrainedParameter* const parameters = tables.blocks().parameters;
   const auto* const squares = trust.squares().as<const double>();
   double* const ratios = trust.ratios();
   Kokkos::parallel_for(
-      label, Team(space, static_cast<int>(blocks.parameter_count), team_threads(256), 1),
+      label, Team(space, static_cast<int>(tables.blocks().parameter_count), team_threads(256), 1),
       KOKKOS_LAMBDA(const typename Team::member_type& team) {
         const TrainedParameter parameter = parameters[team.league_rank()];
         double p_square = 0, step_square = 0;

@@ -82,7 +82,7 @@ std::vector<ShardedState> DataParallel::sharded_states(const Optimizer& optimize
 
 void DataParallel::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,
                           double statistics_factor) {
-  optimizer.end_step(space, parameters_, step);
+  optimizer.step(space, parameters_, step);
   parameters_.update_statistics(space, statistics_factor, &step->left_out);
 }
 

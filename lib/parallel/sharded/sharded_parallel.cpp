@@ -122,9 +122,8 @@ Tensor ShardedParallel::nonfinite_gradients(const ExecSpace& space) {
 /// All ranks' sums of this step are done, so nobody reads the parameters any more.
 void ShardedParallel::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,
                              double statistics_factor) {
-  if (!optimizer.sum_over_owners())
-    optimizer.own_parts([this](const ExecSpace& where, const Tensor& numbers) { sum_over_owners(where, numbers); });
-  optimizer.end_step(space, parameters_, step);
+  optimizer.own_parts([this](const ExecSpace& where, const Tensor& numbers) { sum_over_owners(where, numbers); });
+  optimizer.step(space, parameters_, step);
   if (!memory_.parameters || groups_.group.node.is_root())
     parameters_.update_statistics(space, statistics_factor, &step->left_out);
   start_update(space);

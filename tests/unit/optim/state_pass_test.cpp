@@ -81,9 +81,9 @@ TEST_P(StatePassTest, ParametersAreNewWhenTheyAreWaitedFor) {
   ASSERT_GT(all, 25 * array_block);
   for (std::uint64_t number = 1; number <= 6; ++number) {
     const Numbers before = offloaded_->values();
-    in_memory_->optimizer->end_step(space_, in_memory_->parameters, in_memory_->begin(number));
+    in_memory_->optimizer->step(space_, in_memory_->parameters, in_memory_->begin(number));
     const Numbers wanted = in_memory_->values();
-    offloaded_->optimizer->end_step(space_, offloaded_->parameters, offloaded_->begin(number));
+    offloaded_->optimizer->step(space_, offloaded_->parameters, offloaded_->begin(number));
     // The first ones that a forward pass needs stand last.
     for (const std::int64_t first : {all - 5, all / 2, std::int64_t{100}}) {
       if (!pass_->have_arrived(space_, first)) pass_->await(space_, first);
@@ -104,7 +104,7 @@ TEST_P(StatePassTest, ParametersChangeWhereGradientsAreFinal) {
   if (!offloaded_->optimizer->begins_early()) GTEST_SKIP() << "needs all gradients";
   for (std::uint64_t number = 1; number <= 6; ++number) {
     const Numbers before = offloaded_->values();
-    in_memory_->optimizer->end_step(space_, in_memory_->parameters, in_memory_->begin(number));
+    in_memory_->optimizer->step(space_, in_memory_->parameters, in_memory_->begin(number));
     const Numbers wanted = in_memory_->values();
     const StepScalars* const step = offloaded_->begin(number);
     offloaded_->optimizer->begin_step(space_, offloaded_->parameters, step);
@@ -114,7 +114,7 @@ TEST_P(StatePassTest, ParametersChangeWhereGradientsAreFinal) {
       EXPECT_TRUE(pass_->have_arrived(space_, 0)) << "who asks wants those that gradients are by";
       EXPECT_TRUE(equal(offloaded_->values(), before, end / array_block * array_block, all)) << number;
     }
-    offloaded_->optimizer->end_step(space_, offloaded_->parameters, step);
+    offloaded_->optimizer->step(space_, offloaded_->parameters, step);
     pass_->await(space_, all / 3);
     EXPECT_TRUE(equal(offloaded_->values(), wanted, all / 3, all)) << number;
     pass_->await(space_, 0);
@@ -128,7 +128,7 @@ TEST_P(StatePassTest, WhatIsNotFiniteIsKnownInTheEnd) {
   Numbers gradients = test::values_of(offloaded_->parameters.gradients());
   gradients[0] = std::numeric_limits<double>::quiet_NaN();
   test::set_values(offloaded_->parameters.gradients(), gradients);
-  offloaded_->optimizer->end_step(space_, offloaded_->parameters, step);
+  offloaded_->optimizer->step(space_, offloaded_->parameters, step);
   pass_->await(space_, 0);
   EXPECT_TRUE(offloaded_->optimizer->left_nonfinite(space_));
 }
