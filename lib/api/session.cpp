@@ -136,7 +136,7 @@ Session::State::State(const std::function<RunConfig()>& read, MPI_Comm mpi) : co
   });
   provenance = lockstep::provenance(comm, {}, {});
   trainer = make_trainer(config, std::move(*graph), std::move(loss), *data, comm);
-  numbers_held.emplace(comm, trainer->strategy().sharded_states(trainer->optimizer()));
+  numbers_held.emplace(comm, trainer->strategy().sharded_states());
   comm.run_collectively([&] {
     for (const MicroBatch& micro : micro_batches_of(trainer->partition(), config.batch.global, comm.rank()))
       if (micro.count > 0) trainer->model().prepare(micro.count);

@@ -31,8 +31,7 @@ DataParallel::DataParallel(const ParallelConfig& config, std::span<const AllRedu
                                                  std::move(compressed));
 }
 
-StepScope DataParallel::begin_step(const ExecSpace&, std::int64_t number, const BatchPlan& batch,
-                                   const std::function<void()>&) {
+StepScope DataParallel::begin_step(const ExecSpace&, std::int64_t number, const BatchPlan& batch) {
   if (compression_) compression_->begin_step(number, batch.global_examples);
   reducer_->begin_step(batch);
   return {.examples = batch.global_examples};
@@ -66,23 +65,22 @@ Tensor DataParallel::nonfinite_gradients(const ExecSpace& space) {
   return nonfinite_.get();
 }
 
-void DataParallel::share(const ExecSpace& space, Optimizer& optimizer) {
+void DataParallel::share(const ExecSpace& space) {
   finish_update(space);
   ranks_.broadcast(space, parameters_.values());
   parameters_.round(space);
-  share_states(space, ranks_, optimizer);
+  share_states(space, ranks_, optimizer());
   if (compression_) compression_->share(space);
 }
 
-std::vector<ShardedState> DataParallel::sharded_states(const Optimizer& optimizer) const {
-  std::vector<ShardedState> numbers = replicated_states(parameters_, optimizer, ranks_.is_root());
+std::vector<ShardedState> DataParallel::sharded_states() const {
+  std::vector<ShardedState> numbers = replicated_states(parameters_, optimizer(), ranks_.is_root());
   if (compression_) compression_->add_sharded_states(numbers);
   return numbers;
 }
 
-void DataParallel::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,
-                          double statistics_factor) {
-  optimizer.step(space, parameters_, step);
+void DataParallel::update(const ExecSpace& space, const StepScalars* step, double statistics_factor) {
+  optimizer().step(space, parameters_, step);
   parameters_.update_statistics(space, statistics_factor, &step->left_out);
 }
 

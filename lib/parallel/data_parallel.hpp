@@ -22,8 +22,7 @@ class DataParallel final : public ParallelStrategy {
                std::optional<NodeMemory> memory, std::unique_ptr<DeviceAllReduce> on_devices,
                ParameterBuffer& parameters, const CompressionBasis& basis = {});
 
-  StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
-                       const std::function<void()>& before_change) override;
+  StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) override;
   void forget_gradients(const ExecSpace& space) override {
     if (compression_) compression_->forget(space);
   }
@@ -35,12 +34,12 @@ class DataParallel final : public ParallelStrategy {
   bool applies_momentum() const override { return compression_ && compression_->applies_momentum(); }
   Tensor gradient_square(const ExecSpace& space) override;
   Tensor nonfinite_gradients(const ExecSpace& space) override;
-  void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step, double statistics_factor) override;
-  ParameterArrival* parameter_arrival(Optimizer& optimizer) override { return updates_ = optimizer.stream_steps(); }
+  void update(const ExecSpace& space, const StepScalars* step, double statistics_factor) override;
+  ParameterArrival* parameter_arrival() override { return updates_ = optimizer().stream_steps(); }
   void finish_update(const ExecSpace& space) override;
   void change_parameters(const ExecSpace& space, const std::function<void()>& change) override;
-  void share(const ExecSpace& space, Optimizer& optimizer) override;
-  std::vector<ShardedState> sharded_states(const Optimizer& optimizer) const override;
+  void share(const ExecSpace& space) override;
+  std::vector<ShardedState> sharded_states() const override;
   bool states_change_early() const override { return compression_ != nullptr; }
   double take_exposed_seconds() override { return reducer_->take_exposed_seconds(); }
 

@@ -23,20 +23,23 @@ namespace lockstep {
 /// computes; finish_gradients; then whatever looks at gradients; update, unless the step is skipped; and end_step.
 class ParallelStrategy : public BatchDealing, public ReplicaSync, public StrategyState {
  public:
-  /// Step number `number`, of this rank's part of a batch, begins. `before_change`: is called before anything here
-  /// changes parameters.
-  virtual StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
-                               const std::function<void()>& before_change) = 0;
-  /// Of strategies that update parameters between `update`s, or replicas by themselves: with this optimizer, and with
-  /// what it multiplies with after so many applied steps of the run. `own`: that its states come of; none: of these.
+  /// What the optimizer multiplies with after so many applied steps of the run. `own`: that its states come of; none:
+  /// of these.
   using Coefficients = std::function<StepScalars(std::int64_t applied, std::optional<std::int64_t> own)>;
-  virtual void update_by(Optimizer& /*optimizer*/, Coefficients /*coefficients*/) {}
+  /// What parameters are updated by.
+  struct Updater {
+    Optimizer& optimizer;
+    Coefficients coefficients;            ///< of updates that come between those of the run's steps
+    std::function<void()> before_change;  ///< is called before parameters change in another way than by `update`
+  };
+  /// Once, before all that follows, and all of StrategyState. What `updater` refers to outlives the strategy.
+  virtual void bind(const Updater& updater) { updater_.emplace(updater); }
+
+  /// Step number `number`, of this rank's part of a batch, begins.
+  virtual StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) = 0;
   /// The step is over. `learning_rate`: that it had. Whether ranks have synchronized that have gone their own ways.
   /// Collective where they do.
-  virtual bool end_step(const ExecSpace& /*space*/, Optimizer& /*optimizer*/, double /*learning_rate*/,
-                        const std::function<void()>& /*before_change*/) {
-    return false;
-  }
+  virtual bool end_step(const ExecSpace& /*space*/, double /*learning_rate*/) { return false; }
 
   /// The step that was begun cannot be done: what is kept of gradients from step to step, and has changed with them,
   /// begins anew.
@@ -69,12 +72,10 @@ class ParallelStrategy : public BatchDealing, public ReplicaSync, public Strateg
   /// New values of the owned parameters from their gradients, and of the layers' statistics, to which
   /// `statistics_factor` times what is in their gradients' place is added; nothing changes where `step`, in the step's
   /// memory, is left out. New values may arrive later (parameter_arrival). Collective.
-  virtual void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,
-                      double statistics_factor) = 0;
+  virtual void update(const ExecSpace& space, const StepScalars* step, double statistics_factor) = 0;
 
-  /// What forward passes of the model have to wait for, where `optimizer` makes the updates from here on; null: for
-  /// nothing.
-  virtual ParameterArrival* parameter_arrival(Optimizer& /*optimizer*/) { return nullptr; }
+  /// What forward passes of the model wait for, from here on, as updates may go on after a step; null: for nothing.
+  virtual ParameterArrival* parameter_arrival() { return nullptr; }
   /// What the model tells of the layers that run; null: nobody asks.
   virtual WindowTraffic* window_traffic() { return nullptr; }
 
@@ -84,6 +85,13 @@ class ParallelStrategy : public BatchDealing, public ReplicaSync, public Strateg
 
   /// Seconds that steps have waited for other ranks since the last call.
   virtual double take_exposed_seconds() = 0;
+
+ protected:
+  const Updater& updater() const { return *updater_; }
+  Optimizer& optimizer() const { return updater_->optimizer; }
+
+ private:
+  std::optional<Updater> updater_;
 };
 
 }  // namespace lockstep

@@ -5,7 +5,6 @@
 #include <functional>
 #include <vector>
 
-#include "optim/optimizer.hpp"
 #include "parallel/sharded_state.hpp"
 
 namespace lockstep {
@@ -27,9 +26,9 @@ class StrategyState {
 
   /// All ranks get the parameters, and of the optimizer's states those that are whole, of rank 0. Collective; what
   /// a rank throws, it throws when all have come to the end.
-  virtual void share(const ExecSpace& space, Optimizer& optimizer) = 0;
+  virtual void share(const ExecSpace& space) = 0;
   /// What this rank gives to checkpoints; after it has taken them from one, `share` is due. They stay where they are.
-  virtual std::vector<ShardedState> sharded_states(const Optimizer& optimizer) const = 0;
+  virtual std::vector<ShardedState> sharded_states() const = 0;
   /// Where ranks divide what is trained, those that own what this one does; null: nobody else does, or nothing is
   /// divided.
   virtual const Communicator* ranks_of_same_part() const { return nullptr; }

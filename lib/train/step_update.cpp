@@ -15,11 +15,7 @@ StepUpdate::StepUpdate(const TrainingConfig& config, const Communicator& comm, c
       guard_(config, comm, data, parts.model, parts.optimizer, sums),
       voter_(std::move(voter)),
       early_{.may_be = parts.optimizer.begins_early() && config.updates_early()},
-      reads_at_once_(config.groups_count_steps() && config.precision.scales_loss()) {
-  parts_.strategy.update_by(parts_.optimizer, [this](std::int64_t applied, std::optional<std::int64_t> own) {
-    return optimizer_steps_.scalars(applied, own);
-  });
-}
+      reads_at_once_(config.groups_count_steps() && config.precision.scales_loss()) {}
 
 void StepUpdate::begin(const BatchPlan& batch, const StepScope& scope, std::int64_t examples) {
   scope_ = scope;
@@ -76,7 +72,7 @@ StepResult StepUpdate::conclude(const StepVote& votes) {
   if (result.status == StepStatus::applied) {
     parts_.before_change();
     parts_.graphs.run(space_, {StepGraphs::Part::Kind::update}, StepGraphs::Ranks::this_one, [&] {
-      parts_.strategy.update(space_, parts_.optimizer, guard_.scalars(), 1 / static_cast<double>(scope_.examples));
+      parts_.strategy.update(space_, guard_.scalars(), 1 / static_cast<double>(scope_.examples));
     });
   }
   if (guard_.untaken() > 1) result = take_finding();
@@ -108,7 +104,7 @@ StepResult StepUpdate::judge(const StepVote& votes) {
 void StepUpdate::end() {
   const PhaseClock::Scope phase(parts_.clock, StepPhase::reduce);
   count_.done += scope_.in_run.steps;
-  if (parts_.strategy.end_step(space_, parts_.optimizer, learning_rate(), parts_.before_change)) guard_.agree(space_);
+  if (parts_.strategy.end_step(space_, learning_rate())) guard_.agree(space_);
   if (scope_.in_run.steps == 1) return;
   guard_.set_applied(count_.applied());
   go_on();

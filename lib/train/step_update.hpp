@@ -33,7 +33,7 @@ class StepUpdate final : public Stateful {
     const MetricSums& losses;  ///< of the step
     StepGraphs& graphs;        ///< by which kernels are begun
     PhaseClock& clock;
-    const std::function<void()>& before_change;  ///< is called before parameters change
+    std::function<void()> before_change;  ///< is called before parameters change
   };
 
   /// `data`: that is trained on. `sums`: of gradients, that each rank computes in a step. Throws KeyError where the
@@ -68,6 +68,10 @@ class StepUpdate final : public Stateful {
   StepGuard& guard() { return guard_; }
   /// The learning rate of the last step; if it was skipped, by the course of the last one that was applied.
   double learning_rate() const;
+  /// As ParallelStrategy::Coefficients.
+  StepScalars scalars(std::int64_t applied, std::optional<std::int64_t> own) const {
+    return optimizer_steps_.scalars(applied, own);
+  }
   /// The sum of squares of the last step's gradients. Collective.
   double gradient_square() { return f64_on_host(space_, optimizer_steps_.gradient_square(space_, parts_.strategy)); }
 

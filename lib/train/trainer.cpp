@@ -59,6 +59,10 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
     with_positions(config.source, [&] {
       optimizer_ = config.optimizer.make(model_->parameters(), config.state_offload());
       if (OffloadedValues* values = optimizer_->offloaded_values()) model_->parameters().keep_values_in(*values);
+      strategy_->bind(
+          {.optimizer = *optimizer_,
+           .coefficients = [this](std::int64_t applied, auto own) { return update_->scalars(applied, own); },
+           .before_change = [this] { before_change_(); }});
       if (strategy_->applies_momentum()) optimizer_->expect_momentum_in_gradients();
       sums_.emplace(max_micro_batch_, model_->graph().output_shape(), config.metrics, problem_.loss->ignored_class());
     });
@@ -69,7 +73,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   });
   evaluator_.emplace(comm_, Evaluator::Parts{*model_, *problem_.loss, *uploader_, *sums_}, max_micro_batch_);
 
-  ParameterArrival* const arrival = strategy_->parameter_arrival(*optimizer_);
+  ParameterArrival* const arrival = strategy_->parameter_arrival();
   model_->await_parameters(arrival);
   model_->move_windows(strategy_->window_traffic());
   statistics_ = statistics_exchange(config.parallel, groups.step, *model_);
@@ -84,14 +88,14 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
     with_positions(config.source, [&] {
       update_ = std::make_unique<StepUpdate>(
           config, comm_, problem_.data, problem_.length, partition_.sums(batch), std::move(voter),
-          StepUpdate::Parts{*model_, *optimizer_, *strategy_, *sums_, *graphs_, clock_, before_update_});
+          StepUpdate::Parts{*model_, *optimizer_, *strategy_, *sums_, *graphs_, clock_, [this] { before_change_(); }});
     });
   });
   no_examples_.plan.micro_batches = {{.begins = true, .ends = true}};
 }
 
 StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequests()>& requests) {
-  const StepScope scope = strategy_->begin_step(space_, steps() + 1, batch.plan, before_update_);
+  const StepScope scope = strategy_->begin_step(space_, steps() + 1, batch.plan);
   const HostBatch& own = scope.examples > 0 ? batch : no_examples_;
   own_examples_ = own.size();
   update_->begin(own.plan, scope, scope.in_run.examples.value_or(batch.plan.global_examples));
@@ -207,7 +211,7 @@ void Trainer::describe_state(StateFields& fields) {
 void Trainer::share_parameters() {
   comm_.run_collectively([&] { strategy_->go_on_after(steps(), update_->count().optimizer_steps()); });
   update_->go_on();
-  comm_.run_collectively([&] { strategy_->share(space_, *optimizer_); });
+  comm_.run_collectively([&] { strategy_->share(space_); });
   optimizer_->forget_nonfinite(space_);
 }
 

@@ -57,8 +57,8 @@ class Trainer final : public Stateful {
   std::optional<Metrics> evaluate(const Dataset& data, const std::function<bool()>& gives_up = [] { return false; });
   /// Metrics of a batch, of which this is the rank's share. Collective.
   Metrics evaluate(const HostBatch& batch);
-  /// Called before each update: whoever reads parameters while gradients are computed is to be done then.
-  void before_update(std::function<void()> call) { before_update_ = std::move(call); }
+  /// Called before parameters change: whoever reads them while gradients are computed is to be done then.
+  void before_change(std::function<void()> call) { before_change_ = std::move(call); }
 
   /// Steps done, those that were skipped included, and the last one before it is settled.
   std::int64_t steps() const { return update_->count().done; }
@@ -112,7 +112,7 @@ class Trainer final : public Stateful {
   std::optional<StepGraphs> graphs_;
   std::optional<NoiseMeasurement> noise_;
   PhaseClock clock_;
-  std::function<void()> before_update_ = [] {};
+  std::function<void()> before_change_ = [] {};
   std::unique_ptr<StepUpdate> update_;
   std::int64_t own_examples_ = 0;  ///< of the last step, of this rank
   HostBatch no_examples_;          ///< what ranks have in a step that they leave out

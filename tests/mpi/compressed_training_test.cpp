@@ -120,7 +120,7 @@ TEST_F(CompressedRun, KeepsTheSumOfErrorsOnOtherNumbersOfRanks) {
                             .normalize = run.data.normalize,
                             .length = run_length(run, experiment.data.train->size())};
     Trainer trainer(run, std::move(experiment.graph), std::move(problem), some);
-    NumberStream stream(some, trainer.strategy().sharded_states(trainer.optimizer()));
+    NumberStream stream(some, trainer.strategy().sharded_states());
     if (some.is_root()) {
       const NumberStream::Turn turn(stream);
       CheckpointNumbers numbers(file("all", 6));
@@ -129,7 +129,7 @@ TEST_F(CompressedRun, KeepsTheSumOfErrorsOnOtherNumbersOfRanks) {
       stream.serve();
     }
     std::map<std::string, Arrays> sums;
-    for (const ShardedState& numbers : trainer.strategy().sharded_states(trainer.optimizer())) {
+    for (const ShardedState& numbers : trainer.strategy().sharded_states()) {
       if (numbers.part.of == 0) continue;
       const bool is_own = numbers.part.number == some.rank();
       EXPECT_EQ(numbers.part.of, some.size());

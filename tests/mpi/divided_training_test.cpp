@@ -85,7 +85,7 @@ struct Outcome {
 
 /// All numbers of a checkpoint, parameters before the optimizer's states, on rank 0. Collective.
 std::vector<std::vector<std::byte>> arrays_of(const Communicator& comm, Trainer& trainer) {
-  NumberStream numbers(comm, trainer.strategy().sharded_states(trainer.optimizer()));
+  NumberStream numbers(comm, trainer.strategy().sharded_states());
   std::vector<std::vector<std::byte>> arrays;
   if (!comm.is_root()) {
     numbers.serve();

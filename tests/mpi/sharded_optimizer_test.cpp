@@ -89,7 +89,7 @@ TEST_P(ShardedRuns, HaveTheBitsOfWholeOnes) {
     outcome.loss = trainer.evaluate(*experiment.data.train)->loss;
     outcome.parameters = test::bytes_of(trainer.model().parameters().values());
     outcome.skipped = trainer.steps() - trainer.update().count().applied();
-    NumberStream numbers(comm, trainer.strategy().sharded_states(trainer.optimizer()));
+    NumberStream numbers(comm, trainer.strategy().sharded_states());
     if (comm.is_root()) {
       const NumberStream::Turn turn(numbers);
       source_of(numbers)([&](std::size_t array, std::span<const std::byte> next) {

@@ -18,11 +18,6 @@ void AsynchronousWorkers::go_on_after(std::int64_t steps, std::int64_t optimizer
   run_.optimizer_steps = optimizer_steps;
 }
 
-void AsynchronousWorkers::update_by(Optimizer& optimizer, Coefficients coefficients) {
-  run_.optimizer = &optimizer;
-  run_.coefficients = std::move(coefficients);
-}
-
 PartRequest AsynchronousWorkers::next_part(const ExecSpace& space) {
   if (std::exchange(syncs_, false)) {
     is_first_ = true;
@@ -43,8 +38,7 @@ PartRequest AsynchronousWorkers::next_part(const ExecSpace& space) {
   return {.batches = run_.steps.after(turn.version), .examples = turn.examples};
 }
 
-StepScope AsynchronousWorkers::begin_step(const ExecSpace&, std::int64_t, const BatchPlan& batch,
-                                          const std::function<void()>&) {
+StepScope AsynchronousWorkers::begin_step(const ExecSpace&, std::int64_t, const BatchPlan& batch) {
   StepScope scope = scope_of_step(batch);
   if (std::exchange(is_first_, false)) scope.in_run.losses = StepScope::Losses::anew;
   if (!syncs_) {
@@ -58,11 +52,11 @@ StepScope AsynchronousWorkers::begin_step(const ExecSpace&, std::int64_t, const 
                      .losses = scope.in_run.losses}};
 }
 
-void AsynchronousWorkers::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step, double) {
-  if (round_ && !syncs_) round_->update(space, optimizer, run_.coefficients, *step, own_steps());
+void AsynchronousWorkers::update(const ExecSpace& space, const StepScalars* step, double) {
+  if (round_ && !syncs_) round_->update(space, optimizer(), updater().coefficients, *step, own_steps());
 }
 
-bool AsynchronousWorkers::end_step(const ExecSpace& space, Optimizer&, double, const std::function<void()>&) {
+bool AsynchronousWorkers::end_step(const ExecSpace& space, double) {
   if (syncs_) {
     run_.synced = sync_version_;
     sync_is_over();

@@ -25,30 +25,25 @@ struct WorkersCourse {
 class AsynchronousWorkers : public ParallelStrategy {
  public:
   void go_on_after(std::int64_t steps, std::int64_t optimizer_steps) override;
-  void update_by(Optimizer& optimizer, Coefficients coefficients) override;
   Dealing dealing() const final { return Dealing::as_they_come; }
   PartRequest next_part(const ExecSpace& space) final;
-  StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
-                       const std::function<void()>& before_change) final;
-  bool end_step(const ExecSpace& space, Optimizer& optimizer, double learning_rate,
-                const std::function<void()>& before_change) final;
+  StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) final;
+  bool end_step(const ExecSpace& space, double learning_rate) final;
   bool is_local(std::int64_t) const final { return !syncs_; }
   bool ranks_have_same_states() const final { return false; }
   bool states_change_early() const final { return true; }
   /// After a synchronization, as the norm of the mean gradient, or difference, of the last update is asked for.
   Tensor gradient_square(const ExecSpace& space) final;
   Tensor nonfinite_gradients(const ExecSpace& space) final;
-  void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step, double) final;
+  void update(const ExecSpace& space, const StepScalars* step, double) final;
 
  protected:
   struct Run {
     WorkersCourse course;
     UpdateSteps steps;
     std::int64_t parts = 1, collect = 1;  ///< of a batch; of an update
-    Optimizer* optimizer = nullptr;
-    Coefficients coefficients = {};
-    std::int64_t optimizer_steps = 0;  ///< see go_on_after
-    std::int64_t synced = 0;           ///< version of the last synchronization
+    std::int64_t optimizer_steps = 0;     ///< see go_on_after
+    std::int64_t synced = 0;              ///< version of the last synchronization
   };
   enum class Give { gradients, rounds };
   AsynchronousWorkers(Run run, Give what, ParameterBuffer& parameters);

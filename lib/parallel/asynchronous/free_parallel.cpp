@@ -29,26 +29,27 @@ void FreeParallel::go_on_after(std::int64_t steps, std::int64_t optimizer_steps)
   store_.go_on_after(run().synced);
 }
 
-void FreeParallel::update_by(Optimizer& optimizer, Coefficients coefficients) {
-  store_.update_by(optimizer, coefficients);
-  AsynchronousWorkers::update_by(optimizer, std::move(coefficients));
+void FreeParallel::bind(const Updater& updater) {
+  AsynchronousWorkers::bind(updater);
+  store_.bind(updater);
 }
 
-void FreeParallel::share(const ExecSpace& space, Optimizer& optimizer) {
+void FreeParallel::share(const ExecSpace& space) {
   ranks_.broadcast(space, parameters_.values());
   parameters_.round(space);
   store_.adopt(space, run().synced);
   if (!own_) return;
-  share_states(space, group_.ranks(), optimizer);
+  share_states(space, group_.ranks(), optimizer());
   own_->begin(space, group_.ranks(), run().optimizer_steps);
 }
 
-std::vector<ShardedState> FreeParallel::sharded_states(const Optimizer& optimizer) const {
-  std::vector<ShardedState> all = owned_states(parameters_, optimizer, ranks_.is_root(), true);
+std::vector<ShardedState> FreeParallel::sharded_states() const {
+  std::vector<ShardedState> all = owned_states(parameters_, optimizer(), ranks_.is_root(), true);
   if (!own_) return all;
   all.erase(all.begin() + 1, all.end());
   for (int worker = 0; worker < store_.workers(); ++worker)
-    add_numbers_of_worker(optimizer.states(), worker == store_.worker() && group_.ranks().is_root() ? &*own_ : nullptr,
+    add_numbers_of_worker(optimizer().states(),
+                          worker == store_.worker() && group_.ranks().is_root() ? &*own_ : nullptr,
                           {worker, store_.workers()}, all);
   store_.add_sharded_states(all);
   return all;

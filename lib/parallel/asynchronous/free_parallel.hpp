@@ -27,15 +27,15 @@ class FreeParallel final : public AsynchronousWorkers {
                ParameterBuffer& parameters);
 
   void go_on_after(std::int64_t steps, std::int64_t optimizer_steps) override;
-  void update_by(Optimizer& optimizer, Coefficients coefficients) override;
+  void bind(const Updater& updater) override;
   std::int64_t parts_of_batch() const override { return run().parts * group_.size(); }
   std::int64_t examples_of_update(std::int64_t batch) const override { return batch / run().parts * run().collect; }
   void gradient_ready(const ExecSpace& space, ParameterRange) override { store_.advance(space); }
   void shard_done(const ExecSpace& space) override;
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
-  ParameterArrival* parameter_arrival(Optimizer&) override { return &store_; }
-  void share(const ExecSpace& space, Optimizer& optimizer) override;
-  std::vector<ShardedState> sharded_states(const Optimizer& optimizer) const override;
+  ParameterArrival* parameter_arrival() override { return &store_; }
+  void share(const ExecSpace& space) override;
+  std::vector<ShardedState> sharded_states() const override;
   GradientCounts gradient_counts(std::int64_t) const override { return store_.counts(); }
   double take_exposed_seconds() override {
     return std::exchange(exposed_seconds_, 0.0) + group_.take_exposed_seconds();

@@ -59,15 +59,10 @@ void OrderedStore::take_up_record(std::int64_t updates) {
   order_.go_on_after(done, updates);
 }
 
-void OrderedStore::update_by(Optimizer& optimizer, ParallelStrategy::Coefficients coefficients) {
-  optimizer_ = &optimizer;
-  coefficients_ = std::move(coefficients);
-}
-
 /// Of rank 0: to all ranks, in one order.
 void OrderedStore::tell(StoreEvent event) {
   if (event.is_update != 0) {
-    event.scalars = coefficients_(told_version_, std::nullopt);
+    event.scalars = updater_->coefficients(told_version_, std::nullopt);
     ++told_version_;
     event.scalars.gradient_scale = 1 / static_cast<double>(rules_.collect * part_examples_);
   }
@@ -87,7 +82,7 @@ bool OrderedStore::advance(const ExecSpace& space) {
     take(event_of(letter->text));
     advances = true;
   }
-  return store_.advance(space, *optimizer_) || advances;
+  return store_.advance(space, updater_->optimizer) || advances;
 }
 
 void OrderedStore::set_out(std::int64_t version, std::int64_t sync) {

@@ -26,7 +26,8 @@ class OrderedStore final : public ParameterArrival {
   /// A record holds the whole run: what there is of it, the run goes on with, after `updates` of them. Throws
   /// Error(bad_data) where it is of other workers, and cannot_create or io_error where the file cannot be written.
   void go_on_after(std::int64_t updates);
-  void update_by(Optimizer& optimizer, ParallelStrategy::Coefficients coefficients);
+  /// As ParallelStrategy's.
+  void bind(const ParallelStrategy::Updater& updater) { updater_.emplace(updater); }
   /// The parameters of the buffer are those of this version.
   void adopt(const ExecSpace& space, std::int64_t version) { store_.adopt(space, version); }
 
@@ -91,8 +92,7 @@ class OrderedStore final : public ParameterArrival {
   ParameterStore store_;
   Mailbox mailbox_;
   FreeOrder order_;  ///< of rank 0
-  Optimizer* optimizer_ = nullptr;
-  ParallelStrategy::Coefficients coefficients_;
+  std::optional<ParallelStrategy::Updater> updater_;
   bool is_under_way_ = false;      ///< since the last synchronization
   std::int64_t told_version_ = 0;  ///< as rank 0 has told
   std::int64_t steps_ = 0;         ///< of what was added since then

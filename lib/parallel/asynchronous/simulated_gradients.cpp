@@ -32,9 +32,8 @@ SimulatedGradients::SimulatedGradients(const AsynchronousConfig& config, const C
   }
 }
 
-StepScope SimulatedGradients::begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
-                                         const std::function<void()>& before_change) {
-  before_change();
+StepScope SimulatedGradients::begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) {
+  updater().before_change();
   step_ = number;
   examples_ = batch.global_examples;
   done_ = pieces_done_ = 0;
@@ -85,22 +84,22 @@ void SimulatedGradients::finish_gradients(const ExecSpace& space, const std::fun
   sums_->finish_gradients(space, meanwhile);
 }
 
-bool SimulatedGradients::end_step(const ExecSpace& space, Optimizer&, double, const std::function<void()>&) {
+bool SimulatedGradients::end_step(const ExecSpace& space, double) {
   keep_copies(space, step_, false);
   return false;
 }
 
-void SimulatedGradients::share(const ExecSpace& space, Optimizer& optimizer) {
+void SimulatedGradients::share(const ExecSpace& space) {
   ranks_.broadcast(space, parameters_.values());
   parameters_.round(space);
-  share_states(space, ranks_, optimizer);
+  share_states(space, ranks_, optimizer());
   for (const Worker& worker : workers_)
     for (const Tensor& numbers : {worker.read.get(), worker.mean_square.get()})
       if (numbers) ranks_.broadcast(space, numbers);
 }
 
-std::vector<ShardedState> SimulatedGradients::sharded_states(const Optimizer& optimizer) const {
-  std::vector<ShardedState> all = replicated_states(parameters_, optimizer, ranks_.is_root());
+std::vector<ShardedState> SimulatedGradients::sharded_states() const {
+  std::vector<ShardedState> all = replicated_states(parameters_, optimizer(), ranks_.is_root());
   const SharedLayout trained = trained_parameters(parameters_.parameters());
   for (int i = 0; i < order_.workers(); ++i) {
     const Worker& worker = workers_[static_cast<std::size_t>(i)];

@@ -39,21 +39,22 @@ class SimulatedGradients final : public ParallelStrategy {
   std::int64_t examples_of_update(std::int64_t batch) const override {
     return order_.has_parts() ? batch / order_.parts_of_batch() * order_.collect() : batch;
   }
-  StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
-                       const std::function<void()>& before_change) override;
-  bool end_step(const ExecSpace& space, Optimizer& optimizer, double learning_rate,
-                const std::function<void()>& before_change) override;
+  void bind(const Updater& updater) override {
+    ParallelStrategy::bind(updater);
+    sums_->bind(updater);
+  }
+  StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) override;
+  bool end_step(const ExecSpace& space, double learning_rate) override;
   void gradient_ready(const ExecSpace&, ParameterRange) override {}
   void shard_done(const ExecSpace& space) override;
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   Tensor gradient_square(const ExecSpace& space) override { return sums_->gradient_square(space); }
   Tensor nonfinite_gradients(const ExecSpace& space) override { return sums_->nonfinite_gradients(space); }
-  void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,
-              double statistics_factor) override {
-    sums_->update(space, optimizer, step, statistics_factor);
+  void update(const ExecSpace& space, const StepScalars* step, double statistics_factor) override {
+    sums_->update(space, step, statistics_factor);
   }
-  void share(const ExecSpace& space, Optimizer& optimizer) override;
-  std::vector<ShardedState> sharded_states(const Optimizer& optimizer) const override;
+  void share(const ExecSpace& space) override;
+  std::vector<ShardedState> sharded_states() const override;
   double take_exposed_seconds() override { return sums_->take_exposed_seconds(); }
   GradientCounts gradient_counts(std::int64_t steps) const override { return {order_.staleness_counts(steps), 0}; }
 

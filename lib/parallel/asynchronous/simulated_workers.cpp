@@ -42,10 +42,10 @@ SimulatedWorkers::SimulatedWorkers(const ParallelConfig& config, const Communica
     changes_.emplace_back("lockstep::simulated_workers::change", parameters.dtype(), shape);
 }
 
-void SimulatedWorkers::update_by(Optimizer& optimizer, Coefficients coefficients) {
-  AsynchronousWorkers::update_by(optimizer, std::move(coefficients));
+void SimulatedWorkers::bind(const Updater& updater) {
+  AsynchronousWorkers::bind(updater);
   for (Worker& worker : workers_)
-    for (const Optimizer::State& state : optimizer.states())
+    for (const Optimizer::State& state : optimizer().states())
       worker.states.emplace_back("lockstep::simulated_workers::state", state.values.dtype, state.values.shape);
 }
 
@@ -81,7 +81,7 @@ std::int64_t SimulatedWorkers::examples_since_sync() const {
 
 /// The optimizer's change places with those of the worker whose round it is.
 void SimulatedWorkers::swap_states(const ExecSpace& space) {
-  const std::vector<Optimizer::State>& states = run().optimizer->states();
+  const std::vector<Optimizer::State>& states = optimizer().states();
   for (std::size_t i = 0; i < states.size(); ++i)
     swap_numbers(space, states[i].values, worker(push().worker).states[i].get());
 }
@@ -129,7 +129,7 @@ void SimulatedWorkers::finish_gradients(const ExecSpace& space, const std::funct
   else meanwhile();
 }
 
-void SimulatedWorkers::share(const ExecSpace& space, Optimizer&) {
+void SimulatedWorkers::share(const ExecSpace& space) {
   version_ = run().synced;
   ranks_.broadcast(space, parameters_.values());
   parameters_.round(space);
@@ -139,8 +139,8 @@ void SimulatedWorkers::share(const ExecSpace& space, Optimizer&) {
   if (version_ == 0) keep_copies(space, false);
 }
 
-std::vector<ShardedState> SimulatedWorkers::sharded_states(const Optimizer& optimizer) const {
-  std::vector<ShardedState> all = replicated_states(parameters_, optimizer, ranks_.is_root());
+std::vector<ShardedState> SimulatedWorkers::sharded_states() const {
+  std::vector<ShardedState> all = replicated_states(parameters_, optimizer(), ranks_.is_root());
   all.erase(all.begin() + 1, all.end());
   const SharedLayout trained = trained_parameters(parameters_.parameters());
   for (int number = 0; number < order_.workers(); ++number) {
@@ -151,7 +151,7 @@ std::vector<ShardedState> SimulatedWorkers::sharded_states(const Optimizer& opti
       all.push_back(state_of_one_rank("", trained, holds ? worker->read.get() : newest_.get(), holds));
       all.back().replica = replica;
     }
-    std::vector<Optimizer::State> states = optimizer.states();
+    std::vector<Optimizer::State> states = optimizer().states();
     for (std::size_t i = 0; holds && i < states.size(); ++i) states[i].values = worker->states[i].get();
     add_numbers_of_worker(states, holds ? &worker->own : nullptr, replica, all);
   }

@@ -25,13 +25,13 @@ class SimulatedWorkers final : public AsynchronousWorkers {
   SimulatedWorkers(const ParallelConfig& config, const Communicator& ranks, PushOrder order, WorkersCourse course,
                    ParameterBuffer& parameters);
 
-  void update_by(Optimizer& optimizer, Coefficients coefficients) override;
+  void bind(const Updater& updater) override;
   std::int64_t parts_of_batch() const override { return order_.parts_of_batch() * order_.members(); }
   void gradient_ready(const ExecSpace&, ParameterRange) override {}
   void shard_done(const ExecSpace& space) override;
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
-  void share(const ExecSpace& space, Optimizer& optimizer) override;
-  std::vector<ShardedState> sharded_states(const Optimizer& optimizer) const override;
+  void share(const ExecSpace& space) override;
+  std::vector<ShardedState> sharded_states() const override;
   GradientCounts gradient_counts(std::int64_t steps) const override {
     return {order_.staleness_counts(run().steps.updates_before(steps)), 0};
   }

@@ -40,6 +40,12 @@ LocalParallel::LocalParallel(const LocalConfig& config, const Topology& topology
   if (config_.steps_by_speed) period_.emplace(ranks_, group_.number(), config_.every);
 }
 
+void LocalParallel::bind(const Updater& updater) {
+  ParallelStrategy::bind(updater);
+  for (DataParallel* const sums : {parts_.all.get(), parts_.group.get(), parts_.node.get()})
+    if (sums) sums->bind(updater);
+}
+
 bool LocalParallel::is_common(std::int64_t step) const {
   return step <= config_.from_step || step == last_step_ || (step - config_.from_step) % config_.every == 0;
 }
@@ -48,14 +54,13 @@ bool LocalParallel::syncs_in_node(std::int64_t step) const {
   return parts_.node && (step - config_.from_step) % *config_.node_every == 0;
 }
 
-StepScope LocalParallel::begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
-                                    const std::function<void()>& before_change) {
+StepScope LocalParallel::begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) {
   step_ = number;
   has_met_ = false;
   steps_alone_ = number > config_.from_step;
   if (!steps_alone_) return {.examples = batch.global_examples};
   if (config_.keeps_replicas() && !has_others_) {
-    before_change();
+    updater().before_change();
     swap_numbers(space, sync_.values(), sync_.others());
     parameters_.round(space);
   } else if (!has_others_) {
@@ -88,28 +93,26 @@ Tensor LocalParallel::gradient_square(const ExecSpace& space) {
   return has_met_ ? square_ : current().gradient_square(space);
 }
 
-void LocalParallel::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,
-                           double statistics_factor) {
-  current().update(space, optimizer, step, statistics_factor);
+void LocalParallel::update(const ExecSpace& space, const StepScalars* step, double statistics_factor) {
+  current().update(space, step, statistics_factor);
   if (OwnSteps* const own = states_.own_steps()) own->add(space, &step->left_out);
   if (steps_alone_) weights_.add(space, static_cast<double>(examples_) / group_.size(), &step->left_out);
 }
 
-bool LocalParallel::end_step(const ExecSpace& space, Optimizer& optimizer, double learning_rate,
-                             const std::function<void()>& before_change) {
+bool LocalParallel::end_step(const ExecSpace& space, double learning_rate) {
   if (OwnSteps* const own = states_.own_steps()) own->look(space);
   if (!steps_alone_) {
     if (config_.keeps_replicas()) {
-      before_change();
+      updater().before_change();
       begin_replica(space);
     }
     return false;
   }
   const bool all_sync = is_common(step_);
   if (streamed_) {
-    streamed_->end_step(space, step_, learning_rate, before_change);
+    streamed_->end_step(space, step_, learning_rate, updater().before_change);
     if (!all_sync) return false;
-    before_change();
+    updater().before_change();
     show_common(space);
     parameters_.round(space);
     weights_.forget(space);
@@ -117,12 +120,12 @@ bool LocalParallel::end_step(const ExecSpace& space, Optimizer& optimizer, doubl
   }
   if (!all_sync && !syncs_in_node(step_)) return false;
   square_ = current().gradient_square(space);
-  before_change();
+  updater().before_change();
   const std::optional<double> weight = all_sync ? weights_.take(space, learning_rate) : weights_.take_in_node(space);
   if (all_sync) sync_at_once(space, weight, learning_rate);
   else if (weight) average_in_node(space, *weight);
   parameters_.round(space);
-  states_.sync(space, optimizer, all_sync ? ranks_ : node_, all_sync ? *parts_.all : *parts_.node, weight);
+  states_.sync(space, optimizer(), all_sync ? ranks_ : node_, all_sync ? *parts_.all : *parts_.node, weight);
   has_met_ = true;
   return all_sync && group_.count() > 1;
 }
@@ -165,7 +168,7 @@ void LocalParallel::show_common(const ExecSpace& space) {
 /// run may go on with another from_step.
 void LocalParallel::begin_replica(const ExecSpace& space) { copy(space, sync_.values(), sync_.others()); }
 
-void LocalParallel::share(const ExecSpace& space, Optimizer& optimizer) {
+void LocalParallel::share(const ExecSpace& space) {
   ranks_.broadcast(space, parameters_.values());
   parameters_.round(space);
   for (const OuterOptimizer::State& state : sync_.outer().states()) ranks_.broadcast(space, state.values);
@@ -173,15 +176,15 @@ void LocalParallel::share(const ExecSpace& space, Optimizer& optimizer) {
     if (step_ <= config_.from_step) begin_replica(space);
     else group_.ranks().broadcast(space, sync_.others());
   }
-  states_.share(space, optimizer, optimizer_steps_, step_ < config_.from_step);
+  states_.share(space, optimizer(), optimizer_steps_, step_ < config_.from_step);
   weights_.forget(space);
   has_others_ = false;
 }
 
-std::vector<ShardedState> LocalParallel::sharded_states(const Optimizer& optimizer) const {
-  std::vector<ShardedState> all = replicated_states(parameters_, optimizer, ranks_.is_root());
+std::vector<ShardedState> LocalParallel::sharded_states() const {
+  std::vector<ShardedState> all = replicated_states(parameters_, optimizer(), ranks_.is_root());
   all.erase(all.begin() + 1, all.end());
-  states_.add_sharded_states(optimizer, all);
+  states_.add_sharded_states(optimizer(), all);
   const auto add = [&](const std::string& state, const SharedLayout& layout, const Tensor& values,
                        bool holds) -> ShardedState& {
     return all.emplace_back(state_of_one_rank(state, layout, values, holds));

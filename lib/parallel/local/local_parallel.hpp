@@ -52,14 +52,13 @@ class LocalParallel final : public ParallelStrategy {
   LocalParallel(const LocalConfig& config, const Topology& topology, const Topology& group, Parts parts,
                 const BatchPartition& partition, std::int64_t last_step, ParameterBuffer& parameters);
 
+  void bind(const Updater& updater) override;
   void go_on_after(std::int64_t steps, std::int64_t optimizer_steps) override {
     step_ = steps;
     optimizer_steps_ = optimizer_steps;
   }
-  StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch,
-                       const std::function<void()>& before_change) override;
-  bool end_step(const ExecSpace& space, Optimizer& optimizer, double learning_rate,
-                const std::function<void()>& before_change) override;
+  StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) override;
+  bool end_step(const ExecSpace& space, double learning_rate) override;
   bool is_local(std::int64_t step) const override { return group_.count() > 1 && step > config_.from_step; }
   bool is_common(std::int64_t step) const override;
   std::int64_t steps_between_syncs() const override { return config_.every; }
@@ -71,9 +70,9 @@ class LocalParallel final : public ParallelStrategy {
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   Tensor gradient_square(const ExecSpace& space) override;
   Tensor nonfinite_gradients(const ExecSpace& space) override { return current().nonfinite_gradients(space); }
-  void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step, double statistics_factor) override;
-  void share(const ExecSpace& space, Optimizer& optimizer) override;
-  std::vector<ShardedState> sharded_states(const Optimizer& optimizer) const override;
+  void update(const ExecSpace& space, const StepScalars* step, double statistics_factor) override;
+  void share(const ExecSpace& space) override;
+  std::vector<ShardedState> sharded_states() const override;
   double take_exposed_seconds() override;
 
  private:

@@ -56,13 +56,18 @@ ShardedParallel::ShardedParallel(const ParallelConfig& config, const ShardGroups
 
 ShardedParallel::~ShardedParallel() = default;
 
+void ShardedParallel::bind(const Updater& updater) {
+  ParallelStrategy::bind(updater);
+  optimizer().own_parts([this](const ExecSpace& space, const Tensor& numbers) { sum_over_owners(space, numbers); });
+}
+
 void ShardedParallel::enter(const ExecSpace& space, int time) {
   if (gradient_windows_) gradient_windows_->enter(space, time);
   if (value_windows_) value_windows_->enter(space, time);
 }
 
-ParameterArrival* ShardedParallel::parameter_arrival(Optimizer& optimizer) {
-  updates_ = optimizer.stream_steps();
+ParameterArrival* ShardedParallel::parameter_arrival() {
+  updates_ = optimizer().stream_steps();
   if (gather_) gather_->follow(updates_);
   else value_windows_->follow(updates_);
   return gather_ ? &*gather_ : nullptr;
@@ -120,10 +125,8 @@ Tensor ShardedParallel::nonfinite_gradients(const ExecSpace& space) {
 }
 
 /// All ranks' sums of this step are done, so nobody reads the parameters any more.
-void ShardedParallel::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step,
-                             double statistics_factor) {
-  optimizer.own_parts([this](const ExecSpace& where, const Tensor& numbers) { sum_over_owners(where, numbers); });
-  optimizer.step(space, parameters_, step);
+void ShardedParallel::update(const ExecSpace& space, const StepScalars* step, double statistics_factor) {
+  optimizer().step(space, parameters_, step);
   if (!memory_.parameters || groups_.group.node.is_root())
     parameters_.update_statistics(space, statistics_factor, &step->left_out);
   start_update(space);
@@ -137,7 +140,7 @@ void ShardedParallel::change_parameters(const ExecSpace& space, const std::funct
   finish_update(space);
 }
 
-void ShardedParallel::share(const ExecSpace& space, Optimizer& optimizer) {
+void ShardedParallel::share(const ExecSpace& space) {
   finish_update(space);
   if (groups_.count() > 1 && value_windows_ && !parameters_.owned().store())
     groups_.replicas.all.broadcast(space, parameters_.owned().values());
@@ -150,7 +153,7 @@ void ShardedParallel::share(const ExecSpace& space, Optimizer& optimizer) {
   }
   if (value_windows_) value_windows_->forget();
   wait_for_node();
-  if (groups_.count() > 1) share_states(space, groups_.replicas.all, optimizer);
+  if (groups_.count() > 1) share_states(space, groups_.replicas.all, optimizer());
 }
 
 double ShardedParallel::take_exposed_seconds() {

@@ -26,7 +26,8 @@ class ShardedParallel final : public ParallelStrategy, WindowTraffic {
                   ParameterBuffer& parameters);
   ~ShardedParallel() override;
 
-  StepScope begin_step(const ExecSpace&, std::int64_t, const BatchPlan& batch, const std::function<void()>&) override {
+  void bind(const Updater& updater) override;
+  StepScope begin_step(const ExecSpace&, std::int64_t, const BatchPlan& batch) override {
     reducer_->begin_step(batch);
     return {.examples = batch.global_examples};
   }
@@ -38,15 +39,15 @@ class ShardedParallel final : public ParallelStrategy, WindowTraffic {
   std::int64_t summed() const override { return reducer_->summed(); }
   Tensor gradient_square(const ExecSpace& space) override;
   Tensor nonfinite_gradients(const ExecSpace& space) override;
-  void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars* step, double statistics_factor) override;
-  ParameterArrival* parameter_arrival(Optimizer& optimizer) override;
+  void update(const ExecSpace& space, const StepScalars* step, double statistics_factor) override;
+  ParameterArrival* parameter_arrival() override;
   WindowTraffic* window_traffic() override { return gradient_windows_ || value_windows_ ? this : nullptr; }
   void finish_update(const ExecSpace& space) override;
   void change_parameters(const ExecSpace& space, const std::function<void()>& change) override;
 
-  void share(const ExecSpace& space, Optimizer& optimizer) override;
-  std::vector<ShardedState> sharded_states(const Optimizer& optimizer) const override {
-    return owned_states(parameters_, optimizer, groups_.ranks.all.is_root(), groups_.of_first_group());
+  void share(const ExecSpace& space) override;
+  std::vector<ShardedState> sharded_states() const override {
+    return owned_states(parameters_, optimizer(), groups_.ranks.all.is_root(), groups_.of_first_group());
   }
   const Communicator* ranks_of_same_part() const override { return &groups_.replicas.all; }
   bool states_change_early() const override { return memory_.parameters != nullptr; }

@@ -23,7 +23,7 @@ RunCheckpoints::RunCheckpoints(const OpenedDeck& deck, RunFolder& folder, SavedS
       selection_(selection),
       progress_(progress),
       numbers_(state.numbers()) {
-  trainer_.before_update([this] {
+  trainer_.before_change([this] {
     if (writer_) writer_->wait_for_snapshot();
     else giving_.wait_for_copy();
     if (copies_) copies_->wait_for_snapshot();

@@ -19,7 +19,7 @@ SavedState::SavedState(const OpenedDeck& deck, const RunPaths& folder, RunState&
       state_(state),
       selection_(selection),
       progress_(progress),
-      numbers_(deck.comm, trainer_.strategy().sharded_states(trainer_.optimizer())) {}
+      numbers_(deck.comm, trainer_.strategy().sharded_states()) {}
 
 void SavedState::describe(StateFields& fields) {
   trainer_.describe_state(fields);
