@@ -152,7 +152,7 @@ void Model::run_tiles(const StepContext& context, const Tensor& input, const Use
   const GraphNode& node = graph_.nodes()[i];
   const std::int64_t all = output_rows(graph_, batch_), inputs = node.input_shapes[0][-1], outputs = node.shape[-1];
   if (all == 0) return;
-  await_parameters_of(context, i);
+  begin_layer(context, i);
   const Tensor x = output_of(node.inputs[0], {0, batch_}, input, false).reshaped({all, inputs});
   Tensor dx;
   if (plan_.writes_gradient(graph_, {Task::Kind::backward, static_cast<int>(i)}, 0))
@@ -190,72 +190,31 @@ void Model::run_segments(const StepContext& context, const Tensor& input) {
   int time = 0;
   for (const Segment& segment : plan_.forward) {
     enter(context, time++);
-    await_statistics(context, segment);
+    statistics_.await(context, graph_, segment);
     // A rank without examples waits for what others wait for, in their order: while ranks wait for statistics, their
     // parameters do not travel.
     if (batch_ == 0)
-      for (const Task& task : segment.tasks) await_parameters_of(context, static_cast<std::size_t>(task.node));
+      for (const Task& task : segment.tasks) begin_layer(context, static_cast<std::size_t>(task.node));
     for_chunks(segment, [&](const Task& task, const Chunk& chunk) {
-      await_parameters_of(context, static_cast<std::size_t>(task.node));
+      begin_layer(context, static_cast<std::size_t>(task.node));
       run(context, task, chunk, input);
     });
-    send_statistics(context, segment, Task::Kind::accumulate_statistics);
+    statistics_.send(context, graph_, segment, Task::Kind::accumulate_statistics, batch_);
   }
   if (batch_ == 0) await_parameters_from(context, 0);
   enter(context, time);
 }
 
-void Model::await_parameters_of(const StepContext& context, std::size_t node) {
-  if (arrival_) await_parameters_from(context, parameters_.first_of(node));
+void Model::begin_layer(const StepContext& context, std::size_t node) {
+  if (hooks_.on_layer) hooks_.on_layer(context.space);
+  await_parameters_from(context, parameters_.first_of(node));
 }
 
 /// Ranks that wait for each other's parameters have no statistics on their way, which others may wait for.
 void Model::await_parameters_from(const StepContext& context, std::int64_t first) {
-  if (!arrival_ || arrival_->have_arrived(context.space, first)) return;
-  finish_exchange(context);
-  arrival_->await(context.space, first);
-}
-
-void Model::await_statistics(const StepContext& context, const Segment& segment) {
-  const Task::Kind reads = moments_on_their_way_ ? Task::Kind::forward : Task::Kind::backward;
-  const bool needed = std::ranges::any_of(segment.tasks, [&](const Task& task) {
-    const Layer* layer = graph_.nodes()[static_cast<std::size_t>(task.node)].layer.get();
-    return task.kind == reads && std::ranges::find(exchanging_, layer) != exchanging_.end();
-  });
-  if (needed) finish_exchange(context);
-}
-
-void Model::finish_exchange(const StepContext& context) {
-  if (exchanging_.empty()) return;
-  exchange_->finish(context.space);
-  if (moments_on_their_way_)
-    for (Layer* layer : exchanging_) layer->finalize_statistics(context, batch_);
-  exchanging_.clear();
-}
-
-void Model::send_statistics(const StepContext& context, const Segment& segment, Task::Kind observed) {
-  const bool forward = observed == Task::Kind::accumulate_statistics;
-  const auto is_observed = [&](const Task& task) { return task.kind == observed; };
-  if (!context.training || std::ranges::none_of(segment.tasks, is_observed)) return;
-  finish_exchange(context);
-  statistics_.clear();
-  for (const Task& task : segment.tasks) {
-    if (!is_observed(task)) continue;
-    Layer& layer = *graph_.nodes()[static_cast<std::size_t>(task.node)].layer;
-    if (exchange_ == nullptr) {
-      if (forward && batch_ > 0) layer.finalize_statistics(context, batch_);
-      continue;
-    }
-    exchanging_.push_back(&layer);
-    BatchStatistics& own = *statistics_.emplace_back(layer.batch_statistics());
-    if (batch_ > 0) continue;
-    if (forward) own.rows = 0;
-    fill_zero(context.space, forward ? own.moments : own.sums);
-  }
-  if (exchange_ == nullptr) return;
-  moments_on_their_way_ = forward;
-  if (forward) exchange_->start_moments(context.space, statistics_);
-  else exchange_->start_sums(context.space, statistics_);
+  if (!hooks_.arrival || hooks_.arrival->have_arrived(context.space, first)) return;
+  statistics_.finish(context);
+  hooks_.arrival->await(context.space, first);
 }
 
 void Model::run(const StepContext& context, const Task& task, const Chunk& chunk, const Tensor& input) {
@@ -304,7 +263,7 @@ void Model::backward(const StepContext& context, const Tensor& input, const Read
   }
   for (const Segment& segment : plan_.backward) {
     enter(context, time++);
-    await_statistics(context, segment);
+    statistics_.await(context, graph_, segment);
     for_chunks(segment, [&](const Task& task, const Chunk& chunk) {
       if (task.kind == Task::Kind::recompute) run(context, task, chunk, input);
       else run_backward(context, task, chunk, input);
@@ -316,7 +275,7 @@ void Model::backward(const StepContext& context, const Tensor& input, const Read
             context, {.parameters = parameters_.values_of(i), .gradients = parameters_.gradients_of(i)}, batch_);
       if (task.kind == Task::Kind::backward) done_[i] = true;
     }
-    send_statistics(context, segment, Task::Kind::accumulate_gradient_statistics);
+    statistics_.send(context, graph_, segment, Task::Kind::accumulate_gradient_statistics, batch_);
     report();
   }
   is_final(parameters_.layout().statistics());

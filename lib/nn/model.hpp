@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "nn/parameters/parameter_buffer.hpp"
+#include "nn/pass_hooks.hpp"
 #include "nn/plan/step_plan.hpp"
+#include "nn/statistics_in_flight.hpp"
 
 namespace lockstep {
 
@@ -43,17 +45,11 @@ class Model {
   /// `plan`: what plan_model(graph, options) gives.
   Model(Graph graph, const Options& options, StepPlan plan);
 
-  /// From here on, layers that need the whole batch ask other ranks, too. All of them then call forward and backward
-  /// equally often, with 0 examples where they have none left. `exchange` outlives the model; null: each for itself.
-  void exchange_statistics(StatisticsExchange* exchange) { exchange_ = exchange; }
-
-  /// From here on, layers wait in forward passes until their parameters are there. `arrival` outlives the model; null:
-  /// they always are.
-  void await_parameters(ParameterArrival* arrival) { arrival_ = arrival; }
-
-  /// From here on, `traffic` is told before layers of each time run (ParameterWindows), and all ranks call forward and
-  /// backward equally often. `traffic` outlives the model; null: nothing is divided.
-  void move_windows(WindowTraffic* traffic) { traffic_ = traffic; }
+  /// From here on, these take part in passes.
+  void attach(const PassHooks& hooks) {
+    hooks_ = hooks;
+    statistics_.attach(hooks.statistics);
+  }
 
   /// input [n, input_shape…] → output [n, output_shape…], n ≤ max_batch; both stay until the next forward. Of models
   /// without tiles.
@@ -95,16 +91,11 @@ class Model {
   template <class Visit>
   void for_chunks(const Segment& segment, Visit visit) const;
   void enter(const StepContext& context, int time) {
-    if (traffic_) traffic_->enter(context.space, time);
+    if (hooks_.traffic) hooks_.traffic->enter(context.space, time);
   }
-  /// Waits for the parameters of a node, and for all that follow them.
-  void await_parameters_of(const StepContext& context, std::size_t node);
+  /// A node is next in a forward pass: waits for its parameters, and for all that follow them.
+  void begin_layer(const StepContext& context, std::size_t node);
   void await_parameters_from(const StepContext& context, std::int64_t first);
-  /// Waits for the statistics on their way, if the segment needs them.
-  void await_statistics(const StepContext& context, const Segment& segment);
-  /// All examples of this rank have been through the segment: what its layers have observed goes on its way.
-  void send_statistics(const StepContext& context, const Segment& segment, Task::Kind observed);
-  void finish_exchange(const StepContext& context);
   void run_segments(const StepContext& context, const Tensor& input);
   void run_tiles(const StepContext& context, const Tensor& input, const UseOutput& use);
   void run(const StepContext& context, const Task& task, const Chunk& chunk, const Tensor& input);
@@ -123,12 +114,8 @@ class Model {
   std::set<std::int64_t> prepared_;
   std::vector<bool> done_;  ///< backward, in the pass that is running
   std::int64_t batch_ = 0;  ///< of the last forward
-  ParameterArrival* arrival_ = nullptr;
-  WindowTraffic* traffic_ = nullptr;
-  StatisticsExchange* exchange_ = nullptr;
-  std::vector<Layer*> exchanging_;            ///< layers whose statistics are on their way
-  std::vector<BatchStatistics*> statistics_;  ///< theirs
-  bool moments_on_their_way_ = false;         ///< as in a forward pass
+  PassHooks hooks_;
+  StatisticsInFlight statistics_;
 };
 
 /// Plans every layer, and then the step.

@@ -47,6 +47,11 @@ void DataParallel::finish_gradients(const ExecSpace& space, const std::function<
   reducer_->finish(space, meanwhile);
 }
 
+PassHooks DataParallel::pass_hooks() {
+  updates_ = optimizer().stream_steps();
+  return {.arrival = updates_};
+}
+
 void DataParallel::finish_update(const ExecSpace& space) {
   if (updates_) updates_->await(space, 0);
 }

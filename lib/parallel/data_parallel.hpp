@@ -35,7 +35,7 @@ class DataParallel final : public ParallelStrategy {
   Tensor gradient_square(const ExecSpace& space) override;
   Tensor nonfinite_gradients(const ExecSpace& space) override;
   void update(const ExecSpace& space, const StepScalars* step, double statistics_factor) override;
-  ParameterArrival* parameter_arrival() override { return updates_ = optimizer().stream_steps(); }
+  PassHooks pass_hooks() override;
   void finish_update(const ExecSpace& space) override;
   void change_parameters(const ExecSpace& space, const std::function<void()>& change) override;
   void share(const ExecSpace& space) override;

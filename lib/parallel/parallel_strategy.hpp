@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "data/sampler.hpp"
-#include "nn/parameter_arrival.hpp"
 #include "nn/parameters/parameter_buffer.hpp"
+#include "nn/pass_hooks.hpp"
 #include "optim/optimizer.hpp"
 #include "parallel/batch_dealing.hpp"
 #include "parallel/gradient_counts.hpp"
@@ -74,10 +74,8 @@ class ParallelStrategy : public BatchDealing, public ReplicaSync, public Strateg
   /// memory, is left out. New values may arrive later (parameter_arrival). Collective.
   virtual void update(const ExecSpace& space, const StepScalars* step, double statistics_factor) = 0;
 
-  /// What forward passes of the model wait for, from here on, as updates may go on after a step; null: for nothing.
-  virtual ParameterArrival* parameter_arrival() { return nullptr; }
-  /// What the model tells of the layers that run; null: nobody asks.
-  virtual WindowTraffic* window_traffic() { return nullptr; }
+  /// What takes part in the model's passes, from here on, in which updates may go on that a step has begun.
+  virtual PassHooks pass_hooks() { return {}; }
 
   /// What has become of the gradients of the run's first `steps` steps; empty where they are always applied to the
   /// parameters that they were computed by.

@@ -73,14 +73,13 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   });
   evaluator_.emplace(comm_, Evaluator::Parts{*model_, *problem_.loss, *uploader_, *sums_}, max_micro_batch_);
 
-  ParameterArrival* const arrival = strategy_->parameter_arrival();
-  model_->await_parameters(arrival);
-  model_->move_windows(strategy_->window_traffic());
   statistics_ = statistics_exchange(config.parallel, groups.step, *model_);
-  model_->exchange_statistics(statistics_.get());
+  PassHooks hooks = strategy_->pass_hooks();
+  hooks.statistics = statistics_.get();
+  model_->attach(hooks);
   // Passes in which other ranks take part are not recorded, nor those of states that come and go.
-  graphs_.emplace(config.device.graph == DeviceOptions::Graph::automatic && !partition_.separate && !arrival &&
-                      !strategy_->window_traffic() && !statistics_ && !config.parallel.offload.present,
+  graphs_.emplace(config.device.graph == DeviceOptions::Graph::automatic && !partition_.separate && !hooks.any() &&
+                      !config.parallel.offload.present,
                   comm_.size());
 
   auto voter = std::make_unique<StepVoter>(topology, groups.step);

@@ -33,7 +33,9 @@ class FreeParallel final : public AsynchronousWorkers {
   void gradient_ready(const ExecSpace& space, ParameterRange) override { store_.advance(space); }
   void shard_done(const ExecSpace& space) override;
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
-  ParameterArrival* parameter_arrival() override { return &store_; }
+  PassHooks pass_hooks() override {
+    return {.on_layer = [this](const ExecSpace& space) { store_.advance(space); }};
+  }
   void share(const ExecSpace& space) override;
   std::vector<ShardedState> sharded_states() const override;
   GradientCounts gradient_counts(std::int64_t) const override { return store_.counts(); }

@@ -4,7 +4,6 @@
 #include "base/heartbeat.hpp"
 #include "comm/mailbox.hpp"
 #include "comm/spin_backoff.hpp"
-#include "nn/parameter_arrival.hpp"
 #include "parallel/asynchronous/parameter_store.hpp"
 #include "parallel/asynchronous/worker_group.hpp"
 #include "parallel/parallel_strategy.hpp"
@@ -12,11 +11,11 @@
 namespace lockstep {
 
 /// A ParameterStore and the order of its events, which rank 0 decides as workers come (FreeOrder), and tells to all. It
-/// goes on where it is asked to (`advance`), and between the layers of passes. The record of the order is rank 0's.
+/// goes on where it is asked to (`advance`), as between the layers of passes. The record of the order is rank 0's.
 ///
 /// Each fraction of the parameters (WorkerGroup) has a store of its own, among those ranks that have the same place in
 /// their groups; all take the same events.
-class OrderedStore final : public ParameterArrival {
+class OrderedStore {
  public:
   /// `record`: file; empty: none. Collective.
   OrderedStore(const ParallelConfig& config, const FreeRules& rules, const Communicator& ranks,
@@ -48,11 +47,6 @@ class OrderedStore final : public ParameterArrival {
   void give(const ExecSpace& space, bool tells);
   /// Does what can be done now; whether that was anything.
   bool advance(const ExecSpace& space);
-  bool have_arrived(const ExecSpace& space, std::int64_t) override {
-    advance(space);
-    return true;
-  }
-  void await(const ExecSpace&, std::int64_t) override {}
 
   /// The number of this rank's, and how many there are.
   int worker() const { return worker_; }

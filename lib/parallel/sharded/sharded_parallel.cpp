@@ -66,11 +66,11 @@ void ShardedParallel::enter(const ExecSpace& space, int time) {
   if (value_windows_) value_windows_->enter(space, time);
 }
 
-ParameterArrival* ShardedParallel::parameter_arrival() {
+PassHooks ShardedParallel::pass_hooks() {
   updates_ = optimizer().stream_steps();
   if (gather_) gather_->follow(updates_);
   else value_windows_->follow(updates_);
-  return gather_ ? &*gather_ : nullptr;
+  return {.arrival = gather_ ? &*gather_ : nullptr, .traffic = gradient_windows_ || value_windows_ ? this : nullptr};
 }
 
 void ShardedParallel::finish_update(const ExecSpace& space) {

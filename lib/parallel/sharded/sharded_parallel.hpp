@@ -40,8 +40,7 @@ class ShardedParallel final : public ParallelStrategy, WindowTraffic {
   Tensor gradient_square(const ExecSpace& space) override;
   Tensor nonfinite_gradients(const ExecSpace& space) override;
   void update(const ExecSpace& space, const StepScalars* step, double statistics_factor) override;
-  ParameterArrival* parameter_arrival() override;
-  WindowTraffic* window_traffic() override { return gradient_windows_ || value_windows_ ? this : nullptr; }
+  PassHooks pass_hooks() override;
   void finish_update(const ExecSpace& space) override;
   void change_parameters(const ExecSpace& space, const std::function<void()>& change) override;
 
