@@ -55,15 +55,18 @@ StepPlan plan_model(Graph& graph, const Model::Options& options) {
   return plan_step(graph, options.dtype, options.max_batch, options.purpose, options.checkpointing, tile_rows);
 }
 
+int backward_products(const GraphNode& node, const StepPlan& plan) {
+  const bool wants_dx = std::ranges::any_of(node.inputs, [&](int input) {
+    return input != GraphNode::data && plan.needs_gradient[static_cast<std::size_t>(input)];
+  });
+  return (wants_dx ? 1 : 0) + (node.frozen ? 0 : 1);
+}
+
 double training_flops(const Graph& graph, const StepPlan& plan, std::int64_t n) {
   double flops = 0;
   for (const GraphNode& node : graph.nodes()) {
-    const bool wants_dx = std::any_of(node.inputs.begin(), node.inputs.end(), [&](int input) {
-      return input != GraphNode::data && plan.needs_gradient[static_cast<std::size_t>(input)];
-    });
     const bool of_rows = plan.tile_rows > 0 && &node == &graph.nodes().back();
-    flops += node.layer->product_flops(of_rows ? output_rows(graph, n) : n) *
-             (1 + (wants_dx ? 1 : 0) + (node.frozen ? 0 : 1));
+    flops += node.layer->product_flops(of_rows ? output_rows(graph, n) : n) * (1 + backward_products(node, plan));
   }
   return flops;
 }
@@ -245,23 +248,19 @@ Tensor Model::output_gradient() const {
 
 void Model::backward(const StepContext& context, const Tensor& input, const Ready& ready) {
   const auto& nodes = graph_.nodes();
-  done_.assign(nodes.size(), false);
   std::size_t next = nodes.size();  // ranges are final down to this node
   const auto is_final = [&](ParameterRange range) {
     if (range.count == 0) return;
     if (batch_ == 0 && context.gradients == Store::replace) fill_zero(context.space, parameters_.gradients(range));
     ready(range);
   };
-  const auto report = [&] {
-    for (; next > 0 && (done_[next - 1] || nodes[next - 1].view || !plan_.needs_gradient[next - 1]); --next)
-      is_final(parameters_.range_of(next - 1));
+  const auto report = [&](std::size_t first) {
+    while (next > first) is_final(parameters_.range_of(--next));
   };
   int time = static_cast<int>(plan_.forward.size()) + 1;
-  if (plan_.tile_rows > 0) {
-    done_.back() = true;
-    report();
-  }
-  for (const Segment& segment : plan_.backward) {
+  report(plan_.final_from[0]);
+  for (std::size_t s = 0; s < plan_.backward.size(); ++s) {
+    const Segment& segment = plan_.backward[s];
     enter(context, time++);
     statistics_.await(context, graph_, segment);
     for_chunks(segment, [&](const Task& task, const Chunk& chunk) {
@@ -273,10 +272,9 @@ void Model::backward(const StepContext& context, const Tensor& input, const Read
       if (task.kind == Task::Kind::accumulate_gradient_statistics && batch_ > 0)
         nodes[i].layer->finalize_gradient_statistics(
             context, {.parameters = parameters_.values_of(i), .gradients = parameters_.gradients_of(i)}, batch_);
-      if (task.kind == Task::Kind::backward) done_[i] = true;
     }
     statistics_.send(context, graph_, segment, Task::Kind::accumulate_gradient_statistics, batch_);
-    report();
+    report(plan_.final_from[s + 1]);
   }
   is_final(parameters_.layout().statistics());
 }

@@ -13,6 +13,9 @@
 
 namespace lockstep {
 
+/// Products in the backward pass of as many operations as a node's large product, forward.
+int backward_products(const GraphNode& node, const StepPlan& plan);
+
 /// Operations of the large products of n examples, forward and backward; layers must be planned.
 double training_flops(const Graph& graph, const StepPlan& plan, std::int64_t n);
 
@@ -112,7 +115,6 @@ class Model {
   Buffer arena_;
   Buffer workspace_;
   std::set<std::int64_t> prepared_;
-  std::vector<bool> done_;  ///< backward, in the pass that is running
   std::int64_t batch_ = 0;  ///< of the last forward
   PassHooks hooks_;
   StatisticsInFlight statistics_;

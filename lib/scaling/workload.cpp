@@ -34,13 +34,10 @@ Workload::Workload(const RunConfig& config)
       layers_.emplace_back();
       continue;
     }
-    const bool wants_dx = std::ranges::any_of(node.inputs, [&](int input) {
-      return input != GraphNode::data && plan.needs_gradient[static_cast<std::size_t>(input)];
-    });
     std::int64_t elements = node.shape.count();
     for (const Shape& input : node.input_shapes) elements += input.count();
     layers_.push_back({.flops = node.layer->product_flops(1),
-                       .backward = (wants_dx ? 1 : 0) + (node.frozen ? 0 : 1),
+                       .backward = backward_products(node, plan),
                        .bytes = static_cast<double>(elements) * type_bytes});
   }
 }
@@ -51,22 +48,18 @@ std::string Workload::choose_shard(RankCount ranks) {
   return resolve_shard(config_, experiment_.graph, plan(ranks), ranks, whole_sums)->why;
 }
 
-/// As Model::backward does it: gradients are final down to the first layer from the end on that is not done.
 std::vector<ReadyPoint> Workload::ready_points(const StepPlan& plan) const {
-  const auto& nodes = experiment_.graph.nodes();
-  std::vector<bool> done(nodes.size(), false);
-  std::size_t next = nodes.size();
   std::vector<ReadyPoint> points;
   const auto pass = [&](std::vector<int> layers) {
-    for (const int layer : layers) done[static_cast<std::size_t>(layer)] = true;
+    const std::size_t final_from = plan.final_from[points.size() + (plan.tile_rows > 0 ? 0 : 1)];
     ReadyPoint& point = points.emplace_back(ReadyPoint{.layers = std::move(layers)});
-    while (next > 0 && (done[next - 1] || nodes[next - 1].view || !plan.needs_gradient[next - 1])) --next;
     point.elements = layout_.trained_size();
     for (const Parameter& parameter : layout_.parameters())
-      if (parameter.kind == ParameterSpec::Kind::trained && parameter.node < next)
+      if (parameter.kind == ParameterSpec::Kind::trained && parameter.node < final_from)
         point.elements = std::min(point.elements, parameter.range.first);
   };
-  if (plan.tile_rows > 0) pass({static_cast<int>(nodes.size()) - 1});  // it has no task: tiles have taken it through
+  // It has no task: tiles have taken it through.
+  if (plan.tile_rows > 0) pass({static_cast<int>(experiment_.graph.nodes().size()) - 1});
   for (const Segment& segment : plan.backward) {
     std::vector<int> layers;
     for (const Task& task : segment.tasks)

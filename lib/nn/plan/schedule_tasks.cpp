@@ -185,4 +185,26 @@ std::vector<Segment> schedule_backward(const Graph& graph, const std::vector<Seg
   return backward;
 }
 
+std::vector<std::size_t> final_nodes(const Graph& graph, const std::vector<Segment>& backward, bool tiled) {
+  const auto& nodes = graph.nodes();
+  const std::vector<bool> needs_gradient = graph.needs_gradient();
+  std::vector<bool> done(nodes.size(), false);
+  std::vector<std::size_t> first{nodes.size()};
+  const auto go_on = [&] {
+    std::size_t next = first.back();
+    while (next > 0 && (done[next - 1] || nodes[next - 1].view || !needs_gradient[next - 1])) --next;
+    return next;
+  };
+  if (tiled) {
+    done.back() = true;
+    first.back() = go_on();
+  }
+  for (const Segment& segment : backward) {
+    for (const Task& task : segment.tasks)
+      if (task.kind == Task::Kind::backward) done[static_cast<std::size_t>(task.node)] = true;
+    first.push_back(go_on());
+  }
+  return first;
+}
+
 }  // namespace lockstep

@@ -18,4 +18,7 @@ std::int64_t choose_tile_rows(const Graph& graph, DType dtype, std::int64_t max_
 /// The backward pass: the mirror image.
 std::vector<Segment> schedule_backward(const Graph& graph, const std::vector<Segment>& forward);
 
+/// StepPlan::final_from. `tiled`: the last layer has no tasks, and has its gradients when the pass begins.
+std::vector<std::size_t> final_nodes(const Graph& graph, const std::vector<Segment>& backward, bool tiled);
+
 }  // namespace lockstep

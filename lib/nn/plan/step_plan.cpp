@@ -44,6 +44,7 @@ class StepPlanner {
     use_outputs();
     if (training()) use_gradients();
     place();
+    plan_.final_from = final_nodes(graph_, plan_.backward, tiled());
     return std::move(plan_);
   }
 

@@ -43,6 +43,9 @@ struct Allocation {
 /// A step as it will run, and where everything lives that it keeps, worked out from the graph before the first step.
 struct StepPlan {
   std::vector<Segment> forward, backward;
+  /// The node from which on all gradients are final, as the flat buffer has them: [0], before the backward pass, and
+  /// [s + 1], after its segment s.
+  std::vector<std::size_t> final_from;
   std::vector<int> owner;  ///< of each node: the node whose memory its output is, or GraphNode::data
   // Memory of each node that owns its output; none where there is none.
   std::vector<Allocation> output, recomputed_output, gradient;
