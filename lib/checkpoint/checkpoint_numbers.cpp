@@ -14,7 +14,7 @@ namespace lockstep {
 namespace {
 
 std::string name_in(int replica, const std::string& state, const std::string& parameter) {
-  return fmt::format("/replicas/{}/{}/{}", replica, state.empty() ? "parameters" : state, parameter);
+  return fmt::format("{}{}/{}", replica_folder(replica), state.empty() ? replica_parameters : state, parameter);
 }
 std::string name_of_part(int part, const std::string& state, const std::string& parameter) {
   return fmt::format("/compression/{}/{}/{}", state, part, parameter);
@@ -25,7 +25,7 @@ std::string name_of(const ShardedState& numbers, const std::string& parameter) {
   if (numbers.replica) return name_in(numbers.replica->number, numbers.state, parameter);
   if (numbers.part.of > 0) return name_of_part(numbers.part.number, numbers.state, parameter);
   if (numbers.state.empty()) return "/model/" + parameter;
-  return fmt::format("/{}/{}/{}", numbers.of_outer_step ? "outer" : "optimizer", numbers.state, parameter);
+  return fmt::format("{}{}/{}", numbers.of_outer_step ? "/outer/" : optimizer_folder, numbers.state, parameter);
 }
 
 /// sum += share · numbers, of `count` numbers.
@@ -57,6 +57,8 @@ void for_each_part(const ShardedState& numbers, const NumberStream::Block& block
 }
 
 }  // namespace
+
+std::string replica_folder(int replica) { return fmt::format("/replicas/{}/", replica); }
 
 std::vector<NamedArray> arrays_of(const std::vector<ShardedState>& numbers) {
   std::vector<NamedArray> arrays;
@@ -93,7 +95,7 @@ CheckpointNumbers::CheckpointNumbers(const std::string& path)
     const auto next = names_.lower_bound(folder);
     return next != names_.end() && next->starts_with(folder);
   };
-  while (has(fmt::format("/replicas/{}/", replicas_))) ++replicas_;
+  while (has(replica_folder(replicas_))) ++replicas_;
 }
 
 CheckpointNumbers::Summands CheckpointNumbers::summands_for(const ShardedState& numbers,

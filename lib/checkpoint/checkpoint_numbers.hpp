@@ -19,6 +19,12 @@
 // have left over, below /compression/<state>/<part>.
 namespace lockstep {
 
+inline constexpr const char* optimizer_folder = "/optimizer/";
+/// That of what a replica has of its own.
+std::string replica_folder(int replica);
+/// Stands there in the place of a state's name, of parameters.
+inline constexpr const char* replica_parameters = "parameters";
+
 /// The arrays that a checkpoint of these numbers has, without data.
 std::vector<NamedArray> arrays_of(const std::vector<ShardedState>& numbers);
 /// Their numbers, of all ranks. For rank 0 in a turn.

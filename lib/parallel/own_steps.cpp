@@ -45,10 +45,10 @@ void OwnSteps::set(const ExecSpace& space, double next) {
 void OwnSteps::add_sharded_states(const OwnSteps* own, std::optional<ShardedState::Replica> replica,
                                   std::vector<ShardedState>& all) {
   Parameter number{};
-  number.name = "number";
+  number.name = next_step_array;
   number.shape = {1};
   number.range = {0, 1};
-  all.push_back(state_of_one_rank("next_step", std::vector{number},
+  all.push_back(state_of_one_rank(next_step_state, std::vector{number},
                                   own ? own->next_.get() : Tensor{nullptr, DType::f64, {1}}, own != nullptr));
   all.back().replica = replica;
   all.back().may_be_lacking = true;

@@ -37,6 +37,11 @@ struct ShardedState {
   std::int64_t size() const { return layout.elements(); }
 };
 
+/// What strategies name so in checkpoints, beside the optimizer's states: the number of the next step of who counts its
+/// own (OwnSteps), and a worker's mean square of gradients (SimulatedGradients).
+inline constexpr const char *next_step_state = "next_step", *next_step_array = "number",
+                            *mean_square_state = "mean_square";
+
 /// A state, or the parameters (""), of which one rank has all; others give and take nothing.
 ShardedState state_of_one_rank(const std::string& state, const SharedLayout& layout, const Tensor& values,
                                bool has_them, const OffloadedState& offloaded = {});

@@ -104,7 +104,7 @@ std::vector<ShardedState> SimulatedGradients::sharded_states() const {
   for (int i = 0; i < order_.workers(); ++i) {
     const Worker& worker = workers_[static_cast<std::size_t>(i)];
     for (const auto& [state, numbers] :
-         {std::pair("", worker.read.get()), std::pair("mean_square", worker.mean_square.get())}) {
+         {std::pair("", worker.read.get()), std::pair(mean_square_state, worker.mean_square.get())}) {
       if (!numbers) continue;
       all.push_back(state_of_one_rank(state, trained, numbers, ranks_.is_root()));
       all.back().replica = ShardedState::Replica{i, order_.workers()};

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/log.hpp"
+#include "checkpoint/checkpoint_numbers.hpp"
 #include "checkpoint/training_arrays.hpp"
 #include "run/deck/deck_changes.hpp"
 #include "run/training/run_state.hpp"
@@ -19,10 +20,9 @@ std::vector<std::string> homes_of_states(const Checkpoint& checkpoint) {
     return std::ranges::any_of(checkpoint.arrays,
                                [&](const NamedArray& array) { return array.name.starts_with(folder); });
   };
-  if (has("/optimizer/")) return {"/optimizer/"};
-  for (int replica = 0; has(fmt::format("/replicas/{}/", replica)); ++replica)
-    homes.push_back(fmt::format("/replicas/{}/", replica));
-  if (homes.empty()) homes.push_back("/optimizer/");
+  if (has(optimizer_folder)) return {optimizer_folder};
+  for (int replica = 0; has(replica_folder(replica)); ++replica) homes.push_back(replica_folder(replica));
+  if (homes.empty()) homes.push_back(optimizer_folder);
   return homes;
 }
 
@@ -85,8 +85,9 @@ Checkpoint open_branching_point(const RunConfig& config, const std::function<voi
 
 void check_own_steps(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,
                      const std::string& key) {
-  const bool has_own = std::ranges::any_of(
-      checkpoint.arrays, [](const NamedArray& array) { return array.name.ends_with("/next_step/number"); });
+  const bool has_own = std::ranges::any_of(checkpoint.arrays, [](const NamedArray& array) {
+    return array.name.ends_with(fmt::format("/{}/{}", next_step_state, next_step_array));
+  });
   validate_key(
       !has_own || !optimizer.counts_steps(), key,
       "workers, or groups of ranks, of the run of {} have each counted their own steps, without which this optimizer "
@@ -147,10 +148,11 @@ void check_training_arrays(const Checkpoint& checkpoint, const std::string& file
     check_frozen(checkpoint, file, home, states, parameters);
     for (const auto& state : states)
       check_arrays(checkpoint.arrays, home + state, file, optimizer.state_layout(state, parameters), of_optimizer);
+    std::vector<std::string> known = states;
+    known.insert(known.end(), {replica_parameters, mean_square_state, next_step_state});
     for (const auto& array : checkpoint.arrays)
-      if (array.name.starts_with(home) && !array.name.starts_with(home + "parameters/") &&
-          !array.name.starts_with(home + "mean_square/") && !array.name.starts_with(home + "next_step/") &&
-          std::ranges::none_of(states, [&](const auto& state) { return array.name.starts_with(home + state + "/"); }))
+      if (array.name.starts_with(home) &&
+          std::ranges::none_of(known, [&](const auto& state) { return array.name.starts_with(home + state + "/"); }))
         throw ArraysDiffer(fmt::format("{}: holds {}, which the optimizer of the deck does not use; {}", file,
                                        array.name, of_optimizer.advice),
                            of_optimizer, fmt::format("{} is not here", array.name.substr(1)));
