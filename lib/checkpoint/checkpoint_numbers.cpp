@@ -23,9 +23,13 @@ std::string name_of_part(int part, const std::string& state, const std::string& 
 /// The array of a parameter.
 std::string name_of(const ShardedState& numbers, const std::string& parameter) {
   if (numbers.replica) return name_in(numbers.replica->number, numbers.state, parameter);
-  if (numbers.part.of > 0) return name_of_part(numbers.part.number, numbers.state, parameter);
-  if (numbers.state.empty()) return "/model/" + parameter;
-  return fmt::format("{}{}/{}", numbers.of_outer_step ? "/outer/" : optimizer_folder, numbers.state, parameter);
+  switch (numbers.kind) {
+    case ShardedState::Kind::parameters: return "/model/" + parameter;
+    case ShardedState::Kind::optimizer: return fmt::format("{}{}/{}", optimizer_folder, numbers.state, parameter);
+    case ShardedState::Kind::strategy: return fmt::format("/outer/{}/{}", numbers.state, parameter);
+    case ShardedState::Kind::compression: return name_of_part(numbers.part->number, numbers.state, parameter);
+  }
+  return {};
 }
 
 /// sum += share · numbers, of `count` numbers.
@@ -100,37 +104,37 @@ CheckpointNumbers::CheckpointNumbers(const std::string& path)
 
 CheckpointNumbers::Summands CheckpointNumbers::summands_for(const ShardedState& numbers,
                                                             const Parameter& parameter) const {
-  if (numbers.part.of > 0) return parts_for(numbers, parameter);
+  using Kind = ShardedState::Kind;
+  if (numbers.kind == Kind::compression) return parts_for(numbers, parameter);
   std::vector<std::string> arrays;
   const auto add = [&](std::string name) {
     if (names_.contains(name)) arrays.push_back(std::move(name));
   };
   const bool is_own = numbers.replica && numbers.replica->count == replicas_;
-  if (numbers.of_outer_step && !numbers.replica) {
+  if (numbers.kind == Kind::strategy && !numbers.replica) {
     add(name_of(numbers, parameter.name));
     return {std::move(arrays), 1};
   }
   if (is_own) add(name_of(numbers, parameter.name));
-  else if (numbers.replica || !numbers.state.empty())
+  else if (numbers.replica || numbers.kind != Kind::parameters)
     for (int replica = 0; replica < replicas_; ++replica) add(name_in(replica, numbers.state, parameter.name));
   const auto count = static_cast<double>(arrays.size());
   if (!arrays.empty()) return {std::move(arrays), 1 / count};
-  if (numbers.of_outer_step) return {{}, 1};
-  ShardedState of_all{.state = numbers.state, .layout = {}, .held = {}, .values = {}};
+  const ShardedState of_all{.kind = numbers.kind, .state = numbers.state, .layout = {}, .held = {}, .values = {}};
   std::string name = name_of(of_all, parameter.name);
-  if (numbers.may_be_lacking && !names_.contains(name)) return {{}, 1};
+  if (numbers.is_optional && !names_.contains(name)) return {{}, 1};
   return {{std::move(name)}, 1};
 }
 
 CheckpointNumbers::Summands CheckpointNumbers::parts_for(const ShardedState& numbers,
                                                          const Parameter& parameter) const {
-  Summands all{.arrays = {}, .share = 1.0 / numbers.part.of};
+  Summands all{.arrays = {}, .share = 1.0 / numbers.part->of};
   for (int part = 0;; ++part) {
     std::string name = name_of_part(part, numbers.state, parameter.name);
     if (!names_.contains(name) || file_.info(name).count() != parameter.range.count) break;
     all.arrays.push_back(std::move(name));
   }
-  if (std::ssize(all.arrays) == numbers.part.of) return {{name_of(numbers, parameter.name)}, 1};
+  if (std::ssize(all.arrays) == numbers.part->of) return {{name_of(numbers, parameter.name)}, 1};
   return all;
 }
 

@@ -44,7 +44,7 @@ class CheckpointNumbers {
   };
   /// Of as many replicas as there were, that of its own; of any other number of them, or of none, the average of those
   /// of all replicas, or what they had in common. Of parts, likewise that of its own; or an equal share of the sum of
-  /// all. None for what the checkpoint does not have and begins with zeros: the states of an outer step, and parts.
+  /// all. None for what the checkpoint does not have and begins with zeros (ShardedState::is_optional).
   Summands summands_for(const ShardedState& numbers, const Parameter& parameter) const;
   /// Reads elements [first, first + count) of an array as numbers of this type: f32 or f64, or what the file has. Those
   /// of an array are asked for in order; with the last of them its checksum is verified.

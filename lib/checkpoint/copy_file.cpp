@@ -2,6 +2,7 @@
 #include "checkpoint/copy_file.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -33,16 +34,21 @@ nlohmann::json json_of(const ShardedState& numbers) {
                       {"double", numbers.values.dtype == DType::f64},
                       {"layout", std::move(layout)},
                       {"held", std::move(held)},
-                      {"of_outer_step", numbers.of_outer_step},
-                      {"part", {numbers.part.number, numbers.part.of}}};
+                      {"of_outer_step", numbers.kind == ShardedState::Kind::strategy},
+                      {"part", numbers.part ? std::array{numbers.part->number, numbers.part->of} : std::array{0, 0}}};
   if (numbers.replica) json["replica"] = {numbers.replica->number, numbers.replica->count};
   return json;
 }
 
 ShardedState numbers_of(const nlohmann::json& json) {
+  using Kind = ShardedState::Kind;
   ShardedState numbers{.state = json.at("state"), .layout = {}, .held = {}, .values = {}};
-  numbers.of_outer_step = json.at("of_outer_step");
-  numbers.part = {.number = json.at("part").at(0), .of = json.at("part").at(1)};
+  const auto [part, parts] = json.at("part").get<std::array<int, 2>>();
+  if (parts > 0) numbers.part = {.number = part, .of = parts};
+  numbers.kind = parts > 0                              ? Kind::compression
+                 : json.at("of_outer_step").get<bool>() ? Kind::strategy
+                 : numbers.state.empty()                ? Kind::parameters
+                                                        : Kind::optimizer;
   if (const auto replica = json.find("replica"); replica != json.end())
     numbers.replica = {.number = replica->at(0), .count = replica->at(1)};
   std::vector<Parameter> layout;

@@ -51,7 +51,7 @@ void OwnSteps::add_sharded_states(const OwnSteps* own, std::optional<ShardedStat
   all.push_back(state_of_one_rank(next_step_state, std::vector{number},
                                   own ? own->next_.get() : Tensor{nullptr, DType::f64, {1}}, own != nullptr));
   all.back().replica = replica;
-  all.back().may_be_lacking = true;
+  all.back().is_optional = true;
 }
 
 }  // namespace lockstep

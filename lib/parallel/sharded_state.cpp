@@ -13,8 +13,12 @@ namespace {
 /// What a rank has of it; who does not take part gives and takes nothing.
 ShardedState held_by(bool takes_part, const std::string& state, const SharedLayout& layout,
                      std::vector<ParameterRange> held, const Tensor& values, const OffloadedState& offloaded = {}) {
-  ShardedState numbers{
-      .state = state, .layout = layout, .held = std::move(held), .values = values, .offloaded = offloaded};
+  ShardedState numbers{.kind = state.empty() ? ShardedState::Kind::parameters : ShardedState::Kind::optimizer,
+                       .state = state,
+                       .layout = layout,
+                       .held = std::move(held),
+                       .values = values,
+                       .offloaded = offloaded};
   if (!takes_part) {
     numbers.held.clear();
     numbers.values.shape = {0};
@@ -49,6 +53,14 @@ void share_offloaded(const Communicator& ranks, const OffloadedState& numbers, c
 ShardedState state_of_one_rank(const std::string& state, const SharedLayout& layout, const Tensor& values,
                                bool has_them, const OffloadedState& offloaded) {
   return held_by(has_them, state, layout, {{0, values.count()}}, values, offloaded);
+}
+
+ShardedState state_of_strategy(const std::string& state, const SharedLayout& layout, const Tensor& values,
+                               bool is_root) {
+  ShardedState numbers = state_of_one_rank(state, layout, values, is_root);
+  numbers.kind = ShardedState::Kind::strategy;
+  numbers.is_optional = true;
+  return numbers;
 }
 
 std::vector<ShardedState> replicated_states(const ParameterBuffer& parameters, const Optimizer& optimizer,

@@ -14,6 +14,13 @@ namespace lockstep {
 /// The parameters, or a state of an optimizer, as ranks give them to a checkpoint and take them from one: of each
 /// number, one rank does. All ranks name the same, in the same order.
 struct ShardedState {
+  enum class Kind {
+    parameters,
+    optimizer,    ///< a state of it, or the number of its steps
+    strategy,     ///< a state of it, as of an outer step
+    compression,  ///< what it has left over
+  };
+  Kind kind = Kind::parameters;
   std::string state;                 ///< its name; empty: the parameters
   SharedLayout layout;               ///< what they are, and where in a flat buffer
   std::vector<ParameterRange> held;  ///< what this rank gives and takes of that buffer, in rising order
@@ -23,15 +30,14 @@ struct ShardedState {
     int number, count;
   };
   std::optional<Replica> replica = std::nullopt;
-  /// A state of the strategy's, and not of the optimizer: zeros where a checkpoint has none.
-  bool of_outer_step = false;
-  bool may_be_lacking = false;    ///< zeros where a checkpoint has none
+  bool is_optional = false;       ///< zeros where a checkpoint has none
   OffloadedState offloaded = {};  ///< where they are instead, if anywhere: `values` has no data then
-  /// Of what compression leaves over: the number of one of so many alike, whose sum is what counts. A checkpoint may
-  /// lack it, or have it in another number of parts.
+  /// Of what compression has left over: the number of one of so many alike, whose sum is what counts. A checkpoint may
+  /// have it in another number of parts.
   struct Part {
-    int number = 0, of = 0;  ///< of: 0: it is the parameters, or a state of the optimizer
-  } part = {};
+    int number, of;
+  };
+  std::optional<Part> part = std::nullopt;
 
   /// Elements of the whole buffer, up to the last that is something.
   std::int64_t size() const { return layout.elements(); }
@@ -42,9 +48,12 @@ struct ShardedState {
 inline constexpr const char *next_step_state = "next_step", *next_step_array = "number",
                             *mean_square_state = "mean_square";
 
-/// A state, or the parameters (""), of which one rank has all; others give and take nothing.
+/// A state of the optimizer, or the parameters (""), of which one rank has all; others give and take nothing.
 ShardedState state_of_one_rank(const std::string& state, const SharedLayout& layout, const Tensor& values,
                                bool has_them, const OffloadedState& offloaded = {});
+/// Likewise, a state of the strategy, of which rank 0 has all.
+ShardedState state_of_strategy(const std::string& state, const SharedLayout& layout, const Tensor& values,
+                               bool is_root);
 /// Of ranks that each have all: rank 0's.
 std::vector<ShardedState> replicated_states(const ParameterBuffer& parameters, const Optimizer& optimizer,
                                             bool is_root);

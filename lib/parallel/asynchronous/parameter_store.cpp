@@ -213,8 +213,12 @@ void ParameterStore::add_sharded_states(std::vector<ShardedState>& all) const {
   if (!outer_) return;
   const SharedLayout trained = trained_parameters(parameters_.parameters());
   for (const OuterOptimizer::State& state : outer_->states()) {
-    ShardedState held{
-        .state = state.name, .layout = trained, .held = {}, .values = state.values, .of_outer_step = true};
+    ShardedState held{.kind = ShardedState::Kind::strategy,
+                      .state = state.name,
+                      .layout = trained,
+                      .held = {},
+                      .values = state.values,
+                      .is_optional = true};
     if (own_.count > 0) held.held = {own_};
     all.push_back(std::move(held));
   }

@@ -103,13 +103,13 @@ std::vector<ShardedState> SimulatedGradients::sharded_states() const {
   const SharedLayout trained = trained_parameters(parameters_.parameters());
   for (int i = 0; i < order_.workers(); ++i) {
     const Worker& worker = workers_[static_cast<std::size_t>(i)];
-    for (const auto& [state, numbers] :
-         {std::pair("", worker.read.get()), std::pair(mean_square_state, worker.mean_square.get())}) {
-      if (!numbers) continue;
-      all.push_back(state_of_one_rank(state, trained, numbers, ranks_.is_root()));
-      all.back().replica = ShardedState::Replica{i, order_.workers()};
-      all.back().of_outer_step = *state != 0;
-    }
+    const auto add = [&](ShardedState numbers) {
+      numbers.replica = ShardedState::Replica{i, order_.workers()};
+      all.push_back(std::move(numbers));
+    };
+    if (worker.read.get()) add(state_of_one_rank("", trained, worker.read.get(), ranks_.is_root()));
+    if (worker.mean_square.get())
+      add(state_of_strategy(mean_square_state, trained, worker.mean_square.get(), ranks_.is_root()));
   }
   return all;
 }

@@ -155,10 +155,8 @@ std::vector<ShardedState> SimulatedWorkers::sharded_states() const {
     for (std::size_t i = 0; holds && i < states.size(); ++i) states[i].values = worker->states[i].get();
     add_numbers_of_worker(states, holds ? &worker->own : nullptr, replica, all);
   }
-  for (const OuterOptimizer::State& state : outer_.states()) {
-    all.push_back(state_of_one_rank(state.name, trained, state.values, ranks_.is_root()));
-    all.back().of_outer_step = true;
-  }
+  for (const OuterOptimizer::State& state : outer_.states())
+    all.push_back(state_of_strategy(state.name, trained, state.values, ranks_.is_root()));
   return all;
 }
 

@@ -157,23 +157,19 @@ void Compression::forget(const ExecSpace& space) const {
 }
 
 void Compression::add_sharded_states(std::vector<ShardedState>& numbers) const {
+  const auto add = [&](const char* state, const SharedLayout& layout, const Tensor& values, ShardedState::Part part,
+                       bool holds) {
+    ShardedState& left = numbers.emplace_back(state_of_one_rank(state, layout, values, holds));
+    left.kind = ShardedState::Kind::compression;
+    left.is_optional = true;
+    left.part = part;
+  };
   const auto add_of_all_places = [&](const char* state, const Tensor& values) {
-    for (int place = 0; place < places_; ++place) {
-      ShardedState held{.state = state, .layout = trained_, .values = values};
-      if (place == place_) held.held = {{0, values.count()}};
-      else held.values.shape = {0};
-      held.part = {place, places_};
-      numbers.push_back(std::move(held));
-    }
+    for (int place = 0; place < places_; ++place) add(state, trained_, values, {place, places_}, place == place_);
   };
   if (config_.error_feedback) add_of_all_places("error", errors_.get());
   if (config_.corrects_momentum()) add_of_all_places("velocity", velocities_.get());
-  if (thin_layout_.elements() == 0) return;
-  ShardedState thin{.state = "q", .layout = thin_layout_, .values = thin_.get()};
-  if (ranks_.all.is_root()) thin.held = {{0, thin.values.count()}};
-  else thin.values.shape = {0};
-  thin.part = {0, 1};
-  numbers.push_back(std::move(thin));
+  if (thin_layout_.elements() > 0) add("q", thin_layout_, thin_.get(), {0, 1}, ranks_.all.is_root());
 }
 
 void Compression::share(const ExecSpace& space) const {

@@ -185,18 +185,16 @@ std::vector<ShardedState> LocalParallel::sharded_states() const {
   std::vector<ShardedState> all = replicated_states(parameters_, optimizer(), ranks_.is_root());
   all.erase(all.begin() + 1, all.end());
   states_.add_sharded_states(optimizer(), all);
-  const auto add = [&](const std::string& state, const SharedLayout& layout, const Tensor& values,
-                       bool holds) -> ShardedState& {
-    return all.emplace_back(state_of_one_rank(state, layout, values, holds));
-  };
   std::vector<Parameter> moving = parameters_.parameters();
   std::erase_if(moving, [](const Parameter& each) { return each.kind == ParameterSpec::Kind::frozen; });
   const SharedLayout layout(std::move(moving)), trained = trained_parameters(parameters_.parameters());
-  for (int group = 0; config_.keeps_replicas() && group < group_.count(); ++group)
-    add("", layout, sync_.others(), group == group_.number() && group_.ranks().is_root()).replica =
-        ShardedState::Replica{group, group_.count()};
+  for (int group = 0; config_.keeps_replicas() && group < group_.count(); ++group) {
+    const bool holds = group == group_.number() && group_.ranks().is_root();
+    all.push_back(state_of_one_rank("", layout, sync_.others(), holds));
+    all.back().replica = ShardedState::Replica{group, group_.count()};
+  }
   for (const OuterOptimizer::State& state : sync_.outer().states())
-    add(state.name, trained, state.values, ranks_.is_root()).of_outer_step = true;
+    all.push_back(state_of_strategy(state.name, trained, state.values, ranks_.is_root()));
   return all;
 }
 
