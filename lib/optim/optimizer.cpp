@@ -51,10 +51,6 @@ std::int64_t count_of(const std::vector<Parameter>& state, const ParameterLayout
   return state.empty() ? 0 : state.back().range.first + state.back().range.count;
 }
 
-const OptimizerOptions& options_of(const OptimizerConfig& config) {
-  return dynamic_cast<const OptimizerOptions&>(*config.options);
-}
-
 }  // namespace
 
 void OptimizerOptions::describe(Fields& fields) {
@@ -81,42 +77,26 @@ void OptimizerConfig::describe(Fields& fields) {
   fields.one_of("type", type, options, optimizers, "how gradients become steps");
 }
 
-double OptimizerConfig::learning_rate() const { return options_of(*this).learning_rate; }
+const OptimizerOptions& OptimizerConfig::rule() const { return dynamic_cast<const OptimizerOptions&>(*options); }
 
-double OptimizerConfig::clip_norm() const { return options_of(*this).clip_norm; }
+bool OptimizerConfig::clips() const { return rule().clip_norm > 0 || rule().clip_value > 0; }
 
-bool OptimizerConfig::clips() const { return clip_norm() > 0 || options_of(*this).clip_value > 0; }
+bool OptimizerConfig::averages() const { return rule().ema_decay > 0; }
 
-Momentum OptimizerConfig::gradient_momentum() const { return options_of(*this).gradient_momentum(); }
-
-bool OptimizerConfig::divides() const { return options_of(*this).divides(); }
-
-bool OptimizerConfig::counts_steps() const { return options_of(*this).counts_steps(); }
-
-bool OptimizerConfig::needs_all_gradients() const { return options_of(*this).needs_all_gradients(); }
-
-OptimizerOptions::StatePasses OptimizerConfig::state_passes(bool values) const {
-  return options_of(*this).state_passes(values);
-}
-
-bool OptimizerConfig::averages() const { return options_of(*this).ema_decay > 0; }
-
-std::vector<std::string> OptimizerConfig::state_names() const { return all_state_names(options_of(*this)); }
+std::vector<std::string> OptimizerConfig::state_names() const { return all_state_names(rule()); }
 
 std::vector<Parameter> OptimizerConfig::state_layout(std::string_view state,
                                                      const std::vector<Parameter>& parameters) const {
-  return layout_of(options_of(*this), state, trained_parameters(parameters));
+  return layout_of(rule(), state, trained_parameters(parameters));
 }
 
-ParameterGroups OptimizerConfig::groups(const ParameterLayout& layout) const {
-  return options_of(*this).groups_of(layout);
-}
+ParameterGroups OptimizerConfig::groups(const ParameterLayout& layout) const { return rule().groups_of(layout); }
 
 // Where ranks may each have a part of the states, kernels take a block of them with that of the parameters alone.
-bool OptimizerConfig::offloads() const { return divides() && !state_names().empty(); }
+bool OptimizerConfig::offloads() const { return rule().divides() && !state_names().empty(); }
 
 std::unique_ptr<Optimizer> OptimizerConfig::make(const ParameterBuffer& parameters, const StateOffload& offload) const {
-  std::unique_ptr<Optimizer> optimizer = options_of(*this).make(parameters);
+  std::unique_ptr<Optimizer> optimizer = rule().make(parameters);
   optimizer->place_states(offload, parameters.layout());
   return optimizer;
 }

@@ -32,7 +32,7 @@ struct Momentum {
 /// Keys that every optimizer has.
 struct OptimizerOptions : Config {
   double learning_rate = 0.1;
-  double clip_norm = 0;
+  double clip_norm = 0;  ///< 0: off
   double clip_value = 0;
   double weight_decay = 0;
   bool exclude_bias_and_norm = false;
@@ -150,15 +150,9 @@ struct OptimizerConfig : Config {
 
   OptimizerConfig();
   void describe(Fields& fields) override;
-  double learning_rate() const;
-  double clip_norm() const;            ///< 0: off
-  bool clips() const;                  ///< by norm or by value
-  Momentum gradient_momentum() const;  ///< OptimizerOptions::gradient_momentum
-  bool divides() const;                ///< OptimizerOptions::divides
-  bool counts_steps() const;           ///< OptimizerOptions::counts_steps
-  bool needs_all_gradients() const;    ///< OptimizerOptions::needs_all_gradients
-  OptimizerOptions::StatePasses state_passes(bool values) const;
-  bool averages() const;  ///< whether it keeps a moving average of the parameters
+  const OptimizerOptions& rule() const;  ///< keys and properties of this type
+  bool clips() const;                    ///< by norm or by value
+  bool averages() const;                 ///< whether it keeps a moving average of the parameters
   bool offloads() const;  ///< whether states may be elsewhere than in the step's memory, and there are such
   /// Names of the flat buffers that the optimizer keeps beside the parameters, as in Optimizer::states.
   std::vector<std::string> state_names() const;

@@ -86,7 +86,8 @@ Prediction Predictor::predict(const PlannedStep& step, const StepMemory& memory)
 std::optional<double> Predictor::states_seconds(int ranks, const StepMemory& memory) const {
   if (memory.offloaded == 0) return 0;
   const RunConfig& config = workload_.config();
-  const OptimizerOptions::StatePasses passes = config.optimizer.state_passes(config.parallel.offloads_parameters());
+  const OptimizerOptions::StatePasses passes = config.optimizer.rule().state_passes(
+      config.parallel.offloads_parameters());
   double moved = 1e-9 * memory.offloaded * (passes.reads + passes.writes), gbps = 0;
   if (machine_.has_devices()) {
     moved = 1e-9 * memory.offloaded * std::max(passes.reads, passes.writes);

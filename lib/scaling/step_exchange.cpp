@@ -113,7 +113,7 @@ class Builder {
     exchange_.updated = 1.0 / group_;
     exchange_.windows = plan_windows(workload_.graph(), layout, plan_, parameter_division(config_, group_, all_share));
     if (exchange_.divides_gradients()) exchange_.turns = window_turns(exchange_.windows, buckets_);
-    if (workload_.config().optimizer.clip_norm() > 0)
+    if (workload_.config().optimizer.rule().clip_norm > 0)
       exchange_.norms = sums_.of(Operation::all_reduce, array_blocks(layout.trained_size()), 8, 8);
     if (exchange_.divides_values()) return add_units();
     std::vector<Stretch> gathered = buckets_.trained;

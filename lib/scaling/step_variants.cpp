@@ -99,7 +99,7 @@ class Enumeration {
     const ParallelConfig& parallel = config.parallel;
     const bool is_first_group = is_same(parallel.shard_group, groups_.front());
     if (parallel.shard == Shard::none) return is_first_group && !parallel.share_parameters;
-    if (!config.optimizer.divides() || !parallel.allows(parallel.shard)) return false;
+    if (!config.optimizer.rule().divides() || !parallel.allows(parallel.shard)) return false;
     if (shard_group_size(parallel, ranks_.all, ranks_.nodes) == 1) return passes_alone();
     return !parallel.share_parameters || ranks_that_share(parallel, ranks_) > 1;
   }

@@ -66,10 +66,10 @@ void read_branching_point(StudyConfig& study, const Communicator& world) {
     });
     const RunConfig run = read_stored_config(checkpoint.texts.at("deck"), file);
     const RunLength length = run_length(run, order.dataset_size);
-    found = {
-        static_cast<double>(count.optimizer_steps()),
-        static_cast<double>(length.batch_at(state.data.position.epoch, state.data.position.next)),
-        run.optimizer.learning_rate() * LearningRateSchedule(run.schedule, length).factor(count.applied(), count.done)};
+    found = {static_cast<double>(count.optimizer_steps()),
+             static_cast<double>(length.batch_at(state.data.position.epoch, state.data.position.next)),
+             run.optimizer.rule().learning_rate *
+                 LearningRateSchedule(run.schedule, length).factor(count.applied(), count.done)};
   });
   world.broadcast({found.data(), found.size()});
   branch.step = static_cast<std::int64_t>(found[0]);

@@ -52,7 +52,7 @@ bool has_whole_sums(const ParallelConfig& config, const DeviceFacts& facts) {
 }
 
 std::vector<Shard> shards_by_speed(const TrainingConfig& config, int ranks, bool whole_sums) {
-  if (ranks == 1 || !config.optimizer.divides()) return {Shard::none};
+  if (ranks == 1 || !config.optimizer.rule().divides()) return {Shard::none};
   std::vector<Shard> shards;
   for (const Shard shard : {Shard::optimizer, Shard::gradients, Shard::parameters})
     if (config.parallel.allows(shard)) shards.push_back(shard);

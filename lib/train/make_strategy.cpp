@@ -111,7 +111,7 @@ std::unique_ptr<ParallelStrategy> make_strategy(const TrainingConfig& config, Tr
   }
   return std::make_unique<DataParallel>(parallel, problem.measured, shards, std::move(memory.on_hosts.gradients),
                                         std::move(memory.on_devices), parameters,
-                                        CompressionBasis{problem.seed, config.optimizer.gradient_momentum()});
+                                        CompressionBasis{problem.seed, config.optimizer.rule().gradient_momentum()});
 }
 
 }  // namespace lockstep

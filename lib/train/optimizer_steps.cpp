@@ -9,11 +9,11 @@ namespace lockstep {
 OptimizerSteps::OptimizerSteps(const TrainingConfig& config, const Communicator& comm, const Optimizer& optimizer,
                                const RunLength& length)
     : optimizer_(optimizer),
-      learning_rate_(config.optimizer.learning_rate()),
+      learning_rate_(config.optimizer.rule().learning_rate),
       schedule_(config.schedule, length),
       coefficients_(
           comm, [this](std::int64_t applied) { return coefficients_at(known_.place_of(applied), before_ + applied); }),
-      clip_norm_(config.optimizer.clip_norm()),
+      clip_norm_(config.optimizer.rule().clip_norm),
       table_{.first = -1},
       memory_("lockstep::step_coefficients", sizeof(CoefficientTable)) {}
 

@@ -257,7 +257,7 @@ void check_memory(const TrainingConfig& config, const Graph& graph, const StepMe
   const double limit = 1e9 * config.parallel.memory_gb;
   if (limit == 0 || memory.total() <= limit) return;
   std::string others;
-  if (config.optimizer.divides() && ranks.all > 1)
+  if (config.optimizer.rule().divides() && ranks.all > 1)
     for (const auto& [shard, bytes] : needs_by_shard(config, graph, memory, ranks))
       if (bytes <= limit && others.empty()) others = fmt::format("shard: {} needs {}, ", shard, bytes_text(bytes));
   validate_key(false, "parallel.memory_gb",

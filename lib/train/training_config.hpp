@@ -82,12 +82,12 @@ struct TrainingConfig {
   /// Whether parameters whose states are elsewhere may change before all gradients are known: where nothing that these
   /// say can change what becomes of a step. On devices the host would have to wait to know that.
   bool updates_early() const {
-    return !memory_is_separate && !optimizer.needs_all_gradients() && optimizer.clip_norm() == 0 &&
+    return !memory_is_separate && !optimizer.rule().needs_all_gradients() && optimizer.rule().clip_norm == 0 &&
            !precision.scales_loss() && !loss_watch.present && parallel.separate_shards() == 0;
   }
   /// Whether groups of parallel.local count the steps that their optimizers' states come of.
   bool groups_count_steps() const {
-    return parallel.local.has_own_steps(precision.scales_loss()) && optimizer.counts_steps();
+    return parallel.local.has_own_steps(precision.scales_loss()) && optimizer.rule().counts_steps();
   }
   StateOffload state_offload() const {
     using To = StateOffload::To;

@@ -270,7 +270,7 @@ TEST_P(LocalOverflows, LeaveOutStepsByThemselves) {
       EXPECT_EQ(f64_on_host(ExecSpace(), numbers.values), done + 1);
       ++counts;
     }
-  EXPECT_EQ(counts, run.config.optimizer.counts_steps() ? 1 : 0);
+  EXPECT_EQ(counts, run.config.optimizer.rule().counts_steps() ? 1 : 0);
 }
 INSTANTIATE_TEST_SUITE_P(Ways, LocalOverflows,
                          testing::Values(std::pair("5", "{type: sgd, momentum: 0.9, learning_rate: 0.01}"),

@@ -62,8 +62,8 @@ Curve train_serially(const RunConfig& config, int steps) {
         scalars.set(
             space,
             {.coefficients = optimizer->coefficients(
-                 {.learning_rate = config.optimizer.learning_rate() * schedule.factor(step), .number = step + 1}),
-             .gradient_scale = clipped_gradient_scale(1 / count, config.optimizer.clip_norm(), norm_square)}));
+                 {.learning_rate = config.optimizer.rule().learning_rate * schedule.factor(step), .number = step + 1}),
+             .gradient_scale = clipped_gradient_scale(1 / count, config.optimizer.rule().clip_norm, norm_square)}));
     model.parameters().update_statistics(space, 1 / count);
     space.fence();
     curve.losses.push_back(values_of(sums.get())[0] / count);

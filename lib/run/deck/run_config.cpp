@@ -113,7 +113,7 @@ void RunConfig::describe(Fields& fields) {
     parallel.describe(f);
     f.check(parallel.wire != ParallelConfig::Wire::fp16 || precision.scales_loss(), "wire",
             "sums of gradients overflow in fp16 where no loss_scale keeps them small; take bf16, or set precision.loss_scale");
-    f.check(parallel.shard == ParallelConfig::Shard::none || optimizer.divides(), "shard",
+    f.check(parallel.shard == ParallelConfig::Shard::none || optimizer.rule().divides(), "shard",
             optimizer.type + " keeps averages of whole rows and columns, which ranks cannot divide; take another optimizer, or shard: none");
     if (const AsynchronousConfig& asynchronous = parallel.asynchronous; asynchronous.present) {
       f.check(!precision.scales_loss(), "asynchronous",
@@ -129,9 +129,9 @@ void RunConfig::describe(Fields& fields) {
       refuse(memory_is_separate, "keeps the parameters in the memory of hosts, and this build computes on devices; use a build for CPUs, or leave it out");
       refuse(backs_up && precision.scales_loss(), "lets each rank judge its gradient by itself, and gradients of a scaled loss (precision.loss_scale, which fp16 has) are judged by all; compute in bf16, or leave one out");
       const bool updates_parts = !parallel.has_stepping_workers();
-      refuse(updates_parts && (!optimizer.divides() || optimizer.type == "lars" || optimizer.type == "lamb"),
+      refuse(updates_parts && (!optimizer.rule().divides() || optimizer.type == "lars" || optimizer.type == "lamb"),
              "divides each update among ranks that do not wait for each other, and " + optimizer.type + " looks at whole parameters; take another optimizer");
-      refuse(updates_parts && optimizer.clip_norm() > 0, "leaves each rank a part of an update, and optimizer.clip_norm wants the norm of all; take clip_value, or leave one out");
+      refuse(updates_parts && optimizer.rule().clip_norm > 0, "leaves each rank a part of an update, and optimizer.clip_norm wants the norm of all; take clip_value, or leave one out");
       refuse(optimizer.averages(), "updates parameters between steps, and optimizer.ema_decay averages them after each; leave one out");
       refuse(parallel.offload.present, "takes the optimizer's state from memory alone; leave parallel.offload out");
     }
@@ -143,7 +143,7 @@ void RunConfig::describe(Fields& fields) {
               "several; leave one out");
     }
     f.check(!parallel.offload.present || optimizer.offloads(), "offload",
-            optimizer.type + (optimizer.divides() ? " has no state here, of which something could be elsewhere; remove it"
+            optimizer.type + (optimizer.rule().divides() ? " has no state here, of which something could be elsewhere; remove it"
                                                   : " keeps averages of whole rows and columns, which are little and cross all blocks; remove it, or take another optimizer"));
     f.check(!parallel.offload.present || !memory_is_separate || parallel.offload.is_to_memory(), "offload",
             "this build computes on devices, to which nothing comes from files; write optimizer: memory (the host's), or use a build for CPUs");
@@ -153,7 +153,7 @@ void RunConfig::describe(Fields& fields) {
             "local averages or forgets states where groups synchronize, which it takes from memory alone; leave one out");
     f.check(!parallel.compress.present || !precision.scales_loss(), "compress",
             "what compression leaves over of a step whose scaled gradients overflow is lost; take precision.compute bf16 or fp32, without loss_scale, or leave compress out");
-    f.check(!parallel.compress.corrects_momentum() || optimizer.gradient_momentum().factor > 0, "compress",
+    f.check(!parallel.compress.corrects_momentum() || optimizer.rule().gradient_momentum().factor > 0, "compress",
             "method: dgc applies the momentum of sgd before it compresses, and there is none (optimizer.type, momentum, dampening); take sgd with momentum and without dampening, or method: topk");
     f.check(!parallel.compress.corrects_momentum() || !optimizer.clips(), "compress",
             "method: dgc sends sums of several steps' gradients, which are no longer what optimizer.clip_norm and clip_value are for; leave them out, or take method: topk");

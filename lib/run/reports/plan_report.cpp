@@ -204,7 +204,7 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
         "{:<21}{} a rank in {}\n", memory.elsewhere > 0 ? "state and parameters" : "optimizer's state",
         bytes_text(memory.offloaded * (config.checkpoint.regular() ? 2 : 1)),
         config.parallel.offload.is_to_memory() ? "the host's memory" : config.parallel.offload.optimizer);
-  if (ranks > 1 && config.optimizer.divides())
+  if (ranks > 1 && config.optimizer.rule().divides())
     text += fmt::format("by parallel.shard    {} a rank\n", memory_by_shard(config, graph, memory, count));
   text += choice;
   if (config.parallel.compress.present && count.nodes == 1)
@@ -257,7 +257,7 @@ std::string schedule_report(const RunConfig& config) {
       text += fmt::format("{:>12} {:>10.4g} {:>14.0f} {:>8} {:>14.6g}\n", step + 1,
                           length.count_at(step, TrainingSpan::Unit::epochs),
                           length.count_at(step, TrainingSpan::Unit::examples), length.batch_at_step(step),
-                          config.optimizer.learning_rate() * schedule.factor(step));
+                          config.optimizer.rule().learning_rate * schedule.factor(step));
     return text;
   });
 }

@@ -89,7 +89,7 @@ void check_own_steps(const Checkpoint& checkpoint, const std::string& file, cons
     return array.name.ends_with(fmt::format("/{}/{}", next_step_state, next_step_array));
   });
   validate_key(
-      !has_own || !optimizer.counts_steps(), key,
+      !has_own || !optimizer.rule().counts_steps(), key,
       "workers, or groups of ranks, of the run of {} have each counted their own steps, without which this optimizer "
       "does not know what its averages are of; go on with parallel.local and parallel.asynchronous as they were, or "
       "begin another run with model.weights: {}",
@@ -197,7 +197,7 @@ void say_what_has_changed(const RunConfig& config, const std::string& deck, cons
   try {
     const RunConfig then = read_stored_config(before->second, point.file);
     const auto learning_rate = [&](const RunConfig& of) {
-      return of.optimizer.learning_rate() *
+      return of.optimizer.rule().learning_rate *
              LearningRateSchedule(of.schedule, run_length(of, point.examples)).factor(point.applied, point.step);
     };
     const double was = learning_rate(then), is = learning_rate(config);

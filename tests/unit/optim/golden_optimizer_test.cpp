@@ -78,7 +78,7 @@ TEST(Golden, Optimizers) {
                         {.coefficients = optimizer->coefficients({.learning_rate = 0.1,
                                                                   .learning_rate_before = 0.1,
                                                                   .number = static_cast<std::int64_t>(step) + 1}),
-                         .gradient_scale = clipped_gradient_scale(1.0 / 16, config.clip_norm(), norm_square)}));
+                         .gradient_scale = clipped_gradient_scale(1.0 / 16, config.rule().clip_norm, norm_square)}));
         ExecSpace().fence();
       }
       const auto all = test::values_of(parameters.values());
@@ -327,9 +327,9 @@ TEST(ParameterGroups, CutsIntoBlocks) {
 
 TEST(Optimizer, AdamWHasItsOwnDefaults) {
   OptimizerConfig config;
-  EXPECT_EQ(config.learning_rate(), 0.1);
+  EXPECT_EQ(config.rule().learning_rate, 0.1);
   read_config(parse_deck("{type: adamw}", "test"), config);
-  EXPECT_EQ(config.learning_rate(), 1e-3);
+  EXPECT_EQ(config.rule().learning_rate, 1e-3);
   OptimizerConfig again;
   read_config(parse_deck(write_config(config), "test"), again);
   EXPECT_EQ(write_config(again), write_config(config));
