@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <utility>
 
 namespace lockstep {
@@ -23,18 +24,20 @@ std::optional<double> seconds_of(const std::string& text) {
     return std::nullopt;
   }
   std::string_view left = text;
-  double seconds = 0;
+  double seconds = 0, most = std::numeric_limits<double>::infinity();  // of the next part: less than one of that before
   if (const std::size_t dash = left.find('-'); dash != std::string_view::npos) {
     const std::optional<double> days = number_of(left.substr(0, dash));
     if (!days) return std::nullopt;
     seconds = *days * day;
+    most = day;
     left.remove_prefix(dash + 1);
   }
   for (const double unit : {hour, minute, 1.0}) {
     const std::size_t end = std::min(left.find(':'), left.size());
     const std::optional<double> count = number_of(left.substr(0, end));
-    if (!count || (end == left.size()) != (unit == 1.0)) return std::nullopt;
+    if (!count || (end == left.size()) != (unit == 1.0) || *count * unit >= most) return std::nullopt;
     seconds += *count * unit;
+    most = unit;
     left.remove_prefix(std::min(end + 1, left.size()));
   }
   return seconds;
@@ -53,6 +56,13 @@ std::optional<double> duration_of(const std::string& text) {
   constexpr double longest = 1e9;
   const std::optional<double> seconds = seconds_of(text);
   return seconds && *seconds > 0 && *seconds <= longest ? seconds : std::nullopt;
+}
+
+std::string problem_of_duration(const std::string& text) {
+  return fmt::format(
+      "'{}' is no time to run for (more than 0 s and at most 10^9 s; after hours, minutes and seconds go to "
+      "59, after days, hours to 23); write \"2:00:00\", \"1-12:00:00\" or \"90 min\"",
+      text);
 }
 
 std::string duration_text(double seconds) {

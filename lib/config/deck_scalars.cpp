@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/text.hpp"
 #include "config/fields_text.hpp"
 
 namespace lockstep {
@@ -113,14 +114,38 @@ std::string replacement(const DeckNode& mapping, const std::vector<std::string_v
   return "";
 }
 
+namespace {
+
+/// Why a folder cannot be made by this name in another one, and what to do; empty where it can be.
+std::string problem_of_folder_name(const std::string& name) {
+  constexpr std::size_t longest = 255;  // bytes, of file systems
+  std::string_view why;
+  if (name == "." || name == "..") why = "it stands for a folder that there is already";
+  else if (name.find('/') != std::string::npos) why = "it has a /";
+  else if (name.starts_with('-')) why = "programs would take what begins with - for an option";
+  else if (std::ranges::any_of(name, is_control)) why = "it has a control character";
+  else if (name.size() > longest) why = "it is longer than 255 bytes";
+  if (why.empty()) return "";
+  return fmt::format(
+      "'{}' cannot be the name of a folder ({}); give another name, and a path, where one is wanted, as "
+      "output_dir",
+      for_message(name, 60), why);
+}
+
+}  // namespace
+
 std::string to_text(const DeckNode& node, const TextForm& form) {
   if (node.kind != DeckNode::Kind::scalar || node.text.empty()) wrong_type(node, "text");
   if (!form.pattern.empty() && !has_form(node.text, form.pattern)) wrong_type(node, form.words);
-  if (form.is_path && !node.is_stored && (node.text.starts_with('~') || node.text.find('$') != std::string::npos))
+  if (form.use == TextForm::Use::any || node.is_stored) return node.text;
+  if (node.text.starts_with('~') || node.text.find('$') != std::string::npos)
     throw DeckError(node.position, node.path,
                     fmt::format("'{}' is not expanded in a deck; write the path out (on the command line "
                                 "\"$SCRATCH/x\" is the shell's)",
                                 node.text));
+  if (const std::string problem = form.use == TextForm::Use::folder_name ? problem_of_folder_name(node.text) : "";
+      !problem.empty())
+    throw DeckError(node.position, node.path, problem);
   return node.text;
 }
 

@@ -61,7 +61,8 @@ enum class Presence { optional, required };
 struct TextForm {
   std::string_view pattern;  ///< regular expression (ECMAScript) for all of it; empty: any text
   std::string_view words;    ///< the same for people
-  bool is_path = false;      ///< nothing expands what shells do: no ~ at its beginning, and no $
+  /// What it is used for. Of paths and names nothing expands what shells do: no ~ at their beginning, and no $.
+  enum class Use { any, path, folder_name } use = Use::any;
 };
 
 /// How many of some keys must be given.
@@ -170,7 +171,12 @@ class Fields {
 
   /// Text that names a file or a folder.
   void path(std::string_view key, std::string& value, std::string_view help, Presence presence = Presence::optional) {
-    text(key, value, help, presence, {.is_path = true});
+    text(key, value, help, presence, {.use = TextForm::Use::path});
+  }
+
+  /// Text that is the name of a folder, made in a place that it does not choose.
+  void folder_name(std::string_view key, std::string& value, std::string_view help) {
+    text(key, value, help, Presence::optional, {.use = TextForm::Use::folder_name});
   }
 
   template <class T>

@@ -171,7 +171,9 @@ class SchemaWriter final : public Fields {
   static Json text_schema(const TextForm& form = {}) {
     Json schema = {{"type", {"string", "number", "boolean"}}, {"minLength", 1}};
     if (!form.pattern.empty()) schema["pattern"] = fmt::format("^({})$", form.pattern);
-    if (form.is_path) schema["pattern"] = "^[^~$][^$]*$";
+    if (form.use == TextForm::Use::path) schema["pattern"] = "^[^~$][^$]*$";
+    if (form.use == TextForm::Use::folder_name)
+      schema["pattern"] = R"(^(?!\.\.?$)[^-~$/\x00-\x1f\x7f][^$/\x00-\x1f\x7f]*$)";
     return schema;
   }
   static Json with_short_form(const Json& section, std::string_view key) {

@@ -79,7 +79,7 @@ void BranchOptions::describe(Fields& fields) {
 }
 
 void StudyConfig::describe(Fields& fields) {
-  fields.path("name", name, "what the study is called (as its file, when not given)");
+  fields.folder_name("name", name, "what the study is called (as its file, when not given)");
   fields.path("output_dir", output_dir, "folder for everything that the study leaves (studies/<name>, when not given)");
   fields.path("base", base, "the deck that trials differ from; its path begins where the study file is",
               Presence::required);
@@ -147,8 +147,7 @@ void StudyConfig::check_rules(Fields& fields) {
     fields.check(budget.examples && !budget.steps, "budget",
                  "has steps beside branch_from (branches go through the same number of examples); give examples alone");
   }
-  fields.check(wall_time.empty() || duration_of(wall_time), "wall_time",
-               fmt::format("'{}' is no time to run for; write \"2:00:00\" or \"90 min\"", wall_time));
+  fields.check(wall_time.empty() || duration_of(wall_time), "wall_time", problem_of_duration(wall_time));
 }
 
 std::string StudyConfig::base_file() const { return fs::path(source.position.file).parent_path() / base; }

@@ -199,7 +199,7 @@ class Stop(LockstepTest):
 
     def test_durations(self):
         self.deck(run=ENDLESS, **DECK)
-        for wrong in ("90", "1:30", "2:00:00:00", "one hour", "-3 h", "3 weeks", "1-2"):
+        for wrong in ("90", "1:30", "2:00:00:00", "one hour", "-3 h", "3 weeks", "1-2", "25:61:00"):
             self.refused(78, ["run.wall_time", wrong, "write"], "train", "deck.yaml", f"run.wall_time='{wrong}'")
         for right in ("2:00:00", "1-12:00:00", "90 min", "1.5h", "45 s", "2 d"):
             self.lockstep("check", "deck.yaml", f"run.wall_time='{right}'")

@@ -300,6 +300,8 @@ class BadInput(StudyTest):
             ({"vary": {"run.steps": [1, 2]}}, ["vary", "run.steps", "the study's to say"]),
             ({"space": None}, ["trials_feasible", "without a space"]),
             ({"budgett": {"steps": 1}}, ["did you mean 'budget'?"]),
+            ({"name": "../mine"}, ["name: '../mine' cannot be the name of a folder (it has a /)", "output_dir"]),
+            ({"wall_time": "1:60:00"}, ["wall_time: '1:60:00' is no time to run for", "minutes and seconds go to 59"]),
             ({"prune": "exakt"}, ["did you mean 'exact'?"]),
             ({"prune": "exact", "goal": {"metric": "validation_loss", "best": "min"}}, ["prune", "goal.value"]),
             ({"prune": "exact", "space": None, "trials_feasible": None, "seeds": 3}, ["prune", "members of an ensemble"]),

@@ -13,7 +13,7 @@
 namespace lockstep {
 
 void RunOptions::describe(Fields& fields) {
-  fields.path("name", name, "what the run is called");
+  fields.folder_name("name", name, "what the run is called");
   fields.path("output_dir", output_dir, "folder for everything that the run leaves (runs/<name>, when not given)");
   fields.integer("seed", seed, {0, 9007199254740992.0},
                  "of everything random: the same seed, the same run, bit for bit");
@@ -50,8 +50,7 @@ void RunOptions::describe(Fields& fields) {
       "times that in set-up and checkpoints; twice for a node that stands still as a whole in a step; 0: never, but "
       "ranks that die are reported (when not given: the larger of 30 and 10 median steps; at least 300 where data are read, "
       "and for another node, which may be reading)");
-  fields.check(wall_time.empty() || wall_limit(), "wall_time",
-               fmt::format("'{}' is no time to run for; give more than 0 s, and at most 10^9 s", wall_time));
+  fields.check(wall_time.empty() || wall_limit(), "wall_time", problem_of_duration(wall_time));
   const bool evaluates = evaluation_interval().count > 0;
   for (const auto& [present, key] : {std::pair(target.present, "target"), {patience.present, "patience"}})
     fields.check(
@@ -236,6 +235,10 @@ RunConfig read_stored_config(const std::string& text, const std::string& file) {
       for (DeckNode::Entry& entry : keys)
         if (entry.key == "replicas") entry.key = "virtual_replicas";
     }
+    if (section.key == "run")  // "1:90:00" once was one
+      std::erase_if(keys, [](const DeckNode::Entry& entry) {
+        return entry.key == "wall_time" && !duration_of(entry.value.text);
+      });
     if (section.key != "schedule") continue;
     const bool falls = std::ranges::any_of(
         keys, [](const DeckNode::Entry& entry) { return entry.key == "type" && entry.value.text != "constant"; });

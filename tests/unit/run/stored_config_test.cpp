@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "run/deck/deck_changes.hpp"
@@ -7,13 +8,15 @@
 namespace lockstep {
 namespace {
 
-constexpr const char* rest = R"(
-run: {steps: 5}
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr const char* rest_but_run = R"(
 data: {synthetic: {kind: random, shape: [5], classes: 7, train: 50, validation: 20}}
 model: {layers: [{linear: {features: 7}}]}
 )";
 
-std::string deck(const std::string& parallel) { return "parallel: " + parallel + rest; }
+std::string deck(const std::string& parallel) { return "parallel: " + parallel + "\nrun: {steps: 5}" + rest_but_run; }
 
 TEST(StoredConfig, KnowsTheNamesOfBefore) {
   const RunConfig config = read_stored_config(deck("{replicas: 3, emulate: {latency_us: 5}}"), "old.yaml");
@@ -23,12 +26,36 @@ TEST(StoredConfig, KnowsTheNamesOfBefore) {
 
 TEST(StoredConfig, HasPathsThatDecksMayNotHave) {
   const std::string here = R"(
-run: {steps: 5, output_dir: ~/runs/x}
+run: {steps: 5, name: ../x, output_dir: ~/runs/x, wall_time: "1:90:00"}
 data: {file: $SCRATCH/x.h5}
 model: {layers: [{linear: {features: 7}}]}
 )";
   EXPECT_EQ(read_stored_config(here, "old.yaml").data.file, "$SCRATCH/x.h5");
   EXPECT_THROW(read_run_config(parse_deck(here, "new.yaml")), Error);
+}
+
+/// A run's folder is of its name, in runs/.
+TEST(RunName, IsThatOfAFolder) {
+  const auto problem = [](const std::string& name) -> std::string {
+    try {
+      read_run_config(parse_deck("run: {steps: 5, name: \"" + name + "\"}\n" + rest_but_run, "deck.yaml"));
+      return "";
+    } catch (const DeckError& error) {
+      EXPECT_EQ(error.status(), ExitStatus::bad_deck);
+      return error.what();
+    }
+  };
+  for (const auto& [name, why] : {std::pair("..", "it stands for a folder that there is already"),
+                                  {".", "it stands for"},
+                                  {"a/b", "it has a /"},
+                                  {"/tmp", "it has a /"},
+                                  {"-rf", "programs would take"},
+                                  {"a\\nb", "it has a control character"},
+                                  {"a\\e[1mb", "it has a control character"}})
+    EXPECT_THAT(problem(name),
+                AllOf(HasSubstr("deck.yaml:1:23: run.name: '"), HasSubstr("cannot be the name of a folder"),
+                      HasSubstr(why), HasSubstr("give another name")));
+  for (const char* name : {"exp #3", "...", ".hidden", "größer", "a-b", "1e-3"}) EXPECT_EQ(problem(name), "");
 }
 
 TEST(StoredConfig, DoesNotDifferFromTheSameUnderNewNames) {
