@@ -162,6 +162,13 @@ std::size_t comment_in(const std::string& value, const DeckNode& whole, const st
   return std::string::npos;
 }
 
+/// "model.layers.0" of "model.layers[0]", as programs would have it.
+std::string with_dots(std::string path) {
+  std::ranges::replace(path, '[', '.');
+  std::erase(path, ']');
+  return path;
+}
+
 }  // namespace
 
 void apply_override(DeckNode& deck, const std::string& assignment) {
@@ -188,6 +195,9 @@ void apply_override(DeckNode& deck, const std::string& assignment) {
 }
 
 void set_value(DeckNode& deck, const std::string& path, DeckNode value, const DeckPosition& where) {
+  if (const std::string dotted = with_dots(path); dotted != path)
+    throw DeckError(where, path,
+                    fmt::format("entries of a list are named after a dot, counted from 0; write {}", dotted));
   DeckNode* node = &deck;
   std::istringstream keys(path);
   for (std::string key; std::getline(keys, key, '.');) node = find_or_make(*node, key, where);

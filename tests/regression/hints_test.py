@@ -70,6 +70,12 @@ class Hints(LockstepTest):
                          *before, "train", "deck.yaml")
         self.refused(64, ["'-np' is no option of lockstep train (a launcher starts the ranks); write -n 2"], "train", "deck.yaml", "-np", "2")
 
+    def test_places_in_the_place_of_names(self):
+        self.refused(78, ["command line 'run.name=..':1:10: run.name: '..' cannot be the name of a folder (it stands for a folder that there is already); give another name"],
+                     "train", "deck.yaml", "run.name=..")
+        self.refused(78, ["command line 'model.layers[1].features=3':1:1: model.layers[1].features: entries of a list are named after a dot, counted from 0; write model.layers.1.features"],
+                     "train", "deck.yaml", "model.layers[1].features=3")
+
     def test_counts_and_fractions(self):
         self.refused(64, ["--validation: '0.1' is no number of examples (import text alone takes a fraction); write it whole, as --validation 5000"],
                      "import", "idx", "--images", "i", "--labels", "l", "--output", "x.h5", "--validation", "0.1")

@@ -199,6 +199,9 @@ TEST(Override, Mistakes) {
   EXPECT_THAT(override_complaint("model.layers.2=relu", ExitStatus::bad_deck),
               HasSubstr("no such list entry (the list has 2"));
   EXPECT_THAT(override_complaint("model.layers.-1=relu", ExitStatus::bad_deck), HasSubstr("no such list entry"));
+  EXPECT_THAT(override_complaint("model.layers[0].units=3", ExitStatus::bad_deck),
+              HasSubstr("model.layers[0].units: entries of a list are named after a dot, counted from 0; write "
+                        "model.layers.0.units"));
   EXPECT_THAT(override_complaint("run.seed.x=1", ExitStatus::bad_deck), HasSubstr("is a value, not a mapping"));
   EXPECT_THAT(override_complaint("run.seed={a: 1, a: 2}", ExitStatus::bad_deck), HasSubstr("repeated key"));
   EXPECT_THAT(override_complaint("run.seed=[1", ExitStatus::bad_deck), HasSubstr("not valid YAML"));
