@@ -123,10 +123,44 @@ hid_t text_type(const std::string& text) {
   return type;
 }
 
+namespace {
+
+/// What a link leads to, for messages; empty: it is none that leads to a name, or a damaged one.
+std::string target_of_link(hid_t file, const std::string& name) {
+  constexpr std::size_t longest = std::size_t{1} << 16, shown = 200;
+  H5L_info_t link{};
+  if (H5Lget_info(file, name.c_str(), &link, H5P_DEFAULT) < 0) return "";
+  if ((link.type != H5L_TYPE_SOFT && link.type != H5L_TYPE_EXTERNAL) || link.u.val_size > longest) return "";
+  std::string value(link.u.val_size, '\0');
+  if (H5Lget_val(file, name.c_str(), value.data(), value.size(), H5P_DEFAULT) < 0) return "";
+  if (link.type == H5L_TYPE_SOFT) return for_message(strip_padding(value), shown);
+  const char *other_file = nullptr, *object = nullptr;
+  if (H5Lunpack_elink_val(value.data(), value.size(), nullptr, &other_file, &object) < 0) return "";
+  return fmt::format("{} in the file {}", for_message(object, shown), for_message(other_file, shown));
+}
+
+/// Throws bad_data where a link on the way to an object leads to nothing.
+void refuse_dangling_link(hid_t file, const std::string& name, const std::string& where) {
+  for (std::size_t end = name.find('/', 1);; end = name.find('/', end + 1)) {
+    const std::string part = name.substr(0, end);
+    const std::string target = target_of_link(file, part);
+    validate(
+        target.empty() || H5Oexists_by_name(file, part.c_str(), H5P_DEFAULT) > 0, ExitStatus::bad_data,
+        "{}: the link {} points to nothing ({} is not there, or cannot be opened); put it there, or store the numbers "
+        "themselves in this file",
+        where, part, target);
+    if (end == std::string::npos) return;
+  }
+}
+
+}  // namespace
+
 H5G_stat_t object_at(hid_t file, const std::string& name, const std::string& where) {
   H5G_stat_t object{};
-  if (H5Gget_objinfo(file, name.c_str(), true, &object) < 0) damaged(where);
-  return object;
+  if (H5Gget_objinfo(file, name.c_str(), true, &object) >= 0) return object;
+  const std::string why = reason();  // what follows would forget it
+  refuse_dangling_link(file, name, where);
+  damaged(where, why);
 }
 
 void require_stored(hid_t file, hid_t dataset, const StoredArray& array, const std::string& where) {

@@ -158,6 +158,28 @@ TEST(Hdf5, NamesThatAreNoLineOfTextAreRefused) {
                [&] { Hdf5File::open(name).datasets(); });
 }
 
+TEST(Hdf5, LinksThatPointToNothingAreNamed) {
+  const ScratchFolder folder;
+  const std::string name = small_file(folder, "x.h5");
+  const hid_t file = H5Fopen(name.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  H5Lcreate_soft("/a/gone", file, "soft", H5P_DEFAULT, H5P_DEFAULT);
+  H5Lcreate_soft("/a/b/values", file, "whole", H5P_DEFAULT, H5P_DEFAULT);
+  H5Lcreate_external("gone.h5", "/values", file, "external", H5P_DEFAULT, H5P_DEFAULT);
+  H5Fclose(file);
+  const Hdf5File links = Hdf5File::open(name);
+  EXPECT_EQ(links.info("/whole").count(), 60);
+  for (const auto& [dataset, link, target] : {std::tuple("/soft", "/soft", "/a/gone"),
+                                              {"/soft/values", "/soft", "/a/gone"},
+                                              {"/external", "/external", "/values in the file gone.h5"}})
+    expect_error(
+        ExitStatus::bad_data,
+        fmt::format("x.h5:{}: the link {} points to nothing ({} is not there, or cannot be opened); put it there",
+                    dataset, link, target),
+        [&] {
+          if (links.has(dataset)) links.info(dataset);
+        });
+}
+
 TEST(Hdf5, TextsOfVariableLengthAreRefused) {
   const ScratchFolder folder;
   const std::string name = folder / "text.h5";
