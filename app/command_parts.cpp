@@ -10,6 +10,7 @@
 
 #include "data/held_out.hpp"
 #include "resilience/stop_request.hpp"
+#include "run/deck/file_kind.hpp"
 
 namespace lockstep {
 
@@ -27,9 +28,7 @@ RunConfig DeckArguments::read(const Communicator& comm) const {
   RunConfig config;
   comm.run_collectively([&] {
     DeckNode deck = parse_deck(text, file);
-    if (deck.find("base") && deck.find("goal"))
-      throw DeckError(deck.position, "",
-                      fmt::format("is a study, not a deck; start it with `lockstep study {}`", file));
+    require_kind(deck, FileKind::deck);
     for (const auto& assignment : overrides) apply_override(deck, assignment);
     config = read_run_config(std::move(deck));
   });

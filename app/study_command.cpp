@@ -7,6 +7,7 @@
 
 #include "command_parts.hpp"
 #include "commands.hpp"
+#include "run/deck/file_kind.hpp"
 #include "study/study.hpp"
 
 namespace lockstep {
@@ -29,11 +30,7 @@ void declare_study(CLI::App& app, Command& chosen) {
       comm.broadcast(text);
       comm.run_collectively([&] {
         DeckNode node = parse_deck(text, *file);
-        if (node.find("model") && node.find("data"))
-          throw DeckError(node.position, "",
-                          fmt::format("is a deck, not a study; start it with `lockstep train {}`, or name it as `base` "
-                                      "in a study",
-                                      *file));
+        require_kind(node, FileKind::study);
         for (const auto& assignment : *overrides) apply_override(node, assignment);
         study = read_study_config(std::move(node));
         if (!comm.is_root()) return;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "run/deck/file_kind.hpp"
+
 namespace lockstep {
 
 void LinkSpeed::describe(Fields& fields) {
@@ -83,7 +85,9 @@ void Machine::describe(Fields& fields) {
 
 Machine read_machine(const std::string& file) {
   Machine machine;
-  read_config(parse_deck(read_deck_file(file), file), machine);
+  const DeckNode node = parse_deck(read_deck_file(file), file);
+  require_kind(node, FileKind::machine);
+  read_config(node, machine);
   machine.position.file = file;
   return machine;
 }
