@@ -42,7 +42,7 @@ void declare_machine_bench(CLI::App& bench, Command& chosen) {
       "machine", "What predict-scaling needs to know of these nodes; with a deck, its steps too");
   const auto deck = std::make_shared<DeckArguments>();
   deck->declare(*command);
-  command->get_option("DECK")->required(false);
+  CLI::Option* of_steps = command->get_option("DECK")->required(false);
   const auto options = std::make_shared<MachineBench>();
   CLI::Option* save =
       command->add_option("--save", options->save, "file to make, for predict-scaling --machine")->option_text("FILE");
@@ -51,8 +51,10 @@ void declare_machine_bench(CLI::App& bench, Command& chosen) {
       ->add_option("--batches", options->batches, "examples of a rank, of the deck's steps (default: up to its batch)")
       ->delimiter(',')
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}))
-      ->option_text("N,N,…");
+      ->option_text("N,N,…")
+      ->needs(of_steps);
   command->add_option("--seconds", options->seconds, "that each of them is measured for")
+      ->needs(of_steps)
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();
   const auto network = declare_network(*command);

@@ -124,17 +124,20 @@ class CsvArray final : public PlainArray {
 
 ArrayFile::ArrayFile(const std::filesystem::path& path, const std::string& name, DType dtype,
                      const std::vector<std::int64_t>& extents) {
+  require_kind(path);
   const std::string kind = path.extension().string();
   if (kind == ".h5") format_ = std::make_unique<Hdf5Array>(path, name, dtype, extents);
   else if (kind == ".npy") format_ = std::make_unique<NumpyArray>(path, dtype, extents);
-  else if (kind == ".csv") format_ = std::make_unique<CsvArray>(path, name, dtype, extents);
-  else
-    throw Error(ExitStatus::bad_usage,
-                fmt::format("{}: its name does not say what kind of file it is to be; end it with .h5, .npy or .csv",
-                            path.string()));
+  else format_ = std::make_unique<CsvArray>(path, name, dtype, extents);
 }
 
 ArrayFile::~ArrayFile() = default;
+
+void ArrayFile::require_kind(const std::filesystem::path& path) {
+  const std::string kind = path.extension().string();
+  validate(kind == ".h5" || kind == ".npy" || kind == ".csv", ExitStatus::bad_usage,
+           "{}: its name does not say what kind of file it is to be; end it with .h5, .npy or .csv", path.string());
+}
 
 void ArrayFile::append(const void* numbers, std::int64_t rows) { format_->append(numbers, rows); }
 

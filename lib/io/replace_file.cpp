@@ -120,6 +120,7 @@ void check_output(const std::filesystem::path& output, bool overwrite, const std
   validate(overwrite || !std::filesystem::exists(output, ignored), ExitStatus::cannot_create,
            "{}: exists already; choose another name, or add --overwrite", output.string());
   ReplaceFile::remove_leftovers(output);
+  const ReplaceFile can_be_made(output);
 }
 
 void replace_text_file(const std::filesystem::path& path, std::string_view text) {

@@ -45,9 +45,9 @@ class ReplaceFile {
 };
 
 /// Throws bad_usage when it is one of the files that are read, whose only copy it would replace, and cannot_create when
-/// there is such a file already and it is not to be replaced, or something that is no file. To be asked first, before
-/// anything is read; what killed processes have left of that output makes room. `inputs`: files; those that are not
-/// there, and empty names, are passed over.
+/// there is such a file already and it is not to be replaced, or something that is no file, or where none can be made,
+/// as in a folder that is missing. To be asked first, before anything is read or measured; what killed processes have
+/// left of that output makes room. `inputs`: files; those that are not there, and empty names, are passed over.
 void check_output(const std::filesystem::path& output, bool overwrite, const std::vector<std::string>& inputs);
 
 /// A whole file of text, put in place so. Throws what ReplaceFile does, and io_error.

@@ -31,7 +31,9 @@ std::int64_t number_of(const DeckNode& properties, const char* key) {
   const char* end = value.text.data() + value.text.size();
   const auto [last, error] = std::from_chars(value.text.data(), end, number);
   if (error != std::errc() || last != end || number <= 0)
-    throw DeckError(value.position, key, fmt::format("'{}' is not a whole number above 0", value.text));
+    throw DeckError(
+        value.position, key,
+        fmt::format("'{}' is not a whole number above 0; give what `lockstep info --device` has printed", value.text));
   return number;
 }
 

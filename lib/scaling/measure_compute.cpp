@@ -97,19 +97,21 @@ void measure_compute(const Communicator& comm, const std::vector<Precision>& pre
   machine.memory_gbps = 2e-9 * static_cast<double>(from.get().bytes()) / seconds;
 }
 
-void measure_steps(const Communicator& comm, const RunConfig& deck, const MachineBench& options, Machine& machine) {
-  MeasuredStep network{.precision = deck.precision.compute, .optimizer = deck.optimizer.type};
-  std::int64_t examples = 0;
-  comm.run_collectively([&] {
-    const Workload workload(deck);
-    examples = workload.train_examples();
-    network.parameters = workload.parameters();
-    network.mflop_per_example = 1e-6 * workload.flops_per_example();
-    for (const std::int64_t batch : options.batches)
-      validate(batch <= examples, ExitStatus::bad_usage,
-               "--batches: {} are more than the {} examples that there are; give fewer", batch, examples);
-  });
-  for (const std::int64_t batch : batches_of(deck, options, examples)) {
+StepsToMeasure::StepsToMeasure(const RunConfig& deck, const MachineBench& options)
+    : network{.precision = deck.precision.compute, .optimizer = deck.optimizer.type} {
+  const Workload workload(deck);
+  const std::int64_t examples = workload.train_examples();
+  network.parameters = workload.parameters();
+  network.mflop_per_example = 1e-6 * workload.flops_per_example();
+  for (const std::int64_t batch : options.batches)
+    validate(batch <= examples, ExitStatus::bad_usage,
+             "--batches: {} are more than the {} examples that there are; give fewer", batch, examples);
+  batches = batches_of(deck, options, examples);
+}
+
+void measure_steps(const Communicator& comm, const RunConfig& deck, const StepsToMeasure& steps, double seconds,
+                   Machine& machine) {
+  for (const std::int64_t batch : steps.batches) {
     RunConfig config = deck;
     config.batch = {.global = batch};
     config.run.epochs = 1'000'000'000;
@@ -117,7 +119,7 @@ void measure_steps(const Communicator& comm, const RunConfig& deck, const Machin
     config.model.checkpointing = Checkpointing::none;  // predictions add what is computed again
     comm.barrier();
     TimedSteps timed;
-    comm.run_collectively([&] { timed = timed_steps(config, Communicator::alone(), 20, options.seconds); });
+    comm.run_collectively([&] { timed = timed_steps(config, Communicator::alone(), 20, seconds); });
     // The first ones make what all others find there.
     timed.steps.erase(timed.steps.begin(), timed.steps.begin() + 5);
     const auto milliseconds = [&](double TimedStep::* phase) {
@@ -125,7 +127,7 @@ void measure_steps(const Communicator& comm, const RunConfig& deck, const Machin
       for (const TimedStep& step : timed.steps) seconds.push_back(step.*phase);
       return 1e3 * mean_of(comm, median(std::move(seconds)));
     };
-    MeasuredStep step = network;
+    MeasuredStep step = steps.network;
     step.examples = batch;
     step.forward_ms = milliseconds(&TimedStep::forward);
     step.backward_ms = milliseconds(&TimedStep::backward);

@@ -17,9 +17,11 @@ void measure_machine(const Communicator& comm, const std::optional<RunConfig>& d
   if (comm.size() < 2)
     throw SharedError(ExitStatus::bad_usage,
                       "bench machine: messages take two ranks; start it on all ranks of a node or two, as mpirun -n 2");
+  std::optional<StepsToMeasure> steps;
   comm.run_collectively([&] {
     if (comm.is_root() && !options.save.empty())
       check_output(options.save, options.overwrite, {deck ? deck->source.position.file : ""});
+    if (deck) steps.emplace(*deck, options);
   });
   const Topology topology(comm);
   Machine machine;
@@ -45,7 +47,7 @@ void measure_machine(const Communicator& comm, const std::optional<RunConfig>& d
     print(fmt::format("products of {:.3g} MFLOP in {}: {:.3g} GFLOP/s", product.mflop,
                       precision_names[static_cast<std::size_t>(product.precision)], product.gflops));
   print(fmt::format("memory {:.3g} GB/s", machine.memory_gbps));
-  if (deck) measure_steps(comm, *deck, options, machine);
+  if (steps) measure_steps(comm, *deck, *steps, options.seconds, machine);
   for (const MeasuredStep& step : machine.measured)
     print(fmt::format("{} examples: forward {:.4g}, backward {:.4g}, optimizer {:.4g}, rest {:.4g} ms", step.examples,
                       step.forward_ms, step.backward_ms, step.optimizer_ms, step.other_ms));

@@ -105,6 +105,10 @@ class PredictScaling(LockstepTest):
                 self.write("bad.yaml", SMALL.replace(what, by))
                 for command in ("predict-scaling", "check"):
                     self.refused(78, words, command, "deck.yaml", "--machine", "bad.yaml")
+        for command in ("predict-scaling", "check"):
+            self.refused(78, ["deck.yaml:1:1: is a deck, not a machine file; `lockstep bench machine --save FILE` makes a machine file"],
+                         command, "deck.yaml", "--machine", "deck.yaml")
+        self.refused(78, ["machine.yaml:", ":1: is a machine file, not a deck; give it as --machine machine.yaml, after a deck"], "check", "machine.yaml")
         self.refused(66, ["nowhere.yaml"], "predict-scaling", "deck.yaml", "--machine", "nowhere.yaml")
         self.refused(64, ["--machine"], "predict-scaling", "deck.yaml")
 
@@ -159,8 +163,11 @@ class PredictScaling(LockstepTest):
 
     def test_measuring_takes_two_ranks(self):
         self.refused(64, ["bench machine", "two ranks"], "bench", "machine", "--save", "measured.yaml")
-        self.refused(64, ["--batches", "9000", "8192 examples"], "bench", "machine", "deck.yaml", "--batches", "8,9000", ranks=2)
-        self.refused(73, ["none/"], "bench", "machine", "--save", "none/measured.yaml", ranks=2)
+        for status, words, arguments in ((64, ["--batches", "9000", "8192 examples"], ("deck.yaml", "--batches", "8,9000")),
+                                         (73, ["none/measured.yaml: cannot be created", "choose a folder that exists"], ("--save", "none/measured.yaml"))):
+            result = self.refused(status, words, "bench", "machine", *arguments, ranks=2)
+            self.assertEqual(result.out, "", "before anything is measured")
+        self.refused(64, ["--batches", "DECK"], "bench", "machine", "--batches", "8")
 
 
 if __name__ == "__main__":

@@ -143,6 +143,8 @@ class Predict(LockstepTest):
                 (64, ["data.h5: is data.h5, which is read"], [*run[:3], "data.h5:/train", "--output", "data.h5", "--overwrite"]),
                 (64, ["run/checkpoints/step-", "which is read"], [*run[:3], "data.h5:/train", "--output", newest, "--overwrite"]),
                 (64, ["data.h5: is data.h5, which is read"], ["evaluate", "deck.yaml", "--checkpoint", CHECKPOINT, "--confusion-matrix", "data.h5", "--overwrite"]),
+                (64, ["matrix.txt: ", "end it with .h5, .npy or .csv"], ["evaluate", "deck.yaml", "--checkpoint", "gone.h5", "--confusion-matrix", "matrix.txt"]),
+                (73, ["no/matrix.npy: cannot be created"], ["evaluate", "deck.yaml", "--checkpoint", "gone.h5", "--confusion-matrix", "no/matrix.npy"]),
                 (65, ["has examples in /train, /validation", "say which"], [*run, "--output", "y.npy"]),
                 (65, ["two.h5: is no dataset", "it has /a, /b, /small)", "two.h5:/DATASET"], ["predict", CHECKPOINT, "--data", "two.h5", "--output", "y.npy"]),
                 (65, ["run: is a folder", "name the file in it, as run/checkpoints/latest"], ["predict", "run", "--data", "data.h5:/train", "--output", "y.npy"]),

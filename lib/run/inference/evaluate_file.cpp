@@ -47,6 +47,11 @@ std::vector<std::string> files_read(const RunConfig& config, const std::string& 
 
 Metrics evaluate_file(const RunConfig& config, const std::string& file, const EvaluationData& what,
                       const Communicator& comm) {
+  comm.run_collectively([&] {
+    if (!comm.is_root() || what.confusion_matrix.empty()) return;
+    ArrayFile::require_kind(what.confusion_matrix);
+    check_output(what.confusion_matrix, what.overwrite, files_read(config, file, what));
+  });
   const SharedReading reading(comm, config.source);
   std::unique_ptr<Dataset> data = with_positions(config.source, [&] { return open_split(config, what, reading); });
   const ExecSpace space;
@@ -54,7 +59,6 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Ev
   std::optional<Model> model;
   std::optional<BatchUploader> uploader;
   std::optional<MetricSums> sums;
-  std::optional<ArrayFile> matrix;
   std::int64_t batch = 0;
   reading.run_collectively([&] {
     Graph graph = make_graph(config, data->format());
@@ -74,10 +78,6 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Ev
       const std::int64_t classes = loss->wants_classes() ? model->graph().output_shape()[-1] : 0;
       validate(classes > 0 && classes <= most, ExitStatus::bad_usage,
                "--confusion-matrix: is of 1 to {} classes (this network has {}); leave it out", most, classes);
-      if (comm.is_root()) {
-        check_output(what.confusion_matrix, what.overwrite, files_read(config, file, what));
-        matrix.emplace(what.confusion_matrix, "class", DType::f64, std::vector{classes, classes});
-      }
       sums->count_confusions();
     }
   });
@@ -85,9 +85,11 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Ev
   model->parameters().round(space);
   Metrics metrics = Evaluator(comm, {*model, *loss, *uploader, *sums}, batch).evaluate(*data).value();
   comm.run_collectively([&] {
-    if (!matrix) return;
-    matrix->append(metrics.confusions.data(), model->graph().output_shape()[-1]);
-    matrix->commit();
+    if (what.confusion_matrix.empty() || !comm.is_root()) return;
+    const std::int64_t classes = model->graph().output_shape()[-1];
+    ArrayFile matrix(what.confusion_matrix, "class", DType::f64, {classes, classes});
+    matrix.append(metrics.confusions.data(), classes);
+    matrix.commit();
   });
   return metrics;
 }

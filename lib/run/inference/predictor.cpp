@@ -139,6 +139,7 @@ std::string predict(const PredictOptions& options, const Communicator& comm) {
   TrainedModel trained;
   comm.run_collectively([&] {
     if (!comm.is_root()) return;
+    ArrayFile::require_kind(options.output);
     check_output(options.output, options.overwrite, {options.checkpoint, DataPlace::of(options.data).file});
     trained = TrainedModel::read(options.checkpoint);
   });
