@@ -111,8 +111,8 @@ Datasets open_files(const DataConfig& config, const SharedReading& reading) {
   });
   const std::shared_ptr<const Hdf5File> file = open_file(place.file, reading);
   reading.run_collectively([&] {
-    validate(place.group.empty(), ExitStatus::bad_deck, "{}: names a group, but data.file is a file that has /train",
-             config.file);
+    validate_key(place.group.empty(), "data.file", "{} names a group (of a whole file /train is read); write {}",
+                 config.file, place.file);
     validate(file->has("/train/inputs") || file->has("/train/targets") || file->has("/train/tokens"),
              ExitStatus::bad_data,
              "{}: is no dataset (it has no /train/inputs and /train/targets, and no /train/tokens{}); store the "

@@ -116,13 +116,18 @@ bool Hdf5File::has(const std::string& dataset) const {
 }
 
 std::int64_t Hdf5File::open_dataset(const std::string& dataset, const std::string& where) const {
-  if (raw_) require_old_layout(dataset, where);
+  const H5G_stat_t object = object_at(id_, dataset, where);
+  validate(object.type == H5G_DATASET, ExitStatus::bad_data,
+           "{}: is {} (a dataset is expected); store the numbers themselves by this name", where,
+           object.type == H5G_GROUP ? "a group" : "no array of numbers");
+  require_in_file(id_, object, where);
+  if (raw_) require_old_layout(object.objno[0], where);
   const hid_t id = H5Dopen2(id_, dataset.c_str(), H5P_DEFAULT);
   if (id < 0) damaged(where);
   return id;
 }
 
-void Hdf5File::require_old_layout(const std::string& dataset, const std::string& where) const {
+void Hdf5File::require_old_layout(std::uint64_t header, const std::string& where) const {
   const Handle creation(H5Fget_create_plist(id_), H5Pclose);
   AddressFormat format;
   hsize_t user_block = 0;
@@ -130,10 +135,11 @@ void Hdf5File::require_old_layout(const std::string& dataset, const std::string&
       H5Pget_sizes(creation, &format.address_bytes, &format.length_bytes) < 0)
     damaged(where);
   format.base = user_block;
-  validate(!has_new_layout(*raw_, format, object_at(id_, dataset, where).objno[0]), ExitStatus::bad_data,
-           "{}: is stored in a way that only HDF5's newest format has; store it without chunks, or without "
-           "libver=\"latest\"",
-           where);
+  validate(
+      !has_new_layout(*raw_, format, header), ExitStatus::bad_data,
+      "{}: is stored in a way that only HDF5's newest format has (chunks, or parts of other datasets: a virtual one); "
+      "store it as a dataset of its own, without chunks or without libver=\"latest\"",
+      where);
 }
 
 StoredArray Hdf5File::info(const std::string& dataset) const {

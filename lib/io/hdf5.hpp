@@ -72,7 +72,7 @@ class Hdf5File {
   Hdf5File(std::string name, std::int64_t id, std::unique_ptr<RawFile> raw);
   /// An identifier to close.
   std::int64_t open_dataset(const std::string& dataset, const std::string& where) const;
-  void require_old_layout(const std::string& dataset, const std::string& where) const;
+  void require_old_layout(std::uint64_t header, const std::string& where) const;
   void make_groups(const std::string& dataset);
   std::int64_t make_dataset(const std::string& dataset, const StoredType& type,
                             const std::vector<std::int64_t>& extents, bool allocate);

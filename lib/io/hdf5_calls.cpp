@@ -146,8 +146,7 @@ void refuse_dangling_link(hid_t file, const std::string& name, const std::string
     const std::string target = target_of_link(file, part);
     validate(
         target.empty() || H5Oexists_by_name(file, part.c_str(), H5P_DEFAULT) > 0, ExitStatus::bad_data,
-        "{}: the link {} points to nothing ({} is not there, or cannot be opened); put it there, or store the numbers "
-        "themselves in this file",
+        "{}: the link {} points to nothing ({} is not there, or cannot be opened); store the numbers themselves in its place",
         where, part, target);
     if (end == std::string::npos) return;
   }
@@ -161,6 +160,15 @@ H5G_stat_t object_at(hid_t file, const std::string& name, const std::string& whe
   const std::string why = reason();  // what follows would forget it
   refuse_dangling_link(file, name, where);
   damaged(where, why);
+}
+
+void require_in_file(hid_t file, const H5G_stat_t& object, const std::string& where) {
+  const H5G_stat_t root = object_at(file, "/", where);
+  validate(
+      std::ranges::equal(object.fileno, root.fileno), ExitStatus::bad_data,
+      "{}: is in another file, to which an external link leads (links are followed within a file); name that file, or "
+      "store the numbers themselves in this one",
+      where);
 }
 
 void require_stored(hid_t file, hid_t dataset, const StoredArray& array, const std::string& where) {

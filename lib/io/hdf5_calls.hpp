@@ -80,6 +80,9 @@ std::string string_of(hid_t type, hid_t space, const std::string& where,
 /// Not opened: kind, and address of its header. (The newer calls for these differ between HDF5 1.10 and 1.12.)
 H5G_stat_t object_at(hid_t file, const std::string& name, const std::string& where);
 
+/// Throws bad_data where external links have led out of `file`: what guards a dataset would look at the wrong bytes.
+void require_in_file(hid_t file, const H5G_stat_t& object, const std::string& where);
+
 /// A few bytes can promise terabytes. What is to be read must be there, but for what deflate, the strongest of the
 /// usual filters, makes of it at most (1032 : 1).
 void require_stored(hid_t file, hid_t dataset, const StoredArray& array, const std::string& where);

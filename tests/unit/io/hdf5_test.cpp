@@ -173,11 +173,25 @@ TEST(Hdf5, LinksThatPointToNothingAreNamed) {
                                               {"/external", "/external", "/values in the file gone.h5"}})
     expect_error(
         ExitStatus::bad_data,
-        fmt::format("x.h5:{}: the link {} points to nothing ({} is not there, or cannot be opened); put it there",
+        fmt::format("x.h5:{}: the link {} points to nothing ({} is not there, or cannot be opened); store the numbers",
                     dataset, link, target),
         [&] {
           if (links.has(dataset)) links.info(dataset);
         });
+}
+
+TEST(Hdf5, WhatIsNoDatasetOfTheFileIsRefused) {
+  const ScratchFolder folder;
+  const std::string name = small_file(folder, "x.h5");
+  const hid_t file = H5Fopen(name.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  H5Lcreate_external("y.h5", "/a", file, "other", H5P_DEFAULT, H5P_DEFAULT);
+  H5Fclose(file);
+  small_file(folder, "y.h5");
+  const Hdf5File links = Hdf5File::open(name);
+  expect_error(ExitStatus::bad_data, "/a/b: is a group (a dataset is expected)", [&] { links.info("/a/b"); });
+  EXPECT_TRUE(links.has("/other/b/values"));
+  expect_error(ExitStatus::bad_data, "/other/b/values: is in another file, to which an external link leads",
+               [&] { links.info("/other/b/values"); });
 }
 
 TEST(Hdf5, TextsOfVariableLengthAreRefused) {
