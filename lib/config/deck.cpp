@@ -50,7 +50,8 @@ DeckNode* find_or_make(DeckNode& node, const std::string& key, const DeckPositio
   }
   if (node.kind == DeckNode::Kind::scalar)
     throw DeckError(where, child_path(node.path, key),
-                    fmt::format("'{}' is a value, not a mapping; give it without '.{}'", node.path, key));
+                    fmt::format("'{0}' is a value, not a mapping ('{1}', which has no keys); give all of it, as {0}=…",
+                                node.path, for_message(node.text, 40)));
   node.kind = DeckNode::Kind::mapping;
   for (auto& entry : node.entries)
     if (entry.key == key) return &entry.value;

@@ -98,7 +98,11 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& wo
 }
 
 void refuse_word(const DeckNode& node, const std::vector<std::string>& words, const std::string& advice) {
-  const std::string near = advice.empty() ? nearest(node.text, words) : "";
+  std::string near = advice.empty() ? nearest(node.text, words) : "";
+  if (const auto longer = std::ranges::find_if(words,
+                                               [&](const auto& word) { return word.ends_with("_" + node.text); });
+      near.empty() && longer != words.end())
+    near = *longer;
   const std::string known = fmt::format("(known: {})", fmt::join(words, ", "));
   // The advice comes first: the end of a long list may be left out.
   throw DeckError(node.position, node.path,

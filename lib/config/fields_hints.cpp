@@ -20,10 +20,17 @@ std::string_view seen_from(std::string_view section, std::string_view path) {
 }
 
 /// The schema knows the keys of a configuration, whatever it has in them.
-bool has_key(const Alternative& alternative, std::string_view key) {
+std::vector<std::string> keys_of(const Alternative& alternative) {
+  std::vector<std::string> keys;
   const auto schema = nlohmann::json::parse(json_schema(*alternative.make(), ""));
-  const auto properties = schema.find("properties");
-  return properties != schema.end() && properties->contains(key);
+  if (const auto properties = schema.find("properties"); properties != schema.end())
+    for (const auto& [key, value] : properties->items()) keys.push_back(key);
+  return keys;
+}
+
+bool has_key(const Alternative& alternative, std::string_view key) {
+  const std::vector<std::string> keys = keys_of(alternative);
+  return std::ranges::find(keys, key) != keys.end();
 }
 
 /// As it would stand between braces.
@@ -88,10 +95,23 @@ std::string misplaced_option(const DeckNode& item, const DeckNode::Entry& key,
   if (key.key == "type" && key.value.kind == DeckNode::Kind::scalar && find(alternatives, key.value.text))
     return fmt::format("the type is the key of its options; write {{{}: {}}}", key.value.text,
                        options_text(item, "type"));
+  for (const DeckNode::Entry& entry : item.entries) {
+    if (const Alternative* type = find(alternatives, entry.key); !type || !has_key(*type, key.key)) continue;
+    const std::string value = inline_text(key.value);
+    if (key.position.file.starts_with(command_line))
+      return fmt::format("'{}' is an option of {}; write {}.{}.{}={}", key.key, entry.key, item.path, entry.key,
+                         key.key, value);
+    return fmt::format("'{}' is an option of {}; indent it below it, or write {{{}: {{{}: {}}}}}", key.key, entry.key,
+                       entry.key, key.key, value);
+  }
+  return "";
+}
+
+std::string options_beside(const DeckNode& item, std::span<const Alternative> alternatives) {
   for (const DeckNode::Entry& entry : item.entries)
-    if (const Alternative* type = find(alternatives, entry.key); type && has_key(*type, key.key))
-      return fmt::format("'{}' is an option of {}; indent it below it, or write {{{}: {{{}: {}}}}}", key.key, entry.key,
-                         entry.key, key.key, inline_text(key.value));
+    if (const Alternative* type = find(alternatives, entry.key))
+      return fmt::format("beside {} stand name and from, and below it its options: {}", entry.key,
+                         fmt::join(keys_of(*type), ", "));
   return "";
 }
 

@@ -254,8 +254,17 @@ class Reader final : public Fields {
     Reading unread;
     Reader reader(empty, unread);
     describe(reader);
-    if (reader.meant_by_value_.empty()) return of_wrong_type(node, wanted);
-    return of_wrong_type(node, wanted, spelled_out_as(node, reader.meant_by_value_));
+    if (!reader.meant_by_value_.empty())
+      return of_wrong_type(node, wanted, spelled_out_as(node, reader.meant_by_value_));
+    if (reader.known_.contains(node.text)) {
+      const DeckNode some{.kind = DeckNode::Kind::scalar, .text = "…", .position = node.position, .path = node.path};
+      return of_wrong_type(node, wanted, spelled_out_as(some, node.text));
+    }
+    if (reader.known_.empty()) return of_wrong_type(node, wanted, "leave the value out, as there are no keys");
+    const bool has_defaults = node.text == "true" && reader.missing_.empty() && reader.broken_.empty();
+    return of_wrong_type(node, wanted,
+                         fmt::format("write {}some of its keys: {}", has_defaults ? "{} for its defaults, or " : "",
+                                     fmt::join(reader.known_, ", ")));
   }
 
   /// Empty: it may be known, if only this mapping said which kind it is.
@@ -336,8 +345,9 @@ class Reader final : public Fields {
           if (const std::string problem = misplaced_option(node, entry, alternatives); !problem.empty())
             throw DeckError(entry.position, entry.value.path, problem);
           std::vector<std::string> words = names_of(alternatives);
-          const std::string meant = other_word(reading_.other_names, node.path, entry.key, words);
+          std::string meant = other_word(reading_.other_names, node.path, entry.key, words);
           words.insert(words.end(), {"name", "from"});
+          if (meant.empty() && nearest(entry.key, words).empty()) meant = options_beside(node, alternatives);
           throw DeckError(entry.position, entry.value.path,
                           fmt::format("unknown key; {}", meant.empty() ? suggestion(entry.key, words) : meant));
         }

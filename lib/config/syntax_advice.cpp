@@ -113,6 +113,23 @@ std::string uneven_indentation(const std::vector<std::string_view>& lines, std::
 
 }  // namespace
 
+namespace {
+
+/// What is wrong where the parser has stopped, of what it does not say itself. Empty: nothing that is known.
+std::string misread_value(std::string_view line, std::size_t at) {
+  if (at < line.size() && line[at] == '*')
+    return "text that begins with * stands in quotation marks, as YAML takes it for an alias";
+  const std::size_t first = line.find(": "),
+                    second = first == std::string_view::npos ? first : line.find(": ", first + 2);
+  if (at < line.size() && line[at] == ':' && second == at)
+    return fmt::format("two keys stand in one line; write {}: {{{}}}, or the second in a line of its own",
+                       line.substr(line.find_first_not_of(" -"), first - line.find_first_not_of(" -")),
+                       content_of(line.substr(first + 2)));
+  return "";
+}
+
+}  // namespace
+
 std::string syntax_advice(const std::string& text, const DeckPosition& where) {
   const std::vector<std::string_view> lines = lines_of(text);
   const auto found = static_cast<std::size_t>(where.line - 1);  // may be after the last line
@@ -122,6 +139,9 @@ std::string syntax_advice(const std::string& text, const DeckPosition& where) {
                        open.back().column);
   for (std::size_t i = std::min(found + 1, lines.size()); i > 0 && i + 1 > found; --i)
     if (lacks_space(lines[i - 1])) return fmt::format("is a space missing after the colon in line {}?", i);
+  if (found < lines.size())
+    if (std::string misread = misread_value(lines[found], static_cast<std::size_t>(where.column - 1)); !misread.empty())
+      return misread;
   const std::string uneven = uneven_indentation(lines, found + 1);
   return uneven.empty() ? "mend the syntax" : uneven;
 }

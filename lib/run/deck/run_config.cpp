@@ -71,6 +71,7 @@ RunOptions::Interval RunOptions::evaluation_interval() const {
 std::optional<double> RunOptions::wall_limit() const { return duration_of(wall_time); }
 
 void CheckpointOptions::describe(Fields& fields) {
+  fields.meant_by_value("every_steps");
   fields.integer("every_steps", every_steps, not_negative, "steps between two checkpoints (0: not by steps)");
   fields.integer("every_epochs", every_epochs, not_negative, "epochs between two checkpoints (0: not by epochs)");
   fields.number("every_minutes", every_minutes, not_negative, "minutes between two checkpoints (0: not by time)");

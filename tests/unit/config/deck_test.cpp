@@ -72,7 +72,9 @@ TEST(Deck, BrokenYaml) {
   EXPECT_THAT(complaint("a: {b: 'x}',\n  c: [1, 2\nd: 3\n"), HasSubstr("is the [ of line 2, column 6 closed?"));
   EXPECT_THAT(complaint("a:\n  # b:1\n  b:1\n  c: 2\n"), HasSubstr("is a space missing after the colon in line 3?"));
   EXPECT_THAT(complaint("a: 'x' y\n"), HasSubstr("; mend the syntax"));
-  EXPECT_THAT(complaint("a: *nothing\n"), HasSubstr("not valid YAML"));
+  EXPECT_THAT(complaint("a: *nothing\n"), HasSubstr("; text that begins with * stands in quotation marks"));
+  EXPECT_THAT(complaint("a: 1\nrun: steps: 1  # one\n"),
+              HasSubstr("; two keys stand in one line; write run: {steps: 1}, or the second in a line of its own"));
 }
 
 TEST(Deck, IndentationIsCompared) {
@@ -202,7 +204,9 @@ TEST(Override, Mistakes) {
   EXPECT_THAT(override_complaint("model.layers[0].units=3", ExitStatus::bad_deck),
               HasSubstr("model.layers[0].units: entries of a list are named after a dot, counted from 0; write "
                         "model.layers.0.units"));
-  EXPECT_THAT(override_complaint("run.seed.x=1", ExitStatus::bad_deck), HasSubstr("is a value, not a mapping"));
+  EXPECT_THAT(
+      override_complaint("run.seed.x=1", ExitStatus::bad_deck),
+      HasSubstr("'run.seed' is a value, not a mapping ('1', which has no keys); give all of it, as run.seed=…"));
   EXPECT_THAT(override_complaint("run.seed={a: 1, a: 2}", ExitStatus::bad_deck), HasSubstr("repeated key"));
   EXPECT_THAT(override_complaint("run.seed=[1", ExitStatus::bad_deck), HasSubstr("not valid YAML"));
   EXPECT_THAT(override_complaint("run..seed=1", ExitStatus::bad_usage), HasSubstr("write key.path=value"));

@@ -88,6 +88,19 @@ TEST(Fields, UnknownKeysNameTheNearest) {
               AllOf(StartsWith("deck.yaml:2:3: figure.egde"), HasSubstr("'edge'")));
   EXPECT_THAT(example_complaint("parts: [{square: {egde: 2}}]"), HasSubstr("did you mean 'edge'?"));
   EXPECT_THAT(example_complaint("parts: [{square: {}, nmae: x}]"), HasSubstr("did you mean 'name'?"));
+  EXPECT_THAT(
+      example_complaint("parts: [{square: {}, corners: 4}]"),
+      HasSubstr("parts.0.corners: unknown key; beside square stand name and from, and below it its options: edge"));
+}
+
+TEST(Fields, ValuesInThePlaceOfSections) {
+  EXPECT_THAT(example_complaint("extra: true"), HasSubstr("write {} for its defaults, or some of its keys: extra"));
+  EXPECT_THAT(example_complaint("extra: extra"), HasSubstr("; write extra: {extra: …}"));
+  EXPECT_THAT(example_complaint("extra: 3"), HasSubstr("; write some of its keys: extra"));
+}
+
+TEST(Fields, WordsThatEndAsOneThatIsKnown) {
+  EXPECT_THAT(example_complaint("color: blue"), HasSubstr("'blue' is unknown; did you mean 'dark_blue'?"));
 }
 
 TEST(Fields, WrongTypes) {
