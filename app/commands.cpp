@@ -235,6 +235,17 @@ void refuse_what_is_not_finite(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands({})) refuse_what_is_not_finite(*command);
 }
 
+/// What a shell has made of a variable that is not set. A prompt is judged where it is read.
+void refuse_what_is_empty(CLI::App& app) {
+  for (CLI::Option* option : app.get_options(
+           [](const CLI::Option* each) { return each->get_items_expected_max() > 0 && !each->check_lname("prompt"); }))
+    option->check([](const std::string& text) {
+      return text.empty() ? std::string("its value is empty (a variable of the shell that is not set?); give one")
+                          : std::string();
+    });
+  for (CLI::App* command : app.get_subcommands({})) refuse_what_is_empty(*command);
+}
+
 }  // namespace
 
 void declare_commands(CLI::App& app, Command& chosen) {
@@ -249,6 +260,7 @@ void declare_commands(CLI::App& app, Command& chosen) {
   declare_printers(app, chosen);
   read_as_decimal(app);
   refuse_what_is_not_finite(app);
+  refuse_what_is_empty(app);
 }
 
 }  // namespace lockstep

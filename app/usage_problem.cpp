@@ -35,7 +35,7 @@ CalledCommand command_of(const CLI::App& app, std::span<char* const> arguments) 
 
 /// Launchers have such an option, and the number after it.
 std::string advice_on_ranks(std::string_view option, std::span<char* const> after) {
-  if (option != "-n" && option != "-np" && option != "--np") return "";
+  if (option != "-n" && option != "-np" && option != "--np" && option != "--ranks") return "";
   const std::string ranks = after.empty() ? "RANKS" : after[0];
   return fmt::format(
       " (a launcher starts the ranks); write -n {0}, as mpirun -n {0} lockstep …, or scripts/lockstep -n {0} …", ranks);
@@ -137,6 +137,19 @@ std::string unexpected_words(const CLI::App& app, const std::string& found) {
   return fmt::format("'{}' {} not expected here", fmt::join(words, "', '"), words.size() == 1 ? "is" : "are");
 }
 
+/// What the parser says in words of its own about an option's value. Empty: it says something else.
+std::string unsuitable_value(const std::string& found) {
+  constexpr std::string_view missing = ": 1 required ", value = ": Value ", range = " not in range [", to = " - ";
+  if (const auto at = found.find(missing); at != std::string::npos && found.ends_with(" missing"))
+    return fmt::format("{} has no value; give one", found.substr(0, at));
+  const auto begin = found.find(value), end = found.find(range);
+  if (begin == std::string::npos || end == std::string::npos || !found.ends_with(']')) return "";
+  std::string limits = found.substr(end + range.size(), found.size() - 1 - end - range.size());
+  if (const auto dash = limits.find(to); dash != std::string::npos) limits.replace(dash, to.size(), " to ");
+  return fmt::format("{}: '{}' is not {}; give a number in this range", found.substr(0, begin),
+                     found.substr(begin + value.size(), end - begin - value.size()), limits);
+}
+
 }  // namespace
 
 std::string usage_problem(const CLI::App& app, std::span<char* const> arguments, const std::string& found) {
@@ -144,6 +157,7 @@ std::string usage_problem(const CLI::App& app, std::span<char* const> arguments,
   std::string problem = unknown_command(app, arguments);
   if (problem.empty()) problem = unknown_option(called);
   if (problem.empty()) problem = unexpected_words(app, found);
+  if (problem.empty()) problem = unsuitable_value(found);
   return fmt::format("command line: {}; see {} --help", problem.empty() ? found : problem, called.name);
 }
 

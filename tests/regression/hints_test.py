@@ -70,6 +70,21 @@ class Hints(LockstepTest):
                          *before, "train", "deck.yaml")
         self.refused(64, ["'-np' is no option of lockstep train (a launcher starts the ranks); write -n 2"], "train", "deck.yaml", "-np", "2")
 
+    def test_values_of_options(self):
+        """Of a shell's variable that is not set; and what the parser of the command line says in words of its own."""
+        empty = "its value is empty (a variable of the shell that is not set?); give one; see lockstep"
+        for arguments in (["train", ""], ["train", "deck.yaml", ""], ["bench", "allreduce", "--save", ""], ["import", "text", "--file", "x", "--output", ""]):
+            self.refused(64, [empty], *arguments)
+        self.refused(64, ["--ranks: '0' is not 1 to 10000000; give a number in this range; see lockstep check --help"], "check", "deck.yaml", "--ranks", "0")
+        self.refused(64, ["--ranks has no value; give one; see lockstep check --help"], "check", "deck.yaml", "--ranks")
+        self.refused(64, ["'--ranks' is no option of lockstep train (a launcher starts the ranks); write -n 4"], "train", "deck.yaml", "--ranks", "4")
+
+    def test_options_of_layers(self):
+        for assignment, words in (("model.layers.1.bias=false", "model.layers.1.bias: 'bias' is an option of linear; write model.layers.1.linear.bias=false"),
+                                  ("model.layers.1.units=3", "model.layers.1.units: unknown key; beside linear stand name and from, and below it its options: "),
+                                  ("model.layers.0.units=3", "'model.layers.0' is a value, not a mapping ('flatten', which has no keys); give all of it, as model.layers.0=…")):
+            self.refused(78, [words], "check", "deck.yaml", assignment)
+
     def test_places_in_the_place_of_names(self):
         self.refused(78, ["command line 'run.name=..':1:10: run.name: '..' cannot be the name of a folder (it stands for a folder that there is already); give another name"],
                      "train", "deck.yaml", "run.name=..")
