@@ -7,7 +7,9 @@ namespace lockstep {
 const Provider* cudnn_provider() { return nullptr; }
 
 std::string cudnn_device_properties() {
-  throw Error(ExitStatus::bad_usage, "this build has no cuDNN, which describes devices");
+  throw Error(
+      ExitStatus::bad_usage,
+      "info --device: this build has no cuDNN, which describes devices; use a build for NVIDIA GPUs, where there is one");
 }
 
 }  // namespace lockstep

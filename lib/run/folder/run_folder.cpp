@@ -35,7 +35,7 @@ struct OwnFile {
 };
 constexpr OwnFile files[] = {{"metrics.csv", "step,epoch,split,loss,accuracy,"},
                              {"summary.json", "{\n  \"status\": "},
-                             {"deck.yaml", "# Resolved by Lockstep"},
+                             {"deck.yaml", resolved_deck_begins},
                              {copies_name, copies_begin}};
 
 bool begins_with(const fs::path& path, std::string_view begin) {

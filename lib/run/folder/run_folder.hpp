@@ -14,6 +14,9 @@
 
 namespace lockstep {
 
+/// How a deck.yaml begins that a run has left.
+inline constexpr std::string_view resolved_deck_begins = "# Resolved by Lockstep";
+
 /// run.output_dir: rank 0 alone touches it, unless said otherwise. What Lockstep has not written there stays as it is.
 class RunFolder : public RunPaths {
  public:

@@ -13,6 +13,7 @@
 #include "config/deck.hpp"
 #include "monitor/metrics_file.hpp"
 #include "nn/metric_table.hpp"
+#include "run/folder/run_folder.hpp"
 
 namespace lockstep {
 namespace fs = std::filesystem;
@@ -105,12 +106,13 @@ RunResults read_run_results(const fs::path& folder) {
     read_summary(summary, run);
     return run;
   }
+  const std::string text = fs::exists(deck) ? read_text_file(deck.string()) : "";
   validate(
-      fs::exists(deck), ExitStatus::missing_file,
-      "{}: is not there, nor is a deck.yaml beside it (so no run has begun there); name the output folder of a run{}",
+      text.starts_with(resolved_deck_begins), ExitStatus::missing_file,
+      "{}: is not there, nor is a run's deck.yaml beside it (so no run has begun there); name the output folder of a run{}",
       summary.string(), holds_runs(folder) ? fmt::format(", or all that are in this one, as {}/*", run.name) : "");
   run.status = "unfinished";
-  run.deck = deck_values(read_text_file(deck.string()), deck.string());
+  run.deck = deck_values(text, deck.string());
   read_last_rows(folder / "metrics.csv", run);
   return run;
 }
