@@ -160,9 +160,8 @@ void RunCheckpoints::tidy() const {
 }
 
 void RunCheckpoints::quarantine_others(std::int64_t step) {
-  went_back_to_ = checkpoint_name(step);
   quarantine_checkpoints_after(folder_.checkpoints(), step);
-  point_link(folder_.checkpoints(), latest_name, went_back_to_);
+  point_link(folder_.checkpoints(), latest_name, checkpoint_name(step));
 }
 
 void RunCheckpoints::go_back_to(std::int64_t step) {

@@ -46,9 +46,12 @@ class RunCheckpoints {
   /// Removes checkpoints that are not among the newest or best any more.
   void tidy() const;
 
-  /// The one to go back to: the newest. If the run has been there before and has written none since, it is none of the
-  /// good ones, and taken only if there is no other. On rank 0, while nothing is being written.
-  std::optional<RunFolder::Found> find_good() const { return folder_.newest_checkpoint(went_back_to_); }
+  /// The one to go back to: the newest. If that is where the last rollback went, after step `went_back_to` (-1: there
+  /// was none), it is none of the good ones, and taken only if there is no other. On rank 0, while nothing is being
+  /// written.
+  std::optional<RunFolder::Found> find_good(std::int64_t went_back_to) const {
+    return folder_.newest_checkpoint(went_back_to < 0 ? "" : checkpoint_name(went_back_to));
+  }
   /// The run goes back to that of this step: newer ones are of no use. On rank 0.
   void quarantine_others(std::int64_t step);
   /// The run is at an earlier step again, whose checkpoint is there. Collective.
@@ -84,7 +87,6 @@ class RunCheckpoints {
   std::optional<NeighbourCopies> copies_;   ///< where the deck wants them
   bool had_copies_ = false;  ///< the run of this folder has kept some in nodes' memory, before this start
   std::vector<std::int64_t> best_in_newest_;  ///< as the newest checkpoint knows them
-  std::string went_back_to_;                  ///< the checkpoint of the last rollback
   ExecSpace space_;
 };
 

@@ -46,6 +46,8 @@ void RunState::describe_state(StateFields& fields) {
   else owes = false;
   fields.integer("metrics_rows", curves.metrics_rows);
   fields.integer("rollbacks", data.rollbacks);
+  if (fields.has("went_back_to", data.went_back_to >= 0)) fields.integer("went_back_to", data.went_back_to);
+  else data.went_back_to = -1;
   std::optional<StepRecord>& record = curves.record;
   if (!fields.has("record", record.has_value())) {
     record.reset();

@@ -41,7 +41,8 @@ struct ExampleOrder {
 /// Where a run stands in its data.
 struct DataPosition {
   SamplerPosition position;
-  std::int64_t rollbacks = 0;  ///< each changes the order of the examples from there on
+  std::int64_t rollbacks = 0;      ///< each changes the order of the examples from there on
+  std::int64_t went_back_to = -1;  ///< step of the last one's checkpoint; -1: there was none
 
   /// The running epoch, or the one that has just ended; from 1 on.
   std::int64_t epoch() const { return position.epoch + (position.next == 0 ? 0 : 1); }

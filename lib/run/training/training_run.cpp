@@ -223,14 +223,15 @@ void TrainingRun::checkpoint_if_due() {
   }
 }
 
-/// To the newest checkpoint, and on from there with the examples in another order.
+/// To the newest checkpoint, and on from there with the examples in another order. That checkpoint is written again
+/// first: a run that is killed before the next one goes on with this rollback, and with what it has counted.
 void TrainingRun::roll_back(StepFinding finding) {
   const PhaseClock::Scope phase(trainer_.clock(), StepPhase::set_up);
   const std::int64_t rollbacks = state_.data.rollbacks + 1, anomalies = trainer_.update().guard().anomalies();
   std::optional<RunFolder::Found> found;
   comm_.run_collectively([&] {
     checkpoints_.wait();
-    if (comm_.is_root()) found = checkpoints_.find_good();
+    if (comm_.is_root()) found = checkpoints_.find_good(state_.data.went_back_to);
   });
   if (comm_.all_reduce_max(found ? 1 : 0) == 0) {
     finding.message +=
@@ -250,8 +251,14 @@ void TrainingRun::roll_back(StepFinding finding) {
   checkpoint_schedule_.copied(trainer_.steps());
   checkpoints_.tidy();
   state_.data.rollbacks = rollbacks;
+  state_.data.went_back_to = trainer_.steps();
   trainer_.update().guard().set_anomalies(anomalies);
-  comm_.run_collectively([&] { batches_.begin(); });
+  watchdog_.extend_timeout(true);  // rank 0 waits for the disk
+  checkpoints_.write();
+  comm_.run_collectively([&] {
+    checkpoints_.wait();
+    batches_.begin();
+  });
   log("{}; goes back to step {}, and on with other examples", finding.message, trainer_.steps());
   last_step_ = {};
 }
