@@ -9,12 +9,15 @@
 
 #include "base/error.hpp"
 #include "checkpoint/training_arrays.hpp"
+#include "config/deck.hpp"
 
 namespace lockstep {
 namespace {
 
-std::string name_in(int replica, const std::string& state, const std::string& parameter) {
-  return fmt::format("{}{}/{}", replica_folder(replica), state.empty() ? replica_parameters : state, parameter);
+std::string folder_in(const char* owners, int owner) { return fmt::format("{}{}/", owners, owner); }
+
+std::string name_in(const char* owners, int owner, const std::string& state, const std::string& parameter) {
+  return fmt::format("{}{}/{}", folder_in(owners, owner), state.empty() ? replica_parameters : state, parameter);
 }
 std::string name_of_part(int part, const std::string& state, const std::string& parameter) {
   return fmt::format("/compression/{}/{}/{}", state, part, parameter);
@@ -22,7 +25,9 @@ std::string name_of_part(int part, const std::string& state, const std::string& 
 
 /// The array of a parameter.
 std::string name_of(const ShardedState& numbers, const std::string& parameter) {
-  if (numbers.replica) return name_in(numbers.replica->number, numbers.state, parameter);
+  if (numbers.replica)
+    return name_in(numbers.of_simulated_worker ? workers_folder : replicas_folder, numbers.replica->number,
+                   numbers.state, parameter);
   switch (numbers.kind) {
     case ShardedState::Kind::parameters: return "/model/" + parameter;
     case ShardedState::Kind::optimizer: return fmt::format("{}{}/{}", optimizer_folder, numbers.state, parameter);
@@ -44,6 +49,15 @@ void add_share(double share, const std::vector<std::byte>& numbers, std::int64_t
     std::memcpy(sum + at, &all, sizeof(T));
   }
 }
+
+/// Whether the deck of the run that has written the file has parallel.asynchronous.
+bool is_of_asynchronous_run(const Hdf5File& file) {
+  if (!file.has("/deck")) return false;
+  const DeckNode deck = parse_deck(file.read_text("/deck"), file.name() + ":/deck");
+  const DeckNode* const parallel = deck.find("parallel");
+  return parallel && parallel->find("asynchronous");
+}
+
 /// What of a block is numbers of parameters, and where in the block and in the parameter.
 template <class Visit>
 void for_each_part(const ShardedState& numbers, const NumberStream::Block& block, Visit visit) {
@@ -62,7 +76,7 @@ void for_each_part(const ShardedState& numbers, const NumberStream::Block& block
 
 }  // namespace
 
-std::string replica_folder(int replica) { return fmt::format("/replicas/{}/", replica); }
+std::string replica_folder(int replica) { return folder_in(replicas_folder, replica); }
 
 std::vector<NamedArray> arrays_of(const std::vector<ShardedState>& numbers) {
   std::vector<NamedArray> arrays;
@@ -99,7 +113,15 @@ CheckpointNumbers::CheckpointNumbers(const std::string& path)
     const auto next = names_.lower_bound(folder);
     return next != names_.end() && next->starts_with(folder);
   };
-  while (has(replica_folder(replicas_))) ++replicas_;
+  for (Owners* owners : {&replicas_, &workers_})
+    while (has(folder_in(owners->folder, owners->count))) ++owners->count;
+  if (workers_.count == 0 && has(replica_folder(0)) && is_of_asynchronous_run(file_)) workers_ = replicas_;
+}
+
+CheckpointNumbers::Owners CheckpointNumbers::owners_of(const ShardedState& numbers) const {
+  if (numbers.of_simulated_worker) return workers_;
+  const bool are_workers_instead = numbers.state.empty() && std::string_view(workers_.folder) == replicas_.folder;
+  return are_workers_instead ? Owners{replicas_.folder} : replicas_;
 }
 
 CheckpointNumbers::Summands CheckpointNumbers::summands_for(const ShardedState& numbers,
@@ -110,14 +132,16 @@ CheckpointNumbers::Summands CheckpointNumbers::summands_for(const ShardedState& 
   const auto add = [&](std::string name) {
     if (names_.contains(name)) arrays.push_back(std::move(name));
   };
-  const bool is_own = numbers.replica && numbers.replica->count == replicas_;
+  const Owners owners = owners_of(numbers);
+  const bool is_own = numbers.replica && numbers.replica->count == owners.count;
   if (numbers.kind == Kind::strategy && !numbers.replica) {
     add(name_of(numbers, parameter.name));
     return {std::move(arrays), 1};
   }
-  if (is_own) add(name_of(numbers, parameter.name));
+  const auto add_of = [&](int owner) { add(name_in(owners.folder, owner, numbers.state, parameter.name)); };
+  if (is_own) add_of(numbers.replica->number);
   else if (numbers.replica || numbers.kind != Kind::parameters)
-    for (int replica = 0; replica < replicas_; ++replica) add(name_in(replica, numbers.state, parameter.name));
+    for (int owner = 0; owner < owners.count; ++owner) add_of(owner);
   const auto count = static_cast<double>(arrays.size());
   if (!arrays.empty()) return {std::move(arrays), 1 / count};
   const ShardedState of_all{.kind = numbers.kind, .state = numbers.state, .layout = {}, .held = {}, .values = {}};

@@ -15,11 +15,13 @@
 
 // Ranks' numbers as the arrays of a checkpoint: /model/<layer>/<parameter>, /optimizer/<state>/<layer>/<parameter>, and
 // /outer/<state>/<layer>/<parameter> of the step between replicas. What replicas have of their own stands below
-// /replicas/<number>: <state>/<layer>/<parameter>, of parameters with "parameters" for the state; what compressed sums
-// have left over, below /compression/<state>/<part>.
+// /replicas/<number>: <state>/<layer>/<parameter>, of parameters with "parameters" for the state; what simulated
+// asynchronous workers have read, likewise below /workers/<number> (of earlier builds: among the replicas'); what
+// compressed sums have left over, below /compression/<state>/<part>.
 namespace lockstep {
 
-inline constexpr const char* optimizer_folder = "/optimizer/";
+inline constexpr const char *optimizer_folder = "/optimizer/", *replicas_folder = "/replicas/",
+                            *workers_folder = "/workers/";
 /// That of what a replica has of its own.
 std::string replica_folder(int replica);
 /// Stands there in the place of a state's name, of parameters.
@@ -59,11 +61,19 @@ class CheckpointNumbers {
   };
   Array& array(const std::string& name);
   Summands parts_for(const ShardedState& numbers, const Parameter& parameter) const;
+  /// Who has something of its own: the folder of all, and how many there are.
+  struct Owners {
+    const char* folder;
+    int count = 0;
+  };
+  /// Of such numbers; of none, where the file's are something else.
+  Owners owners_of(const ShardedState& numbers) const;
 
   Hdf5File file_;
   RawFile bytes_;
   std::set<std::string> names_;  ///< of all arrays
-  int replicas_ = 0;             ///< that have something of their own
+  Owners replicas_{replicas_folder};
+  Owners workers_{workers_folder};  ///< in the replicas' folder where an earlier build has written the file
   std::map<std::string, Array> open_;
   std::vector<std::byte> stored_;
 };

@@ -35,6 +35,7 @@ nlohmann::json json_of(const ShardedState& numbers) {
                       {"layout", std::move(layout)},
                       {"held", std::move(held)},
                       {"of_outer_step", numbers.kind == ShardedState::Kind::strategy},
+                      {"of_simulated_worker", numbers.of_simulated_worker},
                       {"part", numbers.part ? std::array{numbers.part->number, numbers.part->of} : std::array{0, 0}}};
   if (numbers.replica) json["replica"] = {numbers.replica->number, numbers.replica->count};
   return json;
@@ -49,6 +50,7 @@ ShardedState numbers_of(const nlohmann::json& json) {
                  : json.at("of_outer_step").get<bool>() ? Kind::strategy
                  : numbers.state.empty()                ? Kind::parameters
                                                         : Kind::optimizer;
+  numbers.of_simulated_worker = json.value("of_simulated_worker", false);  // not of earlier builds
   if (const auto replica = json.find("replica"); replica != json.end())
     numbers.replica = {.number = replica->at(0), .count = replica->at(1)};
   std::vector<Parameter> layout;

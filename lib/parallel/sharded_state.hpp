@@ -30,6 +30,9 @@ struct ShardedState {
     int number, count;
   };
   std::optional<Replica> replica = std::nullopt;
+  /// This replica is a simulated asynchronous worker, and these are what it has read, or remembers of its gradients:
+  /// nothing that a replica with parameters of its own goes on with, nor the reverse.
+  bool of_simulated_worker = false;
   bool is_optional = false;       ///< zeros where a checkpoint has none
   OffloadedState offloaded = {};  ///< where they are instead, if anywhere: `values` has no data then
   /// Of what compression has left over: the number of one of so many alike, whose sum is what counts. A checkpoint may

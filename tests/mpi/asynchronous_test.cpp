@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/training_arrays.hpp"
 #include "mpi/free_runs.hpp"
 #include "mpi/run_outcome.hpp"
 #include "mpi/serial_training.hpp"
@@ -199,7 +200,28 @@ TEST_P(AsynchronousRuns, HaveTheSameBitsOnAnyRanksReplayedAndResumed) {
     EXPECT_TRUE(train(fmt::format("on_{}", ranks), ranks, replay) == expected) << "on " << ranks << " ranks";
     EXPECT_TRUE(train(fmt::format("on_from_there_{}", ranks), ranks, replay, file("one", 7)) == expected) << "going on";
   }
-  if (world_.is_root()) EXPECT_TRUE(expected.contains("/replicas/5/parameters/first/weight"));
+  if (world_.is_root()) EXPECT_TRUE(expected.contains("/workers/5/parameters/first/weight"));
+}
+
+/// What workers have read is no parameters of the replicas of elastic averaging, which begin with the common ones.
+using AsynchronousOnRanks = test::OnRanks;
+TEST_F(AsynchronousOnRanks, GoOnAsReplicasOfTheCommonParameters) {
+  const int replicas = world_.size();
+  train_deck("workers", 1,
+             deep_deck(asynchronously(fmt::format("schedule: {{simulate: {{ranks: {}, spread: 0.5}}}}", replicas))));
+  std::string deck = deep_deck(", local: {every: 6, outer: elastic}");
+  deck.replace(deck.find("steps: 18"), 9, "steps: 7");
+  RunConfig config = test::read_run_config(deck, (folder_.path() / "replicas").string());
+  config.run.resume = file("workers", 7);
+  EXPECT_EQ(TrainingRun(config, world_).run(), ExitStatus::done);
+  if (!world_.is_root()) return;
+  const std::vector<NamedArray> arrays = test::read_checkpoint(file("replicas", 7)).arrays;
+  const auto numbers = [&](const std::string& name) {
+    const NamedArray& array = *find_array(arrays, name);
+    return std::string(reinterpret_cast<const char*>(array.data.get()), array.bytes());
+  };
+  for (int replica = 0; replica < replicas; ++replica)
+    EXPECT_EQ(numbers(fmt::format("/replicas/{}/parameters/first/weight", replica)), numbers("/model/first/weight"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, AsynchronousRuns,

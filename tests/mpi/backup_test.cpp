@@ -82,13 +82,13 @@ TEST_F(Backup, WhatIsDroppedIsReplayedBitForBit) {
     }
     const std::string simulated = with(
         fmt::format("asynchronous: {{collect: {}, schedule: {{replay: '{}'}}}}", counted, record));
-    EXPECT_TRUE(without_replicas(train_deck("simulated_" + name, 1, simulated)) == expected);
+    EXPECT_TRUE(without_workers(train_deck("simulated_" + name, 1, simulated)) == expected);
     if (log_every == 1) {
       EXPECT_LE(largest_difference(rows_of("dropped_" + name), rows_of("simulated_" + name)), 1e-12)
           << "losses are those of what counts";
     }
     const Arrays gone_on = train_deck("again_" + name, ranks, drop, file("dropped_" + name, 14));
-    EXPECT_TRUE(without_replicas(train_deck("replayed_" + name, 1, simulated)) == gone_on)
+    EXPECT_TRUE(without_workers(train_deck("replayed_" + name, 1, simulated)) == gone_on)
         << "the record goes on with the run";
   }
 }

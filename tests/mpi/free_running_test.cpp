@@ -53,7 +53,7 @@ class FreeRunning : public OnRanks, public testing::WithParamInterface<Way> {
   Arrays train(const std::string& name, int ranks, const std::string& schedule, const std::string& from = "") {
     const int servers = schedule.starts_with("free") ? GetParam().servers : 0;
     const std::string parallel = fmt::format("servers: {}, asynchronous: {{{}}}", servers, keys(schedule));
-    return without_replicas(
+    return without_workers(
         train_deck(name, ranks, deck_with(parallel, GetParam().optimizer, GetParam().precision), from));
   }
   void expect_counts(const std::string& record) const {

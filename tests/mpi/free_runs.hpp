@@ -69,8 +69,8 @@ class OnRanks : public testing::Test {
 };
 
 /// Without what simulated workers keep, which ranks that run freely have none of.
-inline Arrays without_replicas(Arrays arrays) {
-  std::erase_if(arrays, [](const auto& array) { return array.first.starts_with("/replicas"); });
+inline Arrays without_workers(Arrays arrays) {
+  std::erase_if(arrays, [](const auto& array) { return array.first.starts_with("/workers"); });
   return arrays;
 }
 

@@ -105,6 +105,7 @@ std::vector<ShardedState> SimulatedGradients::sharded_states() const {
     const Worker& worker = workers_[static_cast<std::size_t>(i)];
     const auto add = [&](ShardedState numbers) {
       numbers.replica = ShardedState::Replica{i, order_.workers()};
+      numbers.of_simulated_worker = true;
       all.push_back(std::move(numbers));
     };
     if (worker.read.get()) add(state_of_one_rank("", trained, worker.read.get(), ranks_.is_root()));

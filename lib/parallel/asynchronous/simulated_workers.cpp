@@ -150,6 +150,7 @@ std::vector<ShardedState> SimulatedWorkers::sharded_states() const {
     if (order_.keeps_copies()) {
       all.push_back(state_of_one_rank("", trained, holds ? worker->read.get() : newest_.get(), holds));
       all.back().replica = replica;
+      all.back().of_simulated_worker = true;
     }
     std::vector<Optimizer::State> states = optimizer().states();
     for (std::size_t i = 0; holds && i < states.size(); ++i) states[i].values = worker->states[i].get();

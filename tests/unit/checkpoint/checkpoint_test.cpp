@@ -50,6 +50,54 @@ void expect_equal(const Checkpoint& a, const Checkpoint& b) {
   }
 }
 
+/// What simulated workers have read is no replica's, nor the reverse; nor in files of earlier builds, which have both
+/// in one place.
+TEST(CheckpointNumbers, TellReplicasFromSimulatedWorkers) {
+  const ScratchFolder folder;
+  Parameter parameter{};
+  parameter.name = "fc/weight";
+  parameter.shape = {3};
+  parameter.range = {0, 3};
+  using Names = std::vector<std::string>;
+  const auto of = [&](bool worker, int count, const std::string& state = "") {
+    const ShardedState numbers{.kind = state.empty() ? ShardedState::Kind::parameters : ShardedState::Kind::optimizer,
+                               .state = state,
+                               .layout = std::vector{parameter},
+                               .held = {},
+                               .values = {},
+                               .replica = ShardedState::Replica{1, count},
+                               .of_simulated_worker = worker};
+    return CheckpointNumbers(folder / "c.h5").summands_for(numbers, parameter).arrays;
+  };
+  const auto write = [&](const std::string& owners, const std::string& deck) {
+    std::vector<NamedArray> arrays;
+    for (const std::string& name :
+         Names{"/model/", owners + "/0/parameters/", owners + "/1/parameters/", "/replicas/0/s/", "/replicas/1/s/"})
+      arrays.push_back(array_of<float>(name + parameter.name, {3}));
+    write_checkpoint(folder / "c.h5", {.arrays = std::move(arrays), .texts = {{"deck", deck}}});
+  };
+  const Names common{"/model/fc/weight"};
+  const auto own = [](const std::string& owners) { return Names{owners + "/1/parameters/fc/weight"}; };
+  const auto all = [](const std::string& owners) {
+    return Names{owners + "/0/parameters/fc/weight", owners + "/1/parameters/fc/weight"};
+  };
+
+  write("/workers", "parallel: {asynchronous: {collect: 2}}");
+  EXPECT_EQ(of(true, 2), own("/workers"));
+  EXPECT_EQ(of(true, 3), all("/workers"));
+  EXPECT_EQ(of(false, 2), common);
+  EXPECT_EQ(of(false, 2, "s"), Names{"/replicas/1/s/fc/weight"}) << "states are those of any that step by themselves";
+  write("/replicas", "parallel: {asynchronous: {collect: 2}}");  // of an earlier build
+  EXPECT_EQ(of(true, 2), own("/replicas"));
+  EXPECT_EQ(of(true, 3), all("/replicas"));
+  EXPECT_EQ(of(false, 2), common);
+  EXPECT_EQ(of(false, 3, "s"), (Names{"/replicas/0/s/fc/weight", "/replicas/1/s/fc/weight"}));
+  write("/replicas", "parallel: {local: {every: 2, outer: elastic}}");
+  EXPECT_EQ(of(true, 2), common);
+  EXPECT_EQ(of(false, 2), own("/replicas"));
+  EXPECT_EQ(of(false, 3), all("/replicas"));
+}
+
 TEST(Checkpoint, ReadsWhatItWrote) {
   const ScratchFolder folder;
   write_checkpoint(folder / "c.h5", example());
