@@ -85,9 +85,11 @@ struct TrainingConfig {
     return !memory_is_separate && !optimizer.rule().needs_all_gradients() && optimizer.rule().clip_norm == 0 &&
            !precision.scales_loss() && !loss_watch.present && parallel.separate_shards() == 0;
   }
-  /// Whether groups of parallel.local count the steps that their optimizers' states come of.
+  /// Whether groups of parallel.local count the steps that their optimizers' states come of. These may be fewer than
+  /// the run's: without those that slow groups leave out, that a short batch leaves no examples for, whose gradients
+  /// overflow, or before the last synchronization.
   bool groups_count_steps() const {
-    return parallel.local.has_own_steps(precision.scales_loss()) && optimizer.rule().counts_steps();
+    return parallel.local.present && !parallel.local.asynchronous && optimizer.rule().counts_steps();
   }
   StateOffload state_offload() const {
     using To = StateOffload::To;

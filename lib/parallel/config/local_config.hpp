@@ -43,11 +43,6 @@ struct LocalConfig : Config {
   bool nests() const { return node_every && *node_every < every; }
   /// Whether groups have different parameters where they synchronize, as well.
   bool keeps_replicas() const { return outer == Outer::elastic || streams(); }
-  /// Whether groups' optimizers do other steps than the run: fewer, as slow ones leave out some, or all those whose
-  /// gradients overflow (`scales_loss`); or since the last synchronization alone.
-  bool has_own_steps(bool scales_loss) const {
-    return present && !asynchronous && (steps_by_speed || scales_loss || state == State::reset);
-  }
   /// Whether the rule has a momentum.
   bool has_momentum() const { return outer == Outer::slowmo || is_nesterov(); }
   bool is_nesterov() const { return outer == Outer::nesterov || outer == Outer::delayed_nesterov; }

@@ -85,15 +85,21 @@ Checkpoint open_branching_point(const RunConfig& config, const std::function<voi
 
 void check_own_steps(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,
                      const std::string& key) {
-  const bool has_own = std::ranges::any_of(checkpoint.arrays, [](const NamedArray& array) {
-    return array.name.ends_with(fmt::format("/{}/{}", next_step_state, next_step_array));
-  });
-  validate_key(
-      !has_own || !optimizer.rule().counts_steps(), key,
-      "workers, or groups of ranks, of the run of {} have each counted their own steps, without which this optimizer "
-      "does not know what its averages are of; go on with parallel.local and parallel.asynchronous as they were, or "
-      "begin another run with model.weights: {}",
-      file, file);
+  if (!optimizer.rule().counts_steps()) return;
+  const std::string ending = fmt::format("/{}/{}", next_step_state, next_step_array);
+  std::optional<CheckpointNumbers> numbers;
+  for (const NamedArray& array : checkpoint.arrays) {
+    if (!array.name.ends_with(ending)) continue;
+    if (!numbers) numbers.emplace(file);
+    double next = 0;
+    numbers->read(array.name, 0, 1, DType::f64, reinterpret_cast<std::byte*>(&next));
+    validate_key(
+        next == static_cast<double>(optimizer_steps_of(checkpoint, file) + 1), key,
+        "workers, or groups of ranks, of the run of {} have each counted their own steps, without which this optimizer "
+        "does not know what its averages are of; go on with parallel.local and parallel.asynchronous as they were, or "
+        "begin another run with model.weights: {}",
+        file, file);
+  }
 }
 
 void check_resume(const Checkpoint& checkpoint, const std::string& file, const RunConfig& config,
@@ -130,7 +136,8 @@ void check_resume(const Checkpoint& checkpoint, const std::string& file, const R
   same("data.sampler", "was", saved.sampler, wanted.sampler);
   same("data", "the number of training examples was", saved.dataset_size, wanted.dataset_size);
   check_batches(checkpoint, file, run_length(config, dataset_size), advice);
-  if (!config.parallel.has_stepping_workers() && !config.groups_count_steps())
+  const bool steps_alone = config.groups_count_steps() && step_of(checkpoint, file) >= config.parallel.local.from_step;
+  if (!config.parallel.has_stepping_workers() && !steps_alone)
     check_own_steps(checkpoint, file, config.optimizer, "parallel.local");
 }
 

@@ -29,7 +29,7 @@ void check_resume(const Checkpoint& checkpoint, const std::string& file, const R
 void check_training_arrays(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,
                            const std::vector<Parameter>& parameters);
 
-/// Throws KeyError (`key`) where the steps that an optimizer counts are those of workers, or of groups, by themselves.
+/// Throws KeyError (`key`) where workers, or groups, have done other steps than the run, and the optimizer counts them.
 void check_own_steps(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,
                      const std::string& key);
 
