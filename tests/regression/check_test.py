@@ -221,13 +221,17 @@ class Time(LockstepTest):
         temporary.mkdir()
         before, os.environ["TMPDIR"] = os.environ["TMPDIR"], str(temporary)
         self.addCleanup(os.environ.update, TMPDIR=before)
-        for ranks in (1, 2):
-            out = self.lockstep("check", "deck.yaml", "--time", ranks=ranks).out
+        # The run's record of the order of gradients stays as it is.
+        self.write("order.txt", "# lockstep pushes, as a run has left them")
+        simulated = "parallel.asynchronous={schedule: {simulate: {ranks: 2}, record: order.txt}}"
+        for ranks, overrides in ((1, [simulated, "data.drop_last=true"]), (2, ["parallel.backup={mode: drop, record: order.txt}", "data.drop_last=true"])):
+            out = self.lockstep("check", "deck.yaml", "--time", *overrides, ranks=ranks).out
             lines = [line for line in out.splitlines() if line.startswith("time ")]
             self.assertEqual(len(lines), 1, out)
             self.assertRegex(lines[0], rf"^time {{17}}\d.* for 20 steps of \S+ ms \(the median of three, on {ranks} rank{'s' if ranks > 1 else ''}\)")
             self.assertNotRegex(out, r"(?m)^(step +\d|validation|results)", "no run's log")
-        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["deck.yaml", "temporary"])
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["deck.yaml", "order.txt", "temporary"])
+        self.assertEqual((self.folder / "order.txt").read_text(), "# lockstep pushes, as a run has left them")
         self.assertEqual([path.name for path in temporary.iterdir() if "lockstep" in path.name], [])
         self.assertNotIn("\ntime ", self.lockstep("check", "deck.yaml").out)
 

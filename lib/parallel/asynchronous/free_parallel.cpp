@@ -19,8 +19,7 @@ FreeParallel::FreeParallel(const ParallelConfig& config, const FreeRules& rules,
       ranks_(ranks),
       group_(ranks, group, parameters),
       parameters_(parameters),
-      store_(config, rules, ranks, group_, config.backup.present ? config.backup.record : config.asynchronous.record,
-             course.batch / rules.parts, parameters) {
+      store_(config, rules, ranks, group_, config.record(), course.batch / rules.parts, parameters) {
   if (config.has_stepping_workers()) own_.emplace(group_.ranks());
 }
 

@@ -94,6 +94,12 @@ struct ParallelConfig : Config {
   /// Whether ranks are workers, each of which computes the gradient of one part of a batch after the other, and of the
   /// others waits for none.
   bool runs_freely() const { return asynchronous.free || backup.present; }
+  /// The file of the order in which gradients are applied; empty: there is none.
+  const std::string& record() const { return backup.present ? backup.record : asynchronous.record; }
+  void leave_record_out() {
+    asynchronous.record.clear();
+    backup.record.clear();
+  }
   /// Whether asynchronous workers do steps by themselves between reading parameters and giving away what they have
   /// changed (asynchronous local SGD), `local.every` of them.
   bool has_stepping_workers() const { return asynchronous.present && local.present; }

@@ -55,6 +55,7 @@ TimedSteps timed_steps(const RunConfig& config, const Communicator& comm, std::s
   passing.run.resume = "never";
   passing.run.wall_time.clear();
   passing.checkpoint = {};
+  passing.parallel.leave_record_out();  // it may be that of the deck's own run
   TrainingRun run(passing, comm);
   PhaseClock& clock = run.trainer().clock();
   const auto passed = [&] {
