@@ -72,6 +72,14 @@ std::vector<std::pair<std::int64_t, std::filesystem::path>> steps_in(const std::
   return found;
 }
 
+/// step-….h5.aside, or .aside-2 and so on, where others of that step have been set aside before.
+std::filesystem::path free_name_aside(const std::filesystem::path& checkpoint) {
+  std::filesystem::path name = checkpoint.string() + ".aside";
+  for (int number = 2; std::filesystem::exists(std::filesystem::symlink_status(name)); ++number)
+    name = fmt::format("{}.aside-{}", checkpoint.string(), number);
+  return name;
+}
+
 /// Takes the numbers of arrays, each to its place. Flushes to disk as it goes: at the end it would take its time
 /// without a sign of life.
 class ArrayWriter {
@@ -206,12 +214,19 @@ std::int64_t newest_step(const std::filesystem::path& folder) {
 }
 
 void quarantine_checkpoints_after(const std::filesystem::path& folder, std::int64_t step) {
-  for (const auto& [other, path] : steps_in(folder))
-    if (other > step) {
-      std::error_code code;
-      std::filesystem::rename(path, path.string() + ".aside", code);
-      validate(!code, ExitStatus::io_error, "{}: cannot be set aside ({})", path.string(), code.message());
-    }
+  std::vector<std::string> aside;
+  for (const auto& [other, path] : steps_in(folder)) {
+    if (other <= step) continue;
+    const std::filesystem::path name = free_name_aside(path);
+    std::error_code code;
+    std::filesystem::rename(path, name, code);
+    validate(!code, ExitStatus::io_error, "{}: cannot be set aside ({})", path.string(), code.message());
+    aside.push_back(name.filename().string());
+  }
+  if (aside.empty()) return;
+  log("{}: {} of steps after {}, which the run goes on from, {} set aside, as {}{}", folder.string(),
+      aside.size() == 1 ? "a checkpoint" : fmt::format("{} checkpoints", aside.size()), step,
+      aside.size() == 1 ? "is" : "are", aside.front(), aside.size() == 1 ? "" : " to " + aside.back());
 }
 
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& folder) {

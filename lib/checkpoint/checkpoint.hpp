@@ -72,8 +72,9 @@ std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path&
 /// The step of the newest one; -1: there is none. Throws io_error likewise.
 std::int64_t newest_step(const std::filesystem::path& folder);
 
-/// Renames the checkpoints of later steps to step-….h5.aside: what a run that goes on from `step` writes is newer than
-/// they are, though its steps are smaller. Throws io_error.
+/// Renames the checkpoints of later steps to step-….h5.aside (the next ones of the same step .aside-2 and so on), and
+/// says so: what a run that goes on from `step` writes is newer than they are, though its steps are smaller. Throws
+/// io_error.
 void quarantine_checkpoints_after(const std::filesystem::path& folder, std::int64_t step);
 
 /// Links that name checkpoints of their folder: the newest one, and the best one.

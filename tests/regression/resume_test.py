@@ -238,10 +238,15 @@ class Resume(LockstepTest):
     def test_going_back_leaves_the_other_branch(self):
         folder = self.folder_of("back", checkpoint={"every_steps": 20, "keep": 0})
         self.train(folder, ranks=1)
+        first = (folder / "run/checkpoints/step-00000060.h5").read_bytes()
+        said = self.train(folder, "run.resume=run/checkpoints/step-00000040.h5", "run.steps=60", ranks=1).out
+        self.assertIn("run/checkpoints: 3 checkpoints of steps after 40, which the run goes on from, are set aside, as step-00000060.h5.aside to step-00000100.h5.aside\n",
+                      said)
         self.train(folder, "run.resume=run/checkpoints/step-00000040.h5", "run.steps=60", ranks=1)
         names = sorted(path.name for path in (folder / "run" / "checkpoints").iterdir())
-        self.assertEqual(names, ["latest", "step-00000020.h5", "step-00000040.h5", "step-00000060.h5", "step-00000060.h5.aside",
+        self.assertEqual(names, ["latest", "step-00000020.h5", "step-00000040.h5", "step-00000060.h5", "step-00000060.h5.aside", "step-00000060.h5.aside-2",
                                  "step-00000080.h5.aside", "step-00000100.h5.aside"])
+        self.assertEqual((folder / "run/checkpoints/step-00000060.h5.aside").read_bytes(), first)
         self.assertEqual(summary(folder / "run")["steps"], 60)
         self.assertEqual([row["step"] for row in metrics(folder / "run") if row["split"] == "train"], [str(s) for s in range(10, 61, 10)])
 
