@@ -51,7 +51,7 @@ void RunCheckpoints::make_room() {
   copies_.emplace(Topology(comm_), *memory, mark, numbers_);
 }
 
-void RunCheckpoints::recover_from_neighbours() {
+void RunCheckpoints::recover_from_neighbours(bool takes_up) {
   const std::filesystem::path path = folder_.checkpoints();
   std::string mark;
   std::int64_t newest = -1;
@@ -62,8 +62,7 @@ void RunCheckpoints::recover_from_neighbours() {
     newest = newest_step(path);
   });
   had_copies_ = comm_.all_reduce_max(std::ssize(mark)) != 0;
-  const bool goes_on = comm_.all_reduce_max(comm_.is_root() && folder_.goes_on_by_itself()) != 0;
-  if (!had_copies_ || !goes_on) return;
+  if (!had_copies_ || !(takes_up || folder_.goes_on_by_itself())) return;
   std::optional<MemoryFolder> memory;
   comm_.run_collectively([&] { memory.emplace(folder_.path()); });
   const CheckpointEvents events{.progress = [] { heartbeat().beat(); }};

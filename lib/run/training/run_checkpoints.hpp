@@ -27,8 +27,9 @@ class RunCheckpoints {
                  const Selection& selection, Progress& progress);
 
   /// Makes a checkpoint of what the nodes' memory holds, where that is newer than those of the folder, which is
-  /// claimed: also of a run that keeps no more copies. Collective.
-  void recover_from_neighbours();
+  /// claimed: also of a run that keeps no more copies. `takes_up`: whatever run.resume says, as an earlier attempt of
+  /// these processes has left them. Collective.
+  void recover_from_neighbours(bool takes_up);
   /// Begins to write, on rank 0. `step`: that the run goes on from, whose checkpoint is there; -1: none.
   void open(std::int64_t step);
   /// Takes the memory that checkpoints before the last need, and forgets what the nodes' memory holds. Collective.

@@ -30,20 +30,21 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
       audit_(deck_),
       checkpoint_schedule_(config.checkpoint),
       checkpoints_(deck_, folder_, saved_state_, audit_, evaluations_.selection(), progress_) {
+  const bool takes_up = earlier_ && earlier_->has_begun;
   comm_.run_collectively([&] {
-    if (!comm_.is_root()) return;
-    folder_.claim();
-    if (earlier_ && earlier_->has_begun) folder_.take_up();
+    if (comm_.is_root()) folder_.claim();
   });
-  checkpoints_.recover_from_neighbours();
+  checkpoints_.recover_from_neighbours(takes_up);
   bool begins = false;
   comm_.run_collectively([&] {
     if (!comm_.is_root()) return;
+    if (takes_up) folder_.take_up();
     begins = open_folder();
     if (earlier_ && !is_complete_) earlier_->has_begun = true;
   });
   watchdog_.set_shared_folder(folder_.waiting());
   is_complete_ = comm_.all_reduce_max(comm_.is_root() && is_complete_) != 0;
+  if (earlier_ && !is_complete_) earlier_->has_begun = true;  // also if rank 0, which knows, is lost
   begins = comm_.all_reduce_max(comm_.is_root() && begins) != 0;
   comm_.run_collectively([&] {
     Model& model = trainer_.model();

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A run that is begun again in the same processes goes on from what the attempt before has left, whatever run.resume
+// says: also where rank 0 is lost. Here no rank is lost, but what rank 0 knows.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/log.hpp"
+#include "mpi/serial_training.hpp"
+#include "run/training/training_run.hpp"
+#include "support/fixtures.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Ends an attempt in the evaluation after step 4.
+class RankIsLost final : public RunOwner {
+ public:
+  std::string stop_reason() override { return ""; }
+  bool ends_after(std::int64_t, const Metrics&) override { throw SharedError(ExitStatus::rank_lost, "lost"); }
+};
+
+class EarlierAttemptsTest : public testing::Test {
+ protected:
+  EarlierAttemptsTest() { enable_log(false); }
+  ~EarlierAttemptsTest() override { enable_log(true); }
+
+  RunConfig config(const std::string& name, int steps, const std::string& checkpoint) const {
+    return test::read_run_config(
+        fmt::format("{{run: {{steps: {}, evaluate_every: 4 steps}}, batch: {{global: 12}},"
+                    " data: {{synthetic: {{kind: random, shape: [6], classes: 3, train: 36, validation: 7}}}},"
+                    " model: {{layers: [{{linear: {{features: 3}}}}]}}, checkpoint: {{{}}}}}",
+                    steps, checkpoint),
+        (folder_.path() / name).string());
+  }
+
+  /// The step from which another attempt goes on.
+  std::int64_t after_a_lost_attempt(const RunConfig& config) const {
+    EarlierAttempts earlier;
+    {
+      RankIsLost owner;
+      TrainingRun run(config, comm_, &owner, &earlier);
+      EXPECT_THROW(run.run(), SharedError);
+    }
+    if (comm_.size() > 1) {
+      if (comm_.is_root()) earlier.has_begun = false;
+      earlier.has_begun = comm_.all_reduce_max(earlier.has_begun ? 1 : 0) != 0;
+    }
+    TrainingRun again(config, comm_, nullptr, &earlier);
+    const std::int64_t step = again.trainer().steps();
+    again.run();  // which leaves no copies in memory
+    return step;
+  }
+
+  const Communicator comm_ = Communicator::world();
+  const test::TemporaryFolder folder_;
+};
+
+TEST_F(EarlierAttemptsTest, AreGoneOnFromThoughTheDeckWouldOverwriteThem) {
+  RunConfig deck = config("run", 6, "every_steps: 2");
+  deck.run.resume = "never";
+  EXPECT_EQ(after_a_lost_attempt(deck), 2);
+  deck.run.overwrite = true;
+  EXPECT_EQ(after_a_lost_attempt(deck), 2);
+}
+
+TEST_F(EarlierAttemptsTest, AreGoneOnFromInMemoryThoughTheDeckNamesACheckpoint) {
+  TrainingRun(config("start", 1, ""), comm_).run();
+  RunConfig deck = config("run", 6, "neighbours_every: 2");
+  deck.run.resume = (folder_.path() / "start/checkpoints" / checkpoint_name(1)).string();
+  EXPECT_EQ(after_a_lost_attempt(deck), 2);
+}
+
+}  // namespace
+}  // namespace lockstep
