@@ -6,9 +6,7 @@
 #include <fstream>
 #include <utility>
 
-#include "base/error.hpp"
 #include "base/log.hpp"
-#include "io/replace_file.hpp"
 #include "nn/metric_table.hpp"
 
 namespace lockstep {
@@ -72,46 +70,20 @@ MetricsFile::MetricsFile(const std::filesystem::path& path, std::int64_t rows, s
   for (const std::string& name : metrics_) header += "," + name;
   const std::string kept = header + "\n" + (rows > 0 ? keep_rows(path, rows, header) : "");
   rows_ = std::ranges::count(kept, '\n') - 1;  // the header
-  ReplaceFile replacement(path);
-  replacement.open().write(0, kept.data(), kept.size());
-  replacement.commit();
-  file_.emplace(path, RawFile::Access::change);
-  bytes_ = kept.size();
+  file_.emplace(path, kept);
 }
 
 void MetricsFile::write(const MetricsRow& row) {
-  const std::lock_guard lock(mutex_);
-  waiting_ += fmt::format("{},{},{},{:.9g},{},{},{},{},{},{},{},{}", row.step, row.epoch, row.split, row.loss,
-                          field(row.accuracy), field(row.learning_rate), field(row.loss_scale), field(row.grad_norm),
-                          field(row.examples_per_s), field(row.step_ms), field(row.noise_scale),
-                          field(row.reduce_exposed_ms));
+  std::string line = fmt::format("{},{},{},{:.9g},{},{},{},{},{},{},{},{}", row.step, row.epoch, row.split, row.loss,
+                                 field(row.accuracy), field(row.learning_rate), field(row.loss_scale),
+                                 field(row.grad_norm), field(row.examples_per_s), field(row.step_ms),
+                                 field(row.noise_scale), field(row.reduce_exposed_ms));
   for (const std::string& name : metrics_) {
     const auto found = std::ranges::find(row.others, name, &MetricValue::name);
-    waiting_ += "," + (found == row.others.end() ? "" : field(found->value));
+    line += "," + (found == row.others.end() ? "" : field(found->value));
   }
-  waiting_ += '\n';
   ++rows_;
-  try {
-    write_waiting();
-  } catch (const Error& error) {
-    if (!std::exchange(fails_, true))
-      warn("{}; the run goes on, and the rows are kept until they can be written", error.what());
-  }
-}
-
-void MetricsFile::write_waiting() {
-  file_->write(bytes_, waiting_.data(), waiting_.size());
-  bytes_ += waiting_.size();
-  waiting_.clear();
-  fails_ = false;
-}
-
-void MetricsFile::flush_to_disk() {
-  {
-    const std::lock_guard lock(mutex_);
-    write_waiting();
-  }
-  file_->flush_to_disk();  // while the next row may be written
+  file_->append(line + "\n");
 }
 
 }  // namespace lockstep

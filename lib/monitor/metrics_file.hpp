@@ -3,12 +3,11 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "io/raw_file.hpp"
+#include "io/growing_file.hpp"
 #include "train/metrics.hpp"
 
 namespace lockstep {
@@ -27,8 +26,7 @@ struct MetricsRow {
 /// The cells of a line of metrics.csv, one more than it has commas.
 std::vector<std::string> cells_of(const std::string& line);
 
-/// The curves of a run, a row at a time; each can be read before the next step. Rows that a full disk does not take
-/// wait for the next one, or for flush_to_disk.
+/// The curves of a run, a row at a time; each can be read before the next step.
 class MetricsFile {
  public:
   /// Continues the file after its first `rows` rows (0: begins it anew). `metrics`: names of the last columns, after
@@ -36,20 +34,14 @@ class MetricsFile {
   MetricsFile(const std::filesystem::path& path, std::int64_t rows, std::vector<std::string> metrics);
 
   void write(const MetricsRow& row);
-  /// On disk, not only on its way: before a checkpoint that counts on the rows. From any thread. Throws io_error.
-  void flush_to_disk();
+  /// As GrowingFile's.
+  void flush_to_disk() { file_->flush_to_disk(); }
   std::int64_t rows() const { return rows_; }
 
  private:
-  void write_waiting();
-
   std::vector<std::string> metrics_;
   std::int64_t rows_ = 0;
-  std::mutex mutex_;  // guards what follows
-  std::optional<RawFile> file_;
-  std::uint64_t bytes_ = 0;  ///< in the file
-  std::string waiting_;      ///< rows that are not
-  bool fails_ = false;       ///< the last attempt to write them
+  std::optional<GrowingFile> file_;
 };
 
 }  // namespace lockstep

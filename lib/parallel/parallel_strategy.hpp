@@ -81,6 +81,10 @@ class ParallelStrategy : public BatchDealing, public ReplicaSync, public Strateg
   /// parameters that they were computed by.
   virtual GradientCounts gradient_counts(std::int64_t /*steps*/) const { return {}; }
 
+  /// What rank 0 has written to files of its own is on disk: before a checkpoint that counts on it. From any thread.
+  /// Throws io_error.
+  virtual void flush_files() {}
+
   /// Seconds that steps have waited for other ranks since the last call.
   virtual double take_exposed_seconds() = 0;
 

@@ -184,20 +184,26 @@ class Disk(LockstepTest):
         self.lockstep("train", "deck.yaml")
         self.assertEqual(summary(self.folder / "run")["status"], "done")
 
-    def test_rows_of_the_curve_that_find_no_room(self):
-        """They are written later, or the end says so; a checkpoint that counts on them is none."""
+    def test_rows_that_find_no_room(self):
+        """Of the curve, and of the order of gradients: they are written later, or the end says so; a checkpoint that counts on them is none."""
+        self.deck(checkpoint={"every_steps": 2}, parallel={"asynchronous": {"schedule": {"free": True, "record": "order.txt"}}})
         self.train("whole")
-        for error in ("ENOSPC", "EIO"):
-            result = self.with_disk(f"metrics.csv write 3 {error}", name=f"once{error}", ranks=2, rank=0)
+        record = (self.folder / "whole/order.txt").read_text()
+        for file, error in (("metrics.csv", "ENOSPC"), ("order.txt", "EIO")):
+            result = self.with_disk(f"{file} write 3 {error}", name=f"once{error}", ranks=2, rank=0)
             self.assertEqual(result.err.count("rows are kept until they can be written"), 1, result)
             rows = [(row["step"], row["split"]) for row in metrics(self.folder / "whole/run")]
             self.assertEqual([(row["step"], row["split"]) for row in metrics(self.folder / f"once{error}/run")], rows)
-        result = self.with_disk("metrics.csv write -3 ENOSPC", name="always", statuses=(74,))
-        self.assertEqual(len(result.errors()), 1, result)
-        self.assertIn("No space left on device", result.errors()[0])
-        self.assertEqual(self.newest("always"), "")
-        self.train("always")
-        self.assertEqual(without_times(metrics(self.folder / "whole/run")), without_times(metrics(self.folder / "always/run")))
+            self.assertEqual((self.folder / f"once{error}/order.txt").read_text().count("\n"), record.count("\n"))
+        for file in ("metrics.csv", "order.txt"):
+            name = f"always{file}"
+            result = self.with_disk(f"{file} write -3 ENOSPC", name=name, statuses=(74,))
+            self.assertEqual(len(result.errors()), 1, result)
+            self.assertIn("No space left on device", result.errors()[0])
+            self.assertEqual(self.newest(name), "")
+            self.train(name)
+            self.assertEqual(without_times(metrics(self.folder / "whole/run")), without_times(metrics(self.folder / name / "run")))
+            self.assertEqual((self.folder / name / "order.txt").read_text(), record)
 
 
 if __name__ == "__main__":

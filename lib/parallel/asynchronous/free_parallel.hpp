@@ -39,6 +39,7 @@ class FreeParallel final : public AsynchronousWorkers {
   void share(const ExecSpace& space) override;
   std::vector<ShardedState> sharded_states() const override;
   GradientCounts gradient_counts(std::int64_t) const override { return store_.counts(); }
+  void flush_files() override { store_.flush_record(); }
   double take_exposed_seconds() override {
     return std::exchange(exposed_seconds_, 0.0) + group_.take_exposed_seconds();
   }

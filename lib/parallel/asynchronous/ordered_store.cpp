@@ -2,11 +2,8 @@
 #include "parallel/asynchronous/ordered_store.hpp"
 
 #include <cstring>
-#include <fstream>
 #include <type_traits>
 #include <utility>
-
-#include "io/replace_file.hpp"
 
 namespace lockstep {
 namespace {
@@ -42,8 +39,10 @@ OrderedStore::OrderedStore(const ParallelConfig& config, const FreeRules& rules,
 void OrderedStore::go_on_after(std::int64_t updates) {
   if (!ranks_.is_root() || config_.record.empty()) return;
   if (updates > 0) take_up_record(updates);
-  has_file_ = false;
-  write_record();  // now, so that a file that cannot be made ends the run before it has done anything
+  // Now, so that a file that cannot be made ends the run before it has done anything.
+  const Rounds rounds{rules_.steps.every, rules_.by_speed};
+  record_.emplace(config_.record,
+                  PushOrder::head(rules_.workers, members_, rounds, rules_.collect, rules_.parts) + new_lines());
 }
 
 void OrderedStore::take_up_record(std::int64_t updates) {
@@ -111,19 +110,16 @@ void OrderedStore::give(const ExecSpace& space, bool tells) {
   advance(space);
 }
 
-/// Before anything goes on from here that a checkpoint would know of.
-void OrderedStore::write_record() {
-  if (config_.record.empty() || !ranks_.is_root()) return;
+/// Of what was decided since the last time.
+std::string OrderedStore::new_lines() {
   std::string text;
   for (const FreeOrder::Entry& entry : order_.take_entries()) text += PushOrder::line(entry.push, entry.part);
-  if (!std::exchange(has_file_, true)) {
-    const Rounds rounds{rules_.steps.every, rules_.by_speed};
-    return replace_text_file(config_.record,
-                             PushOrder::head(rules_.workers, members_, rounds, rules_.collect, rules_.parts) + text);
-  }
-  std::ofstream file(config_.record, std::ios::app);
-  file << text << std::flush;
-  validate(file.good(), ExitStatus::io_error, "{}: cannot be written to; see to room on its disk", config_.record);
+  return text;
+}
+
+/// Before anything goes on from here that a checkpoint would know of.
+void OrderedStore::write_record() {
+  if (record_) record_->append(new_lines());
 }
 
 }  // namespace lockstep

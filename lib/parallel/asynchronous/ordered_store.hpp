@@ -4,6 +4,7 @@
 #include "base/heartbeat.hpp"
 #include "comm/mailbox.hpp"
 #include "comm/spin_backoff.hpp"
+#include "io/growing_file.hpp"
 #include "parallel/asynchronous/parameter_store.hpp"
 #include "parallel/asynchronous/worker_group.hpp"
 #include "parallel/parallel_strategy.hpp"
@@ -58,8 +59,12 @@ class OrderedStore {
   double square(const ExecSpace& space) const { return store_.square(space); }
   GradientCounts counts() const { return {order_.staleness_counts(), order_.dropped() * part_examples_}; }
   void add_sharded_states(std::vector<ShardedState>& all) const { store_.add_sharded_states(all); }
-  /// What was decided since the last time goes to the record.
+  /// What was decided since the last time goes to the record; where its disk is full, later.
   void write_record();
+  /// The record is on disk. From any thread. Throws io_error.
+  void flush_record() {
+    if (record_) record_->flush_to_disk();
+  }
 
  private:
   template <class Done>
@@ -75,6 +80,7 @@ class OrderedStore {
     }
   }
   void take_up_record(std::int64_t updates);
+  std::string new_lines();
   void take(const StoreEvent& event);
   void tell(StoreEvent event);
 
@@ -87,10 +93,10 @@ class OrderedStore {
   Mailbox mailbox_;
   FreeOrder order_;  ///< of rank 0
   std::optional<ParallelStrategy::Updater> updater_;
-  bool is_under_way_ = false;      ///< since the last synchronization
-  std::int64_t told_version_ = 0;  ///< as rank 0 has told
-  std::int64_t steps_ = 0;         ///< of what was added since then
-  bool has_file_ = false;          ///< the record's, of this process
+  bool is_under_way_ = false;          ///< since the last synchronization
+  std::int64_t told_version_ = 0;      ///< as rank 0 has told
+  std::int64_t steps_ = 0;             ///< of what was added since then
+  std::optional<GrowingFile> record_;  ///< of rank 0, where there is one
 };
 
 }  // namespace lockstep

@@ -71,10 +71,15 @@ void RunCheckpoints::recover_from_neighbours(bool takes_up) {
         (path / checkpoint_name(*step)).string());
 }
 
+void RunCheckpoints::flush_files() {
+  progress_.file()->flush_to_disk();
+  trainer_.strategy().flush_files();
+}
+
 std::function<void()> RunCheckpoints::before_commit() {
   return [this] {
     folder_.lock().require();
-    progress_.file()->flush_to_disk();
+    flush_files();
   };
 }
 

@@ -44,6 +44,8 @@ class RunCheckpoints {
   void finish();
   /// Until nothing is being written.
   void wait();
+  /// What checkpoints count on is on disk: curves, and the order of gradients. On rank 0. Throws io_error.
+  void flush_files();
   /// Removes checkpoints that are not among the newest or best any more.
   void tidy() const;
 

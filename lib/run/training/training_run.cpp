@@ -62,7 +62,7 @@ ExitStatus TrainingRun::run() {
     break;
   }
   comm_.run_collectively([&] {
-    if (checkpoints_.writer()) progress_.file()->flush_to_disk();
+    if (checkpoints_.writer()) checkpoints_.flush_files();
   });
   comm_.run_collectively([&] { checkpoints_.tidy(); });
   const bool early = trainer_.steps() < total_steps();
