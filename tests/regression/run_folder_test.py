@@ -46,6 +46,41 @@ class Lost(Folder):
         self.assertNotIn("earlier run", self.lockstep("train", "deck.yaml", "run.steps=5").out, "it goes on")
 
 
+class Record(Folder):
+    """The file of the order of gradients is not in the run's folder."""
+
+    FREE = "parallel.asynchronous={schedule: {free: true, record: order.txt}}"
+
+    def simulated(self, record):
+        return f"parallel.asynchronous={{schedule: {{simulate: {{ranks: 2}}, record: {record}}}}}"
+
+    def test_no_other_file_is_replaced(self):
+        notes = self.write("order.txt", "what I have seen")
+        for order in (self.FREE, self.simulated("order.txt")):
+            self.deck()
+            self.refused(73, ["order.txt: is there already, and is no record of the order of gradients"], "train", "deck.yaml", order, "run.overwrite=true")
+            self.assertEqual(notes.read_text(), "what I have seen")
+            self.assertFalse((self.folder / "run").exists())
+
+    def test_no_other_runs_record_is_replaced(self):
+        self.deck()
+        self.lockstep("train", "deck.yaml", self.FREE)
+        record = (self.folder / "order.txt").read_text()
+        for order in (self.FREE, self.simulated("order.txt")):
+            self.refused(73, ["order.txt: holds the order of gradients of another run", "run.overwrite=true"], "train", "deck.yaml", order, "run.output_dir=other")
+            self.assertFalse((self.folder / "other").exists())
+        self.refused(73, ["run: holds an earlier run"], "train", "deck.yaml", self.simulated("order.txt"), "run.resume=never")
+        self.assertEqual((self.folder / "order.txt").read_text(), record)
+        self.lockstep("train", "deck.yaml", self.FREE, "run.steps=6")  # it goes on
+        self.assertTrue((self.folder / "order.txt").read_text().startswith(record))
+
+    def test_it_may_be_in_a_new_folder(self):
+        self.deck()
+        for _ in range(2):
+            self.lockstep("train", "deck.yaml", self.simulated("run/order.txt"))
+            self.assertTrue((self.folder / "run/order.txt").read_text().startswith("# lockstep pushes 1: "))
+
+
 class OneAtATime(Folder):
     def test_a_sweep_with_one_name(self):
         """Eight runs at once: one has the folder, and the others say who has it."""

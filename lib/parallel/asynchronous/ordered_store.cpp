@@ -5,6 +5,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "parallel/asynchronous/push_record.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -41,6 +43,7 @@ void OrderedStore::go_on_after(std::int64_t updates) {
   if (updates > 0) take_up_record(updates);
   // Now, so that a file that cannot be made ends the run before it has done anything.
   const Rounds rounds{rules_.steps.every, rules_.by_speed};
+  refuse_other_file(config_.record);
   record_.emplace(config_.record,
                   PushOrder::head(rules_.workers, members_, rounds, rules_.collect, rules_.parts) + new_lines());
 }

@@ -17,7 +17,7 @@ namespace lockstep {
 namespace {
 
 std::string first_line(bool has_parts, bool has_steps) {
-  return fmt::format("# lockstep pushes 1: worker, version that it has read{}{}; in the order of application",
+  return fmt::format("{} 1: worker, version that it has read{}{}; in the order of application", PushOrder::mark,
                      has_parts ? ", part of the batches" : "", has_steps ? ", steps that it has done" : "");
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "parallel/config/asynchronous_config.hpp"
@@ -68,6 +69,8 @@ class PushOrder {
   /// Whether workers ever need any.
   bool keeps_copies() const { return !copies_.empty(); }
 
+  /// What every file of such an order begins with.
+  static constexpr std::string_view mark = "# lockstep pushes";
   /// As a file, and from it; the first lines, and one for each push. Throws Error(bad_data) for what is no record of so
   /// many updates, or of other rounds.
   std::string text() const;

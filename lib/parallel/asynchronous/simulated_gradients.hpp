@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/batch_partition.hpp"
-#include "parallel/asynchronous/push_order.hpp"
+#include "parallel/asynchronous/push_record.hpp"
 #include "parallel/parallel_strategy.hpp"
 #include "parallel/reducers/deterministic_reducer.hpp"
 
@@ -31,6 +31,9 @@ class SimulatedGradients final : public ParallelStrategy {
   SimulatedGradients(const AsynchronousConfig& config, const Communicator& ranks, PushOrder order,
                      std::unique_ptr<ParallelStrategy> sums, ParameterBuffer& parameters);
 
+  void go_on_after(std::int64_t, std::int64_t) override {
+    if (ranks_.is_root() && !config_.record.empty()) write_record(config_.record, order_);
+  }
   Dealing dealing() const override { return order_.has_parts() ? Dealing::in_known_order : Dealing::batches; }
   std::int64_t parts_of_batch() const override {
     return order_.has_parts() ? order_.parts_of_batch() * order_.members() : 0;

@@ -6,6 +6,7 @@
 
 #include "base/timer.hpp"
 #include "optim/stale_gradient.hpp"
+#include "parallel/asynchronous/push_record.hpp"
 
 namespace lockstep {
 
@@ -17,6 +18,7 @@ SimulatedWorkers::SimulatedWorkers(const ParallelConfig& config, const Communica
                            .collect = order.collect()},
                           Give::rounds, parameters),
       divides_by_staleness_(config.asynchronous.staleness == AsynchronousConfig::Staleness::divide),
+      record_(config.asynchronous.record),
       ranks_(ranks),
       alone_(ranks.split(ranks.rank())),
       order_(std::move(order)),
@@ -40,6 +42,11 @@ SimulatedWorkers::SimulatedWorkers(const ParallelConfig& config, const Communica
                                   }));
   for (std::int64_t i = 0; i < most; ++i)
     changes_.emplace_back("lockstep::simulated_workers::change", parameters.dtype(), shape);
+}
+
+void SimulatedWorkers::go_on_after(std::int64_t steps, std::int64_t optimizer_steps) {
+  AsynchronousWorkers::go_on_after(steps, optimizer_steps);
+  if (ranks_.is_root() && !record_.empty()) write_record(record_, order_);
 }
 
 void SimulatedWorkers::bind(const Updater& updater) {

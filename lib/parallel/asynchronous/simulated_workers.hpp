@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,7 @@ class SimulatedWorkers final : public AsynchronousWorkers {
   SimulatedWorkers(const ParallelConfig& config, const Communicator& ranks, PushOrder order, WorkersCourse course,
                    ParameterBuffer& parameters);
 
+  void go_on_after(std::int64_t steps, std::int64_t optimizer_steps) override;
   void bind(const Updater& updater) override;
   std::int64_t parts_of_batch() const override { return order_.parts_of_batch() * order_.members(); }
   void gradient_ready(const ExecSpace&, ParameterRange) override {}
@@ -65,6 +67,7 @@ class SimulatedWorkers final : public AsynchronousWorkers {
   std::int64_t examples_since_sync() const;
 
   bool divides_by_staleness_;
+  std::string record_;  ///< file; empty: none
   Communicator ranks_, alone_;
   PushOrder order_;
   ParameterBuffer& parameters_;

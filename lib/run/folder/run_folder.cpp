@@ -17,6 +17,7 @@
 #include "base/log.hpp"
 #include "io/replace_file.hpp"
 #include "monitor/summary.hpp"
+#include "parallel/asynchronous/push_record.hpp"
 
 namespace lockstep {
 namespace fs = std::filesystem;
@@ -114,6 +115,24 @@ void refuse_earlier_run(const RunPaths& paths, const RunOptions& options) {
       "{}: holds a run that has ended ({}), whose checkpoints are gone; it is not begun anew over its results: choose another "
       "run.output_dir, or give run.overwrite=true",
       paths.path().string(), status);
+}
+
+/// Where a run begins whose record of the order of gradients would replace that of another one, and not of the run that
+/// is here already.
+void refuse_other_record(const RunPaths& paths, const std::string& record) {
+  if (record.empty() || !fs::exists(record)) return;
+  const auto is_of_run_here = [&] {
+    const fs::path deck = paths.path() / "deck.yaml";
+    try {
+      return place_of(read_stored_config(text_of(deck), deck.string()).parallel.record()) == place_of(record);
+    } catch (const Error&) {  // no deck, or another version's
+      return false;
+    }
+  };
+  validate(is_of_run_here(), ExitStatus::cannot_create,
+           "{}: holds the order of gradients of another run, which is not overwritten; record to another file, or give "
+           "run.overwrite=true",
+           record);
 }
 
 /// Where a run has been killed that had come to no checkpoint.
@@ -244,8 +263,10 @@ void RunFolder::prepare(std::int64_t step, const std::string& resolved) {
   const std::string deck = deck_mark + resolved;
   try {
     refuse_foreign_files(*this, input_deck_.position.file, deck);
+    if (!record_.empty()) refuse_other_file(record_);
     if (!goes_on()) {
       refuse_earlier_run(*this, options_);
+      if (step == 0 && !options_.overwrite) refuse_other_record(*this, record_);
       if (options_.resume == "auto") say_what_is_lost(*this);
       refuse_own_start(*this, "model.weights.file", weights_, input_deck_);
       refuse_own_start(*this, "run.branch_from", options_.branch_from, input_deck_);

@@ -24,6 +24,7 @@ class RunFolder : public RunPaths {
       : RunPaths(config.output_dir()),
         options_(config.run),
         weights_(config.model.weights.file),
+        record_(config.parallel.record()),
         input_deck_(config.source) {}
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
@@ -60,8 +61,10 @@ class RunFolder : public RunPaths {
   /// Makes way for this run, and leaves its resolved `deck`. Throws cannot_create where a file that it would replace is
   /// somebody else's, or, unless its own run goes on, where an earlier run is: with run.overwrite that is removed
   /// (which is refused where this run begins with a file of it), and so is, with run.resume: auto, what a run has left
-  /// that has not come to a checkpoint. Where its own run goes on after `step`, sets aside the checkpoints of later
-  /// steps (damaged ones, or of a branch that was left). Throws cannot_create for a folder that cannot be written.
+  /// that has not come to a checkpoint. Likewise with the record of the order of gradients, wherever that is, unless
+  /// the run goes on, or has begun here before. Where its own run goes on after `step`, sets aside the checkpoints of
+  /// later steps (damaged ones, or of a branch that was left). Throws cannot_create for a folder that cannot be
+  /// written.
   void prepare(std::int64_t step, const std::string& deck);
   /// Whether the run that goes on here has ended already, up to its summary: it was not stopped, and has not failed.
   bool has_ended() const;
@@ -74,6 +77,7 @@ class RunFolder : public RunPaths {
  private:
   RunOptions options_;
   std::string weights_;  ///< model.weights.file
+  std::string record_;   ///< file of the order of gradients; empty: none
   DeckNode input_deck_;
   std::string resumed_from_;
   bool made_ = false;      ///< by this run

@@ -7,7 +7,6 @@
 #include "checkpoint/training_arrays.hpp"
 #include "comm/collective/all_reduce_table.hpp"
 #include "comm/device_sums.hpp"
-#include "io/replace_file.hpp"
 #include "parallel/asynchronous/worker_steps.hpp"
 #include "run/experiment/starting_weights.hpp"
 #include "train/choose_shard.hpp"
@@ -66,7 +65,7 @@ RunConfig with_chosen_shard(const RunConfig& config, Graph& graph, const Dataset
   return chosen;
 }
 
-/// Of parallel.asynchronous; writes the record. Collective.
+/// Of parallel.asynchronous. Collective.
 PushOrder read_pushes(const RunConfig& config, std::int64_t steps, const Communicator& comm) {
   const AsynchronousConfig& asynchronous = config.parallel.asynchronous;
   const Rounds rounds = config.parallel.rounds();
@@ -84,9 +83,6 @@ PushOrder read_pushes(const RunConfig& config, std::int64_t steps, const Communi
     comm.broadcast(text);
     comm.run_collectively([&] { pushes = PushOrder::parse(text, asynchronous.replay, asynchronous, updates, rounds); });
   }
-  comm.run_collectively([&] {
-    if (comm.is_root() && !asynchronous.record.empty()) replace_text_file(asynchronous.record, pushes.text());
-  });
   return pushes;
 }
 

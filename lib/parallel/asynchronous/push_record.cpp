@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "parallel/asynchronous/push_record.hpp"
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.hpp"
+#include "io/replace_file.hpp"
+
+namespace lockstep {
+
+void refuse_other_file(const std::string& record) {
+  if (!std::filesystem::exists(record)) return;
+  std::string line;
+  std::getline(std::ifstream(record), line);
+  validate(line.starts_with(PushOrder::mark), ExitStatus::cannot_create,
+           "{}: is there already, and is no record of the order of gradients, as which it would be replaced; record to "
+           "another file, or move that one away",
+           record);
+}
+
+void write_record(const std::string& record, const PushOrder& order) {
+  refuse_other_file(record);
+  replace_text_file(record, order.text());
+}
+
+}  // namespace lockstep
