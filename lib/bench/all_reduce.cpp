@@ -22,7 +22,6 @@ struct Candidate {
   std::function<void(std::int64_t count)> sum;
   std::vector<double> seconds;  ///< of each round
 
-  std::string_view name() const { return algorithm->by_library ? "MPI_Allreduce" : algorithm->name; }
   double median() const { return lockstep::median(seconds); }
 };
 
@@ -71,14 +70,7 @@ void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, c
   std::vector<Candidate> candidates;
   std::vector<std::unique_ptr<Collective>> sums;
   for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.in_device_memory) continue;
-    if (algorithm.by_library) {
-      if (!comm.network())
-        candidates.push_back({&algorithm, [&](std::int64_t count) {
-                                comm.all_reduce_sum(std::span(own).first(static_cast<std::size_t>(count)));
-                              }});
-      continue;
-    }
+    if (algorithm.in_device_memory || (algorithm.by_library && comm.network())) continue;
     const bool shared = algorithm.in_node_memory;
     if (shared && !memory) continue;
     void* data = shared ? static_cast<void*>(memory->part(topology.node.rank())) : own.data();
@@ -91,7 +83,8 @@ void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, c
   }
 
   std::string header = "| bytes |", line = "|--:|";
-  for (const Candidate& candidate : candidates) header += fmt::format(" {}, µs |", candidate.name()), line += "--:|";
+  for (const Candidate& candidate : candidates)
+    header += fmt::format(" {}, µs |", candidate.algorithm->name), line += "--:|";
   print(fmt::format("{} ranks on {} node{}{}", comm.size(), topology.nodes, topology.nodes == 1 ? "" : "s",
                     comm.network() ? fmt::format(" ({})", comm.network()->description()) : ""));
   if (const std::string remark = shared_cores_remark(comm); !remark.empty()) print(remark + "\n");
@@ -108,7 +101,7 @@ void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, c
     std::string row = fmt::format("| {} |", bytes);
     for (Candidate& candidate : candidates) row += fmt::format(" {:.1f} |", 1e6 * candidate.median());
     const auto fastest = std::ranges::min_element(candidates, {}, &Candidate::median);
-    print(row + fmt::format(" {} | {:.2f} |", fastest->name(), candidates[0].median() / fastest->median()));
+    print(row + fmt::format(" {} | {:.2f} |", fastest->algorithm->name, candidates[0].median() / fastest->median()));
     // Up to halfway, in powers of two, to the next size that was measured.
     if (!rows.empty() && rows.back().algorithm == fastest->algorithm) rows.pop_back();
     else if (!rows.empty())

@@ -17,7 +17,7 @@ struct AllReduceBench {
   bool overwrite = false;
 };
 
-/// Times every all-reduce of the table beside MPI_Allreduce, in turns: medians over the rounds, of the slowest rank.
+/// Times every all-reduce of the table, in turns, each as runs call it: medians over the rounds, of the slowest rank.
 /// Collective.
 void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, const Print& print);
 

@@ -209,14 +209,6 @@ void Communicator::all_reduce_sum(std::span<double> values) const {
   broadcast(values);
 }
 
-void Communicator::all_reduce_sum(std::span<float> values) const {
-  if (size_ == 1) return;
-  const WaitsForRanks waits;
-  for_mpi_pieces(values.size(), [&](std::size_t first, int count) {
-    expect_mpi(MPI_Allreduce(MPI_IN_PLACE, values.data() + first, count, MPI_FLOAT, MPI_SUM, mpi_->comm));
-  });
-}
-
 std::int64_t Communicator::all_reduce_max(std::int64_t value) const {
   if (size_ == 1) return value;
   complete([&](MPI_Request* request) {

@@ -70,8 +70,6 @@ class Communicator {
   void broadcast(std::span<std::byte> bytes, int from = 0) const;
   /// Element-wise sums over ranks, left on every rank; the same bits on all of them.
   void all_reduce_sum(std::span<double> values) const;
-  /// Sums by MPI_Allreduce, which need not leave the same bits everywhere.
-  void all_reduce_sum(std::span<float> values) const;
   std::int64_t all_reduce_max(std::int64_t value) const;
   /// What each rank has given, in the order of ranks.
   std::vector<std::int64_t> all_gather(std::int64_t value) const;

@@ -41,20 +41,6 @@ TEST_F(Communication, BroadcastsTensors) {
   }
 }
 
-TEST_F(Communication, SumsFloats) {
-  for (const std::int64_t count : {1, 7, 1003, 100001}) {
-    const auto own = test::filling(static_cast<std::uint64_t>(1 + rank), count);
-    std::vector<float> values(own.begin(), own.end());
-    comm.all_reduce_sum(std::span(values));
-    std::vector<double> expected(static_cast<std::size_t>(count), 0.0);
-    for (int r = 0; r < comm.size(); ++r) {
-      const auto theirs = test::filling(static_cast<std::uint64_t>(1 + r), count);
-      for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += theirs[i];
-    }
-    EXPECT_LT(test::largest_difference(std::vector<double>(values.begin(), values.end()), expected), 1e-6);
-  }
-}
-
 /// Messages that would not fit into memory are cut as those are that do.
 TEST(MpiPieces, CountsAreIntsAndCoverEveryElement) {
   const std::size_t edge = std::size_t{1} << 31;

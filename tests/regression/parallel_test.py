@@ -354,7 +354,7 @@ class Parallel(LockstepTest):
 
     def test_all_reduce_table(self):
         out = self.lockstep("bench", "allreduce", "--bytes", "4096", "65536", "--rounds", "1", "--save", "table.yaml", ranks=2).out
-        self.assertRegex(out, r"2 ranks on 1 node\n(.* share .*\n\n)?\| bytes \| MPI_Allreduce, µs \| ring, µs \| halving_doubling, µs \| tree, µs \| hierarchical, µs \|")
+        self.assertRegex(out, r"2 ranks on 1 node\n(.* share .*\n\n)?\| bytes \| mpi, µs \| ring, µs \| halving_doubling, µs \| tree, µs \| hierarchical, µs \|")
         table = (self.folder / "table.yaml").read_text()
         self.assertRegex(table, r"^ranks: 2\nnodes: 1\nfastest:\n(  - \w+: \{up_to: \d+\}\n)*  - \w+\n$")
         self.deck(model=NETWORK, batch={"global": 13})
