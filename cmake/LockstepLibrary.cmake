@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# lockstep_library(<folder> [COLD] SOURCES … [USES …] [PRIVATE_USES …]): the target lockstep_<folder>, also
+# lockstep_library(<folder> [COLD] [SOURCES …] [KERNELS …] [USES …] [PRIVATE_USES …]): the target lockstep_<folder>, also
 # known as Lockstep::<folder>. USES appear in its headers, PRIVATE_USES only in its sources. COLD: no step waits for its
-# code, which is compiled quickly rather than made fast.
+# code, which is compiled quickly rather than made fast. KERNELS are sources that compute. Each is compiled by itself: what
+# stands before a kernel in the same file would change what the compiler makes of its sums, and so the last bits of results.
+# Those of gelu, for one, follow which products are fused with sums (GCC does so unless -ffp-contract=off), and that may
+# follow what is inlined where. The target's property LOCKSTEP_KERNELS has their names.
 
 add_library(lockstep_flags INTERFACE)
 target_compile_features(lockstep_flags INTERFACE cxx_std_20)
@@ -28,11 +31,12 @@ set(CMAKE_UNITY_BUILD_BATCH_SIZE 12)
 set_property(GLOBAL PROPERTY LOCKSTEP_TARGETS lockstep_flags)
 
 function(lockstep_library folder)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "COLD" "" "SOURCES;USES;PRIVATE_USES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "COLD" "" "SOURCES;KERNELS;USES;PRIVATE_USES")
   set(target lockstep_${folder})
-  add_library(${target} ${arg_SOURCES})
+  add_library(${target} ${arg_SOURCES} ${arg_KERNELS})
+  set_source_files_properties(${arg_KERNELS} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   add_library(Lockstep::${folder} ALIAS ${target})
-  set_target_properties(${target} PROPERTIES EXPORT_NAME ${folder} POSITION_INDEPENDENT_CODE ON)
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${folder} POSITION_INDEPENDENT_CODE ON LOCKSTEP_KERNELS "${arg_KERNELS}")
   target_include_directories(${target} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/lib> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(${target} PUBLIC lockstep_flags ${arg_USES} PRIVATE ${arg_PRIVATE_USES})
@@ -66,7 +70,7 @@ function(lockstep_require_listed_sources)
       if(NOT source IN_LIST listed AND NOT EXISTS ${source_folder}/missing.cpp)
         file(RELATIVE_PATH name ${folder} ${source})
         file(RELATIVE_PATH list ${PROJECT_SOURCE_DIR} ${folder}/CMakeLists.txt)
-        message(SEND_ERROR "${source} is compiled by no target; add ${name} to SOURCES in ${list}, or remove the file")
+        message(SEND_ERROR "${source} is compiled by no target; add ${name} to SOURCES or KERNELS in ${list}, or remove the file")
       endif()
     endforeach()
   endforeach()

@@ -80,7 +80,7 @@ def compiled_alone(folder):
     """The files below it that are never compiled together with others."""
     names = set()
     for lists in folder.glob("**/CMakeLists.txt"):
-        for files in re.findall(r"set_source_files_properties\(([^()]*)\bPROPERTIES\s[^()]*\bSKIP_UNITY_BUILD_INCLUSION\s+ON", lists.read_text(encoding="utf-8")):
+        for files in re.findall(r"\bKERNELS\s([^()]*?)(?=\bUSES\b|\))", lists.read_text(encoding="utf-8")):
             names |= {lists.parent / name for name in files.split()}
     return names
 
@@ -97,12 +97,12 @@ def check_kernels(source):
     problems, alone = [], compiled_alone(source / "lib")
     for path in sorted({*source.glob("lib/**/*.cpp")}):
         name = path.relative_to(source).as_posix()
-        has, lists = has_kernels(source, path), f"SKIP_UNITY_BUILD_INCLUSION in lib/{path.relative_to(source / 'lib').parts[0]}/CMakeLists.txt"
+        has, lists = has_kernels(source, path), f"KERNELS in lib/{path.relative_to(source / 'lib').parts[0]}/CMakeLists.txt"
         if has and path not in alone and name not in ROUND_ALIKE:
-            problems.append(f"{name}: holds a kernel, whose last bits may follow what is compiled as one with it; add it to {lists}, or, if all compilers round it alike, "
+            problems.append(f"{name}: holds a kernel, whose last bits may follow what is compiled as one with it; name it under {lists}, or, if all compilers round it alike, "
                             "to ROUND_ALIKE in tests/check_layers.py")
         elif path in alone and (not has or name in ROUND_ALIKE):
-            problems.append(f"{name}: is compiled alone, and needs not be ({'it is in ROUND_ALIKE' if has else 'it holds no kernel'}); take it out of {lists}")
+            problems.append(f"{name}: is compiled alone, and needs not be ({'it is in ROUND_ALIKE' if has else 'it holds no kernel'}); name it under SOURCES there, not under {lists}")
         elif not has and name in ROUND_ALIKE:
             problems.append(f"{name}: holds no kernel; take it out of ROUND_ALIKE in tests/check_layers.py")
     return problems

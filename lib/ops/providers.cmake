@@ -2,8 +2,8 @@
 # The large products and the libraries that compute them. A provider that this build lacks is another
 # source file (missing.cpp), not a branch.
 target_sources(lockstep_ops PRIVATE
-  bias.cpp device_description.cpp gemm_products.cpp im2col.cpp library_convolution.cpp library_recurrent.cpp library_threads.cpp provider.cpp transpose.cpp widened_products.cpp portable/attention.cpp portable/gemm.cpp portable/provider.cpp
-  portable/window_gradient.cpp)
+  device_description.cpp gemm_products.cpp im2col.cpp library_convolution.cpp library_recurrent.cpp library_threads.cpp provider.cpp transpose.cpp widened_products.cpp
+  portable/provider.cpp)
 target_link_libraries(lockstep_ops PRIVATE ${CMAKE_DL_LIBS})
 
 if(LOCKSTEP_WITH_KOKKOS_KERNELS)
