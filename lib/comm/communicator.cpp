@@ -198,7 +198,7 @@ void Communicator::broadcast(std::span<std::byte> bytes, int from) const {
 
 void Communicator::all_reduce_sum(std::span<double> values) const {
   if (size_ == 1) return;
-  // No MPI_Iallreduce: it may leave other bits on each rank.
+  // No MPI_Iallreduce: some libraries leave other bits on some ranks, against the MPI standard.
   for_mpi_pieces(values.size(), [&](std::size_t first, int count) {
     double* const piece = values.data() + first;
     complete([&](MPI_Request* request) {

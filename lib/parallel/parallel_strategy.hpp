@@ -63,7 +63,8 @@ class ParallelStrategy : public BatchDealing, public ReplicaSync, public Strateg
   /// Whether the optimizer's momentum is in them.
   virtual bool applies_momentum() const { return false; }
 
-  // What is said of summed gradients, the same bits on all ranks; each rank looks at those that it owns. Collective.
+  // What is said of summed gradients, the same bits on all ranks, as sums leave them (Algorithm::by_library); each rank
+  // looks at those that it owns. Collective.
   /// f64 [1] in the step's memory: the sum of their squares.
   virtual Tensor gradient_square(const ExecSpace& space) = 0;
   /// f64 [1] in the step's memory: 0 where all are finite, else more.

@@ -21,8 +21,8 @@ std::string state_part_name(const Parameter& parameter, const Optimizer::State& 
 }  // namespace
 
 ReplicaAudit::ReplicaAudit(const Communicator& all, const Communicator* same_part, const ParameterBuffer& parameters,
-                           const Optimizer& optimizer, States states)
-    : all_(all) {
+                           const Optimizer& optimizer, States states, std::string other_cause)
+    : all_(all), other_cause_(std::move(other_cause)) {
   const auto add = [&](const Communicator& ranks) -> std::vector<Part>& {
     return replicas_.emplace_back(Replicas{.ranks = ranks, .numbers = ranks.all_gather(all_.rank())}).parts;
   };
@@ -123,7 +123,7 @@ std::string ReplicaAudit::complaint(const ExecSpace& space, Replicas& replicas, 
 }
 
 std::string ReplicaAudit::report(const Replicas& replicas, const std::vector<std::int64_t>& of_ranks,
-                                 std::int64_t step) {
+                                 std::int64_t step) const {
   // What most ranks hold is taken for right; of as many, what the first of them hold.
   std::map<std::int64_t, std::int64_t> holders;
   for (const std::int64_t hash : of_ranks) ++holders[hash];
@@ -152,8 +152,8 @@ std::string ReplicaAudit::report(const Replicas& replicas, const std::vector<std
   const auto agreeing = holders[*most];
   return fmt::format(
       "step {}: replicas differ: {} rank{} agree{}, and not {} (parallel.audit_every); memory or a "
-      "processor may be faulty there: go on from the last checkpoint, without that host",
-      step, agreeing, agreeing == 1 ? "" : "s", agreeing == 1 ? "s" : "", fmt::join(others, "; "));
+      "processor may be faulty there: go on from the last checkpoint, without that host{}",
+      step, agreeing, agreeing == 1 ? "" : "s", agreeing == 1 ? "s" : "", fmt::join(others, "; "), other_cause_);
 }
 
 }  // namespace lockstep

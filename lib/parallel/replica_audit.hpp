@@ -19,9 +19,9 @@ class ReplicaAudit {
   /// `states`: whether the optimizer's are alike, where ranks have all of them.
   enum class States { alike, own };
   /// `same_part`: the ranks that own what this one does, where they divide what is trained; null: nobody else does.
-  /// Collective.
+  /// `other_cause`: what beside a fault may have made them differ, for the message. Collective.
   ReplicaAudit(const Communicator& all, const Communicator* same_part, const ParameterBuffer& parameters,
-               const Optimizer& optimizer, States states = States::alike);
+               const Optimizer& optimizer, States states = States::alike, std::string other_cause = "");
 
   /// Whether any rank has what another one must have, too.
   bool compares_anything() const { return compares_anything_; }
@@ -51,10 +51,11 @@ class ReplicaAudit {
   std::uint64_t hash(const ExecSpace& space, const Part& part);
   /// What is wrong with them; empty: nothing. Collective over their ranks.
   std::string complaint(const ExecSpace& space, Replicas& replicas, std::int64_t step);
-  static std::string report(const Replicas& replicas, const std::vector<std::int64_t>& of_ranks, std::int64_t step);
+  std::string report(const Replicas& replicas, const std::vector<std::int64_t>& of_ranks, std::int64_t step) const;
 
   Communicator all_;
   std::vector<Replicas> replicas_;  ///< all ranks, and then those that own the same
+  std::string other_cause_;
   bool compares_anything_ = false;
   std::vector<std::byte> staging_;  ///< of a piece, or of the largest part, where the host cannot read it in place
 };

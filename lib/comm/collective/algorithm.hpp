@@ -33,7 +33,9 @@ struct Algorithm {
   /// The operations that it has by messages; null: it has none.
   Scheduler all_reduce = nullptr, reduce_scatter = nullptr, all_gather = nullptr;
   AllReduceMaker make = nullptr;  ///< of an all-reduce that is more than messages
-  bool by_library = false;        ///< sends its messages itself: it knows neither wire formats nor emulated networks
+  /// Sends its messages itself: it knows neither wire formats nor emulated networks. That it leaves the same bits on
+  /// all ranks is the library's to keep, of which the MPI standard demands it (4.1, section 6.9.6).
+  bool by_library = false;
   bool in_node_memory = false;    ///< takes AllReduceParts::memory, where there is one
   bool in_device_memory = false;  ///< sums where kernels run (comm/device_sums.hpp), and not on hosts
 };

@@ -4,15 +4,28 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "comm/collective/algorithm.hpp"
 
 namespace lockstep {
+namespace {
+
+/// What beside a fault may have made replicas differ, for the message.
+std::string other_cause(const ParallelConfig& parallel) {
+  const bool by_library = parallel.all_reduce && parallel.all_reduce->by_library;
+  if (!by_library && parallel.all_reduce_table.empty()) return "";
+  return "; or sums of the MPI library (parallel.all_reduce: mpi, or in a table) left other bits on some ranks, which "
+         "the MPI standard forbids: take another algorithm";
+}
+
+}  // namespace
 
 StateAudit::StateAudit(const OpenedDeck& deck)
     : trainer_(*deck.trainer), comm_(deck.comm), every_(deck.config.parallel.audit_every) {
   if (comm_.size() == 1 || every_ == 0) return;
   const ParallelStrategy& strategy = trainer_.strategy();
   audit_.emplace(comm_, strategy.ranks_of_same_part(), trainer_.model().parameters(), trainer_.optimizer(),
-                 strategy.ranks_have_same_states() ? ReplicaAudit::States::alike : ReplicaAudit::States::own);
+                 strategy.ranks_have_same_states() ? ReplicaAudit::States::alike : ReplicaAudit::States::own,
+                 other_cause(deck.config.parallel));
   if (audit_->compares_anything()) return;
   audit_.reset();
   if (comm_.is_root())
