@@ -18,12 +18,12 @@ void CheckpointWriter::write_async(std::int64_t step, Contents contents, Copy co
   const Timer timer;
   wait();
   waiting_ += timer.seconds();
-  ++after_;
+  ++in_background_;
   if (copy == Copy::at_once) numbers_.copy(ExecSpace());
   writing_.start(
       numbers_.may_work_in_background(),
       [this, copy] {
-        if (copy == Copy::after) numbers_.copy(ExecSpace());
+        if (copy == Copy::in_background) numbers_.copy(ExecSpace());
       },
       [this, step, contents = std::move(contents)] {
         NumberStream::Turn turn(numbers_);
@@ -113,6 +113,8 @@ void CheckpointWriter::tidy(const std::vector<std::int64_t>& best) const {
   }
 }
 
-CheckpointWriter::Times CheckpointWriter::times() const { return {written_, after_, seconds_, longest_, waiting_}; }
+CheckpointWriter::Times CheckpointWriter::times() const {
+  return {written_, in_background_, seconds_, longest_, waiting_};
+}
 
 }  // namespace lockstep

@@ -38,7 +38,7 @@ class CheckpointWriter {
     std::vector<std::int64_t> best;       ///< as for `tidy`
   };
   /// How the copy is made: in the thread, or before this returns.
-  enum class Copy { after, at_once };
+  enum class Copy { in_background, at_once };
   /// Returns at once: numbers must stay as they are until `wait_for_snapshot`. Others have to serve in a turn. A
   /// checkpoint that cannot be written is a warning: the run goes on, with the one before it.
   void write_async(std::int64_t step, Contents contents, Copy copy);
@@ -58,9 +58,9 @@ class CheckpointWriter {
   void set_written_step(std::int64_t step) { written_step_ = step; }
 
   /// Seconds, by this process: of all checkpoints that it has written, of the longest one, and those that steps have
-  /// waited for what was written after them.
+  /// waited for what was written in the background.
   struct Times {
-    std::int64_t written = 0, after = 0;
+    std::int64_t written = 0, in_background = 0;
     double writing = 0, longest = 0, waiting = 0;
   };
   Times times() const;
@@ -71,7 +71,7 @@ class CheckpointWriter {
   NumberStream& numbers_;
   std::filesystem::path folder_;
   std::int64_t keep_;
-  std::int64_t after_ = 0;
+  std::int64_t in_background_ = 0;
   double waiting_ = 0;
   // The writing thread writes these.
   std::atomic<std::int64_t> written_step_, written_ = 0;

@@ -92,7 +92,7 @@ std::string summary_json(const Summary& s) {
   };
   json["checkpoints"] = {{"written", s.checkpoints.written},
                          {"write_ms", mean_ms(s.checkpoints.writing, s.checkpoints.written)},
-                         {"wait_ms", mean_ms(s.checkpoints.waiting, s.checkpoints.after)}};
+                         {"wait_ms", mean_ms(s.checkpoints.waiting, s.checkpoints.in_background)}};
   json["start_s"] = s.start_seconds;
   json["peak_rss_bytes"] = s.peak_rss_bytes;
   json["parameters"] = s.parameters;

@@ -106,9 +106,9 @@ bool ParameterStore::lend(const ExecSpace& space, const StoreEvent& event) {
 /// The other slices of what this worker reads.
 void ParameterStore::expect_values() {
   for (int distance = 1; distance < ranks_.size(); ++distance) {
-    if (!keeps_slice(before(distance))) continue;
-    const Tensor slice = parameters_.values(slice_of(before(distance)));
-    workers_[static_cast<std::size_t>(distance)].values->receive(before(distance), slice.data, slice.bytes());
+    if (!keeps_slice(rank_before(distance))) continue;
+    const Tensor slice = parameters_.values(slice_of(rank_before(distance)));
+    workers_[static_cast<std::size_t>(distance)].values->receive(rank_before(distance), slice.data, slice.bytes());
   }
 }
 
@@ -121,7 +121,7 @@ bool ParameterStore::sync(const ExecSpace& space, const StoreEvent& event) {
   turn_ = event;
   if (!keeps_slice(ranks_.rank())) return true;
   for (int distance = 1; distance < ranks_.size(); ++distance)
-    send(*workers_[static_cast<std::size_t>(distance)].values, behind(distance), values_.get());
+    send(*workers_[static_cast<std::size_t>(distance)].values, rank_after(distance), values_.get());
   return true;
 }
 
@@ -138,9 +138,9 @@ void ParameterStore::give(const ExecSpace& space) {
   has_given_ = true;
   space.fence("lockstep::parameter_store::give");
   for (int distance = 1; distance < ranks_.size(); ++distance) {
-    if (!keeps_slice(behind(distance))) continue;
-    send(*workers_[static_cast<std::size_t>(distance)].gradients, behind(distance),
-         parameters_.gradients(slice_of(behind(distance))));
+    if (!keeps_slice(rank_after(distance))) continue;
+    send(*workers_[static_cast<std::size_t>(distance)].gradients, rank_after(distance),
+         parameters_.gradients(slice_of(rank_after(distance))));
   }
 }
 

@@ -64,8 +64,8 @@ class ParameterStore {
     std::unique_ptr<Transport> values, gradients;  ///< to the rank so many places after this one, and from before
   };
   /// A rank `distance` places after this one, around the circle.
-  int behind(int distance) const { return (ranks_.rank() + distance) % ranks_.size(); }
-  int before(int distance) const { return (ranks_.rank() + ranks_.size() - distance) % ranks_.size(); }
+  int rank_after(int distance) const { return (ranks_.rank() + distance) % ranks_.size(); }
+  int rank_before(int distance) const { return (ranks_.rank() + ranks_.size() - distance) % ranks_.size(); }
   int distance_to(int rank) const { return (rank + ranks_.size() - ranks_.rank()) % ranks_.size(); }
   bool keeps_slice(int rank) const { return servers_ == 0 || rank < servers_; }
   ParameterRange slice_of(int rank) const;

@@ -56,7 +56,7 @@ bool LocalParallel::syncs_in_node(std::int64_t step) const {
 
 StepScope LocalParallel::begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) {
   step_ = number;
-  has_met_ = false;
+  has_synced_ = false;
   steps_alone_ = number > config_.from_step;
   if (!steps_alone_) return {.examples = batch.global_examples};
   if (config_.keeps_replicas() && !has_others_) {
@@ -90,7 +90,7 @@ std::int64_t LocalParallel::follow_times(std::span<const double> times) {
 }
 
 Tensor LocalParallel::gradient_square(const ExecSpace& space) {
-  return has_met_ ? square_ : current().gradient_square(space);
+  return has_synced_ ? square_ : current().gradient_square(space);
 }
 
 void LocalParallel::update(const ExecSpace& space, const StepScalars* step, double statistics_factor) {
@@ -126,7 +126,7 @@ bool LocalParallel::end_step(const ExecSpace& space, double learning_rate) {
   else if (weight) average_in_node(space, *weight);
   parameters_.round(space);
   states_.sync(space, optimizer(), all_sync ? ranks_ : node_, all_sync ? *parts_.all : *parts_.node, weight);
-  has_met_ = true;
+  has_synced_ = true;
   return all_sync && group_.count() > 1;
 }
 

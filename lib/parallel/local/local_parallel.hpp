@@ -97,7 +97,7 @@ class LocalParallel final : public ParallelStrategy {
   Tensor square_;  ///< gradient_square of the last step, whose gradients a synchronization has overwritten
   std::int64_t step_ = 0, examples_ = 0;  ///< the last one that has begun, and the group's of its batch
   std::int64_t optimizer_steps_ = 0;      ///< see go_on_after
-  bool steps_alone_ = false, has_others_ = false, has_met_ = false;
+  bool steps_alone_ = false, has_others_ = false, has_synced_ = false;
 };
 
 }  // namespace lockstep

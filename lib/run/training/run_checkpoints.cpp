@@ -97,7 +97,7 @@ void RunCheckpoints::write() {
   const bool at_once = copies_at_once();
   if (writer_)
     return writer_->write_async(trainer_.steps(), contents(),
-                                at_once ? CheckpointWriter::Copy::at_once : CheckpointWriter::Copy::after);
+                                at_once ? CheckpointWriter::Copy::at_once : CheckpointWriter::Copy::in_background);
   wait();
   if (at_once) numbers_.copy(space_);
   giving_.start(

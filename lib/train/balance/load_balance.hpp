@@ -16,7 +16,7 @@ namespace lockstep {
 /// measured), or their groups fewer steps between two synchronizations (parallel.local.steps_by_speed).
 class LoadBalance {
  public:
-  /// `synchronizations`: of the trainer's strategy. `batch`: the largest one. `comm`, `trainer` and `synchronizations`
+  /// `syncs`: of the trainer's strategy. `batch`: the largest one. `comm`, `trainer` and `syncs`
   /// outlive this.
   LoadBalance(const ParallelConfig& config, const Communicator& comm, Trainer& trainer, ReplicaSync& syncs,
               std::int64_t batch);

@@ -5,38 +5,38 @@ namespace lockstep {
 namespace {
 
 /// Whether a gradient is not finite, of a step whose loss is not.
-KOKKOS_INLINE_FUNCTION bool loses_gradients(const Evidence& evidence) {
-  for (std::int64_t i = 0; i < evidence.tensors; ++i)
-    if (evidence.lost_gradients[i] > 0) return true;
+KOKKOS_INLINE_FUNCTION bool loses_gradients(const DecisionInputs& inputs) {
+  for (std::int64_t i = 0; i < inputs.tensors; ++i)
+    if (inputs.lost_gradients[i] > 0) return true;
   return false;
 }
 
-KOKKOS_INLINE_FUNCTION StepOutcome verdict_of(const Evidence& evidence, StepDecision& decision) {
-  if (evidence.bad_parameters || *evidence.nonfinite_parameters != 0) return StepOutcome::bad_parameters;
-  if (evidence.loss.examples == 0) return StepOutcome::empty;
-  if (evidence.nonfinite_gradients && *evidence.nonfinite_gradients > 0)
-    return evidence.scaling.at_floor(decision.scaler) ? StepOutcome::at_floor : StepOutcome::overflow;
-  if (evidence.watched || decision.has_loss == 0) return StepOutcome::applied;
+KOKKOS_INLINE_FUNCTION StepOutcome outcome_of(const DecisionInputs& inputs, StepDecision& decision) {
+  if (inputs.bad_parameters || *inputs.nonfinite_parameters != 0) return StepOutcome::bad_parameters;
+  if (inputs.loss.examples == 0) return StepOutcome::empty;
+  if (inputs.nonfinite_gradients && *inputs.nonfinite_gradients > 0)
+    return inputs.scaling.at_floor(decision.scaler) ? StepOutcome::at_floor : StepOutcome::overflow;
+  if (inputs.watched || decision.has_loss == 0) return StepOutcome::applied;
   const bool lost = is_nonfinite(decision.mean_loss);
   decision.lost_before = decision.loss_was_nonfinite;
   decision.loss_was_nonfinite = lost ? 1 : 0;
   if (!lost) return StepOutcome::applied;
-  return decision.lost_before != 0 || loses_gradients(evidence) ? StepOutcome::lost : StepOutcome::suspicious;
+  return decision.lost_before != 0 || loses_gradients(inputs) ? StepOutcome::lost : StepOutcome::suspicious;
 }
 
-KOKKOS_INLINE_FUNCTION void judge(const Evidence& evidence, const UpdateOptions& options, StepDecision& decision) {
+KOKKOS_INLINE_FUNCTION void judge(const DecisionInputs& inputs, const UpdateOptions& options, StepDecision& decision) {
   StepScalars& scalars = decision.scalars;
   scalars.left_out = 1;
-  scalars.nonfinite_before = *evidence.nonfinite_parameters;
+  scalars.nonfinite_before = *inputs.nonfinite_parameters;
   if (decision.halted != 0) {
     decision.outcome = StepOutcome::halted;
     return;
   }
-  decision.mean_loss = evidence.loss.mean();
-  decision.has_loss = evidence.loss.weight_sum() > 0 ? 1 : 0;
-  decision.gradient_factor = evidence.loss.has_gradient() ? 1 / (evidence.loss.divisor() * decision.loss_factor) : 0;
+  decision.mean_loss = inputs.loss.mean();
+  decision.has_loss = inputs.loss.weight_sum() > 0 ? 1 : 0;
+  decision.gradient_factor = inputs.loss.has_gradient() ? 1 / (inputs.loss.divisor() * decision.loss_factor) : 0;
   decision.scaler_before = decision.scaler;
-  decision.outcome = verdict_of(evidence, decision);
+  decision.outcome = outcome_of(inputs, decision);
   switch (decision.outcome) {
     case StepOutcome::applied:
     case StepOutcome::suspicious:
@@ -47,11 +47,11 @@ KOKKOS_INLINE_FUNCTION void judge(const Evidence& evidence, const UpdateOptions&
       scalars.gradient_scale = clipped_gradient_scale(decision.gradient_factor, options.clip_norm,
                                                       options.square ? *options.square : 0);
       ++decision.applied;
-      if (evidence.nonfinite_gradients) decision.scaler = evidence.scaling.after_good_step(decision.scaler);
+      if (inputs.nonfinite_gradients) decision.scaler = inputs.scaling.after_good_step(decision.scaler);
       break;
     case StepOutcome::overflow:
-      decision.scaler = evidence.scaling.after_overflow(decision.scaler);
-      decision.applied += evidence.is_local ? 1 : 0;
+      decision.scaler = inputs.scaling.after_overflow(decision.scaler);
+      decision.applied += inputs.is_local ? 1 : 0;
       break;
     case StepOutcome::empty: decision.applied += 1; break;
     default: decision.halted = 1;
@@ -71,11 +71,11 @@ void begin_decision(const ExecSpace& space, bool scales, std::int64_t examples, 
       });
 }
 
-void decide_step(const ExecSpace& space, const Evidence& evidence, const UpdateOptions& options,
+void decide_step(const ExecSpace& space, const DecisionInputs& inputs, const UpdateOptions& options,
                  StepDecision* decision) {
   Kokkos::parallel_for(
       "lockstep::step_decision::judge", RangePolicy(space, 0, 1),
-      KOKKOS_LAMBDA(const std::int64_t) { judge(evidence, options, *decision); });
+      KOKKOS_LAMBDA(const std::int64_t) { judge(inputs, options, *decision); });
 }
 
 }  // namespace lockstep

@@ -59,7 +59,7 @@ struct SummedLoss {
 };
 
 /// What a step is judged by. Pointers are to the step's memory.
-struct Evidence {
+struct DecisionInputs {
   SummedLoss loss;
   bool watched = false;                                ///< the host inspects the loss itself, before the update
   bool bad_parameters = false;                         ///< as other ranks have said
@@ -92,7 +92,7 @@ struct UpdateOptions {
 void begin_decision(const ExecSpace& space, bool scales, std::int64_t examples, std::int64_t steps,
                     StepDecision* decision);
 /// What becomes of it. The decision is that of the step before, and then of this one.
-void decide_step(const ExecSpace& space, const Evidence& evidence, const UpdateOptions& options,
+void decide_step(const ExecSpace& space, const DecisionInputs& inputs, const UpdateOptions& options,
                  StepDecision* decision);
 
 }  // namespace lockstep

@@ -57,7 +57,7 @@ class CheckpointWriterTest : public testing::Test {
 
   void write_async(CheckpointWriter& writer, std::int64_t step, std::function<void()> before_commit = {}) {
     writer.write_async(step, contents(std::move(before_commit)),
-                       memory_is_separate ? CheckpointWriter::Copy::at_once : CheckpointWriter::Copy::after);
+                       memory_is_separate ? CheckpointWriter::Copy::at_once : CheckpointWriter::Copy::in_background);
   }
   void write_now(CheckpointWriter& writer, std::int64_t step, std::function<void()> before_commit = {}) {
     NumberStream::Turn turn(stream_);
@@ -96,7 +96,7 @@ TEST_F(CheckpointWriterTest, StepsGoOnWhileItWrites) {
   write_now(writer, 5);
   EXPECT_EQ(writer.written_step(), 5);
   EXPECT_GT(writer.times().longest, 0);
-  EXPECT_EQ(writer.times().after, 2);
+  EXPECT_EQ(writer.times().in_background, 2);
   EXPECT_EQ(folder_.names(), (std::vector<std::string>{"latest", "step-00000004.h5", "step-00000005.h5"}));
   EXPECT_EQ(value_in("step-00000004.h5"), 4);
   EXPECT_EQ(value_in("latest"), 5);

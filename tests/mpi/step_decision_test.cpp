@@ -14,10 +14,10 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-/// What a step is judged by, in the step's memory.
-class Judge {
+/// Decides on steps by numbers in the step's memory.
+class StepDecider {
  public:
-  Judge() {
+  StepDecider() {
     CoefficientTable table;
     for (std::int64_t i = 0; i < steps; ++i) table.of_step[i] = {4.0 * static_cast<double>(i)};
     copy_from_host(space, &table, coefficients.tensor(0, DType::u8, {sizeof(CoefficientTable)}));
@@ -36,7 +36,7 @@ class Judge {
     double lost = 0;       ///< in gradients whose loss is not finite
     std::int32_t bad_parameters = 0;
   };
-  StepDecision judge(const Found& found) {
+  StepDecision decide(const Found& found) {
     const LossSums own{
         .loss = found.rows * found.loss + found.smoothing, .correct = 0, .weight = found.rows, .counted = found.rows};
     copy_from_host(space, &own, sums.get());
@@ -72,19 +72,19 @@ class Judge {
 
 /// The scale, the count of applied steps, and so the coefficients, are what the host would have found them to be.
 TEST(StepDecision, ScalesTheLossAsTheHostWould) {
-  Judge judge;
-  judge.scales = true;
-  judge.scaling = {.floor = 4, .interval = 5, .hysteresis = 2};
+  StepDecider decider;
+  decider.scales = true;
+  decider.scaling = {.floor = 4, .interval = 5, .hysteresis = 2};
   LossScaleRule::State expected{.scale = 64, .hysteresis_left = 2};
-  judge.begin_with({.scaler = expected});
+  decider.begin_with({.scaler = expected});
   const std::set<int> planted{0, 1, 2, 9, 15, 16, 23, 40, 41, 42};
   std::int64_t applied = 0;
   for (int step = 0;; ++step) {
     ASSERT_LT(step, 90) << "never at the floor";
     const bool overflow = planted.contains(step) || step >= 60;
-    if (overflow && judge.scaling.at_floor(expected)) break;
+    if (overflow && decider.scaling.at_floor(expected)) break;
     const float scale = expected.scale;
-    const StepDecision found = judge.judge({.overflows = overflow ? 3.0 : 0.0});
+    const StepDecision found = decider.decide({.overflows = overflow ? 3.0 : 0.0});
     ASSERT_EQ(found.outcome, overflow ? StepOutcome::overflow : StepOutcome::applied) << "step " << step;
     EXPECT_EQ(found.loss_factor, static_cast<double>(scale) / 8);
     EXPECT_EQ(found.scalars.left_out, overflow ? 1 : 0);
@@ -94,25 +94,26 @@ TEST(StepDecision, ScalesTheLossAsTheHostWould) {
       EXPECT_EQ(found.scalars.gradient_scale, 1 / (8 * found.loss_factor));
       ++applied;
     }
-    expected = overflow ? judge.scaling.after_overflow(expected) : judge.scaling.after_good_step(expected);
+    expected = overflow ? decider.scaling.after_overflow(expected) : decider.scaling.after_good_step(expected);
     EXPECT_EQ(found.scaler, expected) << "step " << step;
     EXPECT_EQ(found.applied, applied);
   }
-  const StepDecision last = judge.judge({.overflows = 1});
+  const StepDecision last = decider.decide({.overflows = 1});
   EXPECT_EQ(last.outcome, StepOutcome::at_floor);
   EXPECT_EQ(last.scaler, expected);
   EXPECT_EQ(last.halted, 1);
 }
 
 TEST(StepDecision, NothingChangesBehindAStepThatCannotBeDone) {
-  for (const Judge::Found& bad : {Judge::Found{.loss = infinite, .lost = 2}, Judge::Found{.bad_parameters = 1}}) {
-    Judge judge;
-    EXPECT_EQ(judge.judge({}).outcome, StepOutcome::applied);
-    const StepDecision before = judge.judge(bad);
+  for (const StepDecider::Found& bad :
+       {StepDecider::Found{.loss = infinite, .lost = 2}, StepDecider::Found{.bad_parameters = 1}}) {
+    StepDecider decider;
+    EXPECT_EQ(decider.decide({}).outcome, StepOutcome::applied);
+    const StepDecision before = decider.decide(bad);
     EXPECT_EQ(before.outcome, bad.bad_parameters != 0 ? StepOutcome::bad_parameters : StepOutcome::lost);
     EXPECT_EQ(before.scalars.left_out, 1);
     EXPECT_EQ(before.scalars.nonfinite_before, bad.bad_parameters);
-    const StepDecision after = judge.judge({});
+    const StepDecision after = decider.decide({});
     EXPECT_EQ(after.outcome, StepOutcome::halted);
     EXPECT_EQ(after.scalars.left_out, 1);
     EXPECT_EQ(after.applied, 1);
@@ -122,26 +123,26 @@ TEST(StepDecision, NothingChangesBehindAStepThatCannotBeDone) {
 
 /// A step of which no target counts is done, by gradients of 0: it has no loss that could be finite or not.
 TEST(StepDecision, AStepWithoutALossIsApplied) {
-  Judge judge;
-  EXPECT_EQ(judge.judge({.loss = infinite}).outcome, StepOutcome::suspicious);
-  const StepDecision found = judge.judge({.rows = 0});
+  StepDecider decider;
+  EXPECT_EQ(decider.decide({.loss = infinite}).outcome, StepOutcome::suspicious);
+  const StepDecision found = decider.decide({.rows = 0});
   EXPECT_EQ(found.outcome, StepOutcome::applied);
   EXPECT_EQ(found.has_loss, 0);
   EXPECT_EQ(found.scalars.gradient_scale, 1.0 / 8);
   EXPECT_EQ(found.loss_was_nonfinite, 1) << "of the step before";
-  const StepDecision smoothed = judge.judge({.rows = 0, .smoothing = 3});
+  const StepDecision smoothed = decider.decide({.rows = 0, .smoothing = 3});
   EXPECT_EQ(smoothed.outcome, StepOutcome::applied);
   EXPECT_EQ(smoothed.mean_loss, 0);
   EXPECT_EQ(smoothed.scalars.gradient_scale, 0) << "a mean over no weight";
-  EXPECT_EQ(judge.judge({.loss = infinite}).outcome, StepOutcome::lost);
+  EXPECT_EQ(decider.decide({.loss = infinite}).outcome, StepOutcome::lost);
 }
 
 TEST(StepDecision, OneLossMayBeOutOfBounds) {
-  Judge judge;
-  EXPECT_EQ(judge.judge({.loss = infinite}).outcome, StepOutcome::suspicious);
-  EXPECT_EQ(judge.judge({}).outcome, StepOutcome::applied);
-  EXPECT_EQ(judge.judge({.loss = infinite}).outcome, StepOutcome::suspicious);
-  const StepDecision second = judge.judge({.loss = infinite});
+  StepDecider decider;
+  EXPECT_EQ(decider.decide({.loss = infinite}).outcome, StepOutcome::suspicious);
+  EXPECT_EQ(decider.decide({}).outcome, StepOutcome::applied);
+  EXPECT_EQ(decider.decide({.loss = infinite}).outcome, StepOutcome::suspicious);
+  const StepDecision second = decider.decide({.loss = infinite});
   EXPECT_EQ(second.outcome, StepOutcome::lost);
   EXPECT_EQ(second.lost_before, 1);
   EXPECT_EQ(second.applied, 3);
