@@ -58,12 +58,6 @@ void RunningHash::add(const void* data, std::size_t bytes) {
 
 std::uint64_t RunningHash::value() const { return XXH3_64bits_digest(static_cast<const XXH3_state_t*>(state_.get())); }
 
-void write_checked(Hdf5File& file, const std::string& dataset, const StoredType& type,
-                   const std::vector<std::int64_t>& extents, const void* data) {
-  file.write(dataset, type, extents, data);
-  file.write_attribute(dataset, checksum_attribute, checksum_text(data, StoredArray{type, extents}.bytes()));
-}
-
 void write_text_checked(Hdf5File& file, const std::string& dataset, const std::string& text) {
   file.write_text(dataset, text);
   file.write_attribute(dataset, checksum_attribute, checksum_text(text.data(), text.size()));

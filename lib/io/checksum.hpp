@@ -32,9 +32,7 @@ class RunningHash {
   std::unique_ptr<void, void (*)(void*)> state_;
 };
 
-/// Write a dataset with its checksum.
-void write_checked(Hdf5File& file, const std::string& dataset, const StoredType& type,
-                   const std::vector<std::int64_t>& extents, const void* data);
+/// Writes a text with its checksum.
 void write_text_checked(Hdf5File& file, const std::string& dataset, const std::string& text);
 
 /// A dataset whose rows are written one after the other, as they come, and at last its checksum.

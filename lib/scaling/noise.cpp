@@ -6,15 +6,6 @@
 
 namespace lockstep {
 
-double noise_quantile(std::span<const NoisePoint> noise, double share) {
-  if (noise.empty()) return 1;
-  const auto above = std::ranges::lower_bound(noise, share, {}, &NoisePoint::share);
-  if (above == noise.begin()) return noise.front().factor;
-  if (above == noise.end()) return noise.back().factor;
-  const NoisePoint &a = *(above - 1), &b = *above;
-  return a.factor + (b.factor - a.factor) * (share - a.share) / (b.share - a.share);
-}
-
 /// The maximum of P draws stays below x with probability F(x)^P: its mean is the integral of Q(u^(1/P)) over u. Along
 /// each line of Q that integral is elementary: with s = u^(1/P), ∫ s P s^(P−1) ds = P / (P + 1) · s^(P+1).
 double slowest_of(std::span<const NoisePoint> noise, std::int64_t ranks) {

@@ -9,12 +9,8 @@
 
 namespace lockstep {
 
-/// The factor that this share of all steps stays below: between the distribution's points along a line, beyond its
-/// ends as at them.
-double noise_quantile(std::span<const NoisePoint> noise, double share);
-
 /// What the slowest of so many ranks takes in the mean, in medians of one: the expected maximum of as many independent
-/// draws. 1 without noise.
+/// draws. The distribution goes between its points along lines, and beyond its ends stays as at them. 1 without noise.
 double slowest_of(std::span<const NoisePoint> noise, std::int64_t ranks);
 
 /// The distribution of these times of the same work, in points that show its upper end closely.

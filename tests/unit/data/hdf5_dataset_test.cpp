@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "data/data_config.hpp"
-#include "io/checksum.hpp"
+#include "support/checked_dataset.hpp"
 #include "support/scratch.hpp"
 
 namespace lockstep::test {

@@ -8,7 +8,7 @@
 #include "data/data_config.hpp"
 #include "data/synthetic.hpp"
 #include "data/upload.hpp"
-#include "io/checksum.hpp"
+#include "support/checked_dataset.hpp"
 #include "support/scratch.hpp"
 
 namespace lockstep::test {

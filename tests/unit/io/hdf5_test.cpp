@@ -6,7 +6,7 @@
 
 #include <numeric>
 
-#include "io/checksum.hpp"
+#include "support/checked_dataset.hpp"
 #include "support/scratch.hpp"
 
 namespace lockstep::test {

@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "io/checksum.hpp"
 #include "io/hdf5.hpp"
+#include "support/checked_dataset.hpp"
 #include "support/scratch.hpp"
 #include "support/whole_checkpoint.hpp"
 

@@ -8,6 +8,7 @@
 #include "scaling/noise.hpp"
 #include "scaling/replay.hpp"
 #include "scaling/timeline.hpp"
+#include "step_simulation.hpp"
 #include "support/scratch.hpp"
 
 namespace lockstep {
@@ -76,7 +77,8 @@ TEST(Noise, SlowestOfManyIsTheMeanMaximum) {
   for (const int ranks : {1, 7}) {
     double mean = 0;  // by the middle rule
     constexpr int parts = 200'000;
-    for (int i = 0; i < parts; ++i) mean += noise_quantile(steps, std::pow((i + 0.5) / parts, 1.0 / ranks)) / parts;
+    for (int i = 0; i < parts; ++i)
+      mean += test::noise_quantile(steps, std::pow((i + 0.5) / parts, 1.0 / ranks)) / parts;
     EXPECT_NEAR(slowest_of(steps, ranks), mean, 1e-4);
   }
 }
@@ -85,8 +87,8 @@ TEST(Noise, IsFoundAgainInTimes) {
   std::vector<double> times;
   for (int i = 0; i <= 1000; ++i) times.push_back(2 + 0.001 * i);  // evenly between 2 and 3
   const std::vector<NoisePoint> noise = noise_of(times);
-  EXPECT_NEAR(noise_quantile(noise, 0.5), 1, 1e-9);
-  EXPECT_NEAR(noise_quantile(noise, 0.995), 2.995 / 2.5, 1e-3);
+  EXPECT_NEAR(test::noise_quantile(noise, 0.5), 1, 1e-9);
+  EXPECT_NEAR(test::noise_quantile(noise, 0.995), 2.995 / 2.5, 1e-3);
   EXPECT_NEAR(slowest_of(noise, 9), 2.9 / 2.5, 1e-3);
 }
 

@@ -8,7 +8,6 @@
 #include <random>
 
 #include "comm/collective/fastest.hpp"
-#include "scaling/noise.hpp"
 
 namespace lockstep::test {
 namespace {
@@ -231,6 +230,15 @@ class Step {
 };
 
 }  // namespace
+
+double noise_quantile(std::span<const NoisePoint> noise, double share) {
+  if (noise.empty()) return 1;
+  const auto above = std::ranges::lower_bound(noise, share, {}, &NoisePoint::share);
+  if (above == noise.begin()) return noise.front().factor;
+  if (above == noise.end()) return noise.back().factor;
+  const NoisePoint &a = *(above - 1), &b = *above;
+  return a.factor + (b.factor - a.factor) * (share - a.share) / (b.share - a.share);
+}
 
 double simulated_step(const SimulatedWork& work, const SimulatedCase& what, int steps) {
   double seconds = 0;

@@ -2,11 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "scaling/prediction.hpp"
 
 namespace lockstep::test {
+
+/// The factor that this share of all steps stays below: between the distribution's points along a line, beyond its
+/// ends as at them.
+double noise_quantile(std::span<const NoisePoint> noise, double share);
 
 /// What a rank has to do in a step, in seconds of the median rank.
 struct SimulatedWork {
