@@ -35,7 +35,8 @@ struct SharedError : Error {
   using Error::Error;
 };
 
-/// A group of ranks. Every call is collective over them unless it says otherwise.
+/// A group of ranks: a handle, of which classes keep copies. Every call is collective over them unless it says
+/// otherwise.
 class Communicator {
  public:
   /// All ranks of the MPI world (a single one without mpirun).

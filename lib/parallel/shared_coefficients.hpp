@@ -32,7 +32,7 @@ class SharedCoefficients {
   void forget() { known_.clear(); }
 
  private:
-  const Communicator& comm_;
+  Communicator comm_;
   Compute compute_;
   std::int64_t first_ = 0;
   std::vector<StepCoefficients> known_;  ///< from first_ on

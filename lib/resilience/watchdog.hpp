@@ -73,7 +73,7 @@ class Watchdog {
   /// This rank, those of its node, and those that it cannot see.
   [[noreturn]] void end_all();
 
-  const Communicator& ranks_;
+  Communicator ranks_;
   bool sees_all_;  ///< every rank of the run
   std::optional<double> timeout_;
   std::string host_;

@@ -55,8 +55,8 @@ class TrialExecutor final : public RunOwner {
   bool is_leader() const { return slot_.is_root(); }
 
   const TrialPlan& plan_;
-  const Communicator& world_;
-  const Communicator& slot_;
+  Communicator world_;
+  Communicator slot_;
   TrialScheduler* scheduler_;
   StopRequest* stop_;
   Mailbox mailbox_;

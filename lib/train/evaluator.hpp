@@ -77,7 +77,7 @@ class Evaluator {
     BatchUploader& uploader;
     MetricSums& sums;
   };
-  /// All outlive this.
+  /// What `parts` refer to outlives this.
   Evaluator(const Communicator& comm, const Parts& parts, std::int64_t max_batch)
       : comm_(comm), parts_(parts), max_batch_(max_batch) {}
 
@@ -93,7 +93,7 @@ class Evaluator {
   /// examples: layers may wait for each other's parameters.
   void add(StepContext& context, const HostBatch& batch, std::int64_t first, std::int64_t count);
 
-  const Communicator& comm_;
+  Communicator comm_;
   Parts parts_;
   std::int64_t max_batch_;
   ExecSpace space_;

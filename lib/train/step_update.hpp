@@ -107,7 +107,7 @@ class StepUpdate final : public Stateful {
   StepResult judge(const StepVote& votes);
   StepResult take_finding();
 
-  const Communicator& comm_;
+  Communicator comm_;
   Parts parts_;
   ExecSpace space_;
   OptimizerSteps optimizer_steps_;

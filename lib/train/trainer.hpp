@@ -41,7 +41,7 @@ struct StepScales {
 /// remember; knows of no files. Every rank has one, and all do the same steps.
 class Trainer final : public Stateful {
  public:
-  /// `comm` outlives the trainer. Collective; whatever is wrong on any rank is thrown on all of them.
+  /// Collective; whatever is wrong on any rank is thrown on all of them.
   Trainer(const TrainingConfig& config, Graph graph, TrainingProblem problem, const Communicator& comm);
 
   /// Examples → gradients, summed over micro-batches and ranks → parameters. `batch`: this rank's share, divided by
@@ -98,7 +98,7 @@ class Trainer final : public Stateful {
   void forward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples);
   void backward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples);
 
-  const Communicator& comm_;
+  Communicator comm_;
   TrainingProblem problem_;
   ExecSpace space_;
   BatchPartition partition_;

@@ -14,7 +14,7 @@ namespace lockstep {
 
 /// A deck that all ranks have agreed on, with what it names: the data, and a trainer of the network.
 struct OpenedDeck {
-  /// The parameters are not initialised. `ranks` outlives this. Collective; whatever is wrong on any rank is thrown on
+  /// The parameters are not initialised. Collective; whatever is wrong on any rank is thrown on
   /// all of them.
   OpenedDeck(const RunConfig& deck, const Communicator& ranks);
 
@@ -23,7 +23,7 @@ struct OpenedDeck {
   RunLength length() const { return run_length(config, examples()); }
   std::int64_t total_steps() const { return length().steps(); }
 
-  const Communicator& comm;
+  Communicator comm;
   RunConfig config;
   std::string text;  ///< resolved
   Datasets data;

@@ -76,7 +76,7 @@ class RunCheckpoints {
   /// Whether numbers are copied before the next step, and not while it computes its gradients.
   bool copies_at_once() const;
 
-  const Communicator& comm_;
+  Communicator comm_;
   CheckpointOptions options_;
   RunFolder& folder_;
   Trainer& trainer_;

@@ -58,7 +58,7 @@ class RunEvaluations {
   bool has_come(const StepsDone& steps) const;
   std::optional<Metrics> evaluate(const Dataset& data, const Interruption& interruption);
 
-  const Communicator& comm_;
+  Communicator comm_;
   const Datasets& data_;
   Trainer& trainer_;
   EvaluationState& state_;

@@ -28,7 +28,7 @@ class StateAudit {
 
  private:
   Trainer& trainer_;
-  const Communicator& comm_;
+  Communicator comm_;
   std::int64_t every_;
   std::optional<ReplicaAudit> audit_;  ///< where the deck wants it, and there is something to compare
   std::int64_t audited_step_ = -1;

@@ -87,7 +87,7 @@ class TrainingRun {
   ExitStatus stop();
   void write_summary(const std::string& status, const std::string& failure = "");
 
-  const Communicator& comm_;
+  Communicator comm_;
   EarlierAttempts* earlier_;
   Watchdog watchdog_;
   RunFolder folder_;

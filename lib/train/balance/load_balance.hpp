@@ -16,8 +16,7 @@ namespace lockstep {
 /// measured), or their groups fewer steps between two synchronizations (parallel.local.steps_by_speed).
 class LoadBalance {
  public:
-  /// `syncs`: of the trainer's strategy. `batch`: the largest one. `comm`, `trainer` and `syncs`
-  /// outlive this.
+  /// `syncs`: of the trainer's strategy. `batch`: the largest one. `trainer` and `syncs` outlive this.
   LoadBalance(const ParallelConfig& config, const Communicator& comm, Trainer& trainer, ReplicaSync& syncs,
               std::int64_t batch);
 
@@ -35,7 +34,7 @@ class LoadBalance {
   std::optional<std::vector<std::int64_t>> compare_shares(double seconds);
   void pace_groups(double seconds);
 
-  const Communicator& comm_;
+  Communicator comm_;
   Trainer& trainer_;
   ReplicaSync& syncs_;
   std::optional<ShareBalance> shares_;

@@ -19,7 +19,7 @@ class ShareBalance {
   /// Steps between two comparisons.
   static constexpr std::int64_t every = 16;
 
-  /// `batch`: the largest one. Outlived by `comm`.
+  /// `batch`: the largest one.
   ShareBalance(const Communicator& comm, const BatchPartition& partition, std::int64_t batch);
 
   /// This rank's passes of a step over so many examples have taken so long, without waits for others.
@@ -31,7 +31,7 @@ class ShareBalance {
   const BatchPartition& partition() const { return partition_; }
 
  private:
-  const Communicator& comm_;
+  Communicator comm_;
   BatchPartition partition_;
   std::int64_t total_;  ///< parts
   PassTimes times_;     ///< of an example

@@ -19,7 +19,7 @@ namespace lockstep {
 /// Says where numbers are no longer finite, and which examples may have brought that about.
 class NonfiniteReport {
  public:
-  /// `data`: that is trained on. All outlive this.
+  /// `data`: that is trained on; it and `model` outlive this.
   NonfiniteReport(const Communicator& comm, const Dataset& data, const Model& model);
 
   /// A step begins, with these examples of this rank.
@@ -60,7 +60,7 @@ class NonfiniteReport {
   std::vector<double> count_divided(std::span<const ParameterRange> tensors,
                                     const std::function<double(ParameterRange)>& count_in_range) const;
 
-  const Communicator& comm_;
+  Communicator comm_;
   const Dataset& data_;
   const Model& model_;
   OwnedTensor count_;  // f64 [1]

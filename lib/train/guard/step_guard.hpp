@@ -24,7 +24,8 @@ namespace lockstep {
 /// update.
 class StepGuard final : public Stateful {
  public:
-  /// `sums`: of gradients, that each rank computes in a step. `data`: that is trained on. All outlive this.
+  /// `sums`: of gradients, that each rank computes in a step. `data`: that is trained on. `data`, `model` and
+  /// `optimizer` outlive this.
   StepGuard(const TrainingConfig& config, const Communicator& comm, const Dataset& data, const Model& model,
             const Optimizer& optimizer, std::int64_t sums);
 
@@ -99,7 +100,7 @@ class StepGuard final : public Stateful {
   const Communicator& judges() const { return scope_.group ? *scope_.group : comm_; }
   StepFinding report_overflow(const ExecSpace& space, std::int64_t step) const;
 
-  const Communicator& comm_;
+  Communicator comm_;
   const Optimizer& optimizer_;
   const Model& model_;
   StepScope scope_;

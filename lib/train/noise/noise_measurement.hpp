@@ -17,7 +17,7 @@ namespace lockstep {
 /// beside the sum of all.
 class NoiseMeasurement final : public Stateful {
  public:
-  /// `seed`: of the sketch of sums that no rank has exactly; none: ranks have them. `ranks` outlives this.
+  /// `seed`: of the sketch of sums that no rank has exactly; none: ranks have them.
   NoiseMeasurement(const Communicator& ranks, std::int64_t trained, std::optional<std::uint64_t> seed)
       : ranks_(ranks), own_square_(trained) {
     if (seed) sketch_.emplace(*seed);
@@ -40,7 +40,7 @@ class NoiseMeasurement final : public Stateful {
   void describe_state(StateFields& fields) override { scale_.describe_state(fields); }
 
  private:
-  const Communicator& ranks_;
+  Communicator ranks_;
   NoiseScale scale_;
   GradientSquare own_square_;             ///< of this rank's gradients
   std::optional<GradientSketch> sketch_;  ///< of the sum of all
