@@ -7,7 +7,7 @@ import pathlib
 import re
 import sys
 
-# base ← config, core ← ops, comm, io ← nn, optim, data ← parallel ← train ← checkpoint, monitor, resilience ← run ← api, study ← app
+# base ← config, core ← ops, comm, io ← nn, optim, data ← parallel ← train ← checkpoint, monitor, resilience ← run ← api, study, scaling ← app
 MAY_USE = {
     "base": set(),
     "config": {"base"},

@@ -8,6 +8,7 @@
 #include "core/random.hpp"
 #include "mpi/serial_training.hpp"
 #include "ops/elementwise.hpp"
+#include "run/experiment/experiment.hpp"
 #include "run/training/training_run.hpp"
 #include "support/fixtures.hpp"
 
