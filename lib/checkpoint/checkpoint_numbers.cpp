@@ -94,7 +94,7 @@ NumberSource source_of(NumberStream& stream) {
       first_array.push_back(arrays);
       arrays += each.layout.size();
     }
-    stream.collect([&](const NumberStream::Block& block, const std::byte* bytes) {
+    stream.gather([&](const NumberStream::Block& block, const std::byte* bytes) {
       const ShardedState& numbers = stream.numbers()[block.of];
       const std::size_t element = size_of(numbers.values.dtype);
       for_each_part(
@@ -190,7 +190,7 @@ void CheckpointNumbers::read(const std::string& name, std::int64_t first, std::i
 
 void restore_numbers(NumberStream& stream, CheckpointNumbers& from, const std::function<void()>& progress) {
   std::vector<std::byte> part;
-  stream.deal([&](const NumberStream::Block& block, std::byte* bytes) {
+  stream.scatter([&](const NumberStream::Block& block, std::byte* bytes) {
     const ShardedState& numbers = stream.numbers()[block.of];
     const DType dtype = numbers.values.dtype;
     std::memset(bytes, 0, static_cast<std::size_t>(block.count) * size_of(dtype));  // the gaps

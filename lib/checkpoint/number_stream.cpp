@@ -216,7 +216,7 @@ void NumberStream::ask(const RemoteBlock& block) {
   transport_->receive(block.rank, arriving_.get(), bytes_of(block.block, pieces_of(block.block, block.rank)) + 1);
 }
 
-void NumberStream::collect(const std::function<void(const Block&, const std::byte*)>& take) {
+void NumberStream::gather(const std::function<void(const Block&, const std::byte*)>& take) {
   const std::vector<RemoteBlock> remote_blocks = this->remote_blocks();
   auto next = remote_blocks.begin();
   if (next != remote_blocks.end()) ask(*next);
@@ -245,7 +245,7 @@ void NumberStream::collect(const std::function<void(const Block&, const std::byt
   });
 }
 
-void NumberStream::deal(const std::function<void(const Block&, std::byte*)>& fill) {
+void NumberStream::scatter(const std::function<void(const Block&, std::byte*)>& fill) {
   for_each_block([&](const Block& block) {
     const std::size_t element = element_bytes(block);
     fill(block, block_.get());

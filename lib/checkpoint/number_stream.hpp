@@ -73,9 +73,9 @@ class NumberStream {
   };
   /// Gives all blocks of all ranks' numbers, in order; the numbers of the gaps between parameters are any. Of rank 0 in
   /// a turn. What `take` throws goes through.
-  void collect(const std::function<void(const Block& block, const std::byte* bytes)>& take);
+  void gather(const std::function<void(const Block& block, const std::byte* bytes)>& take);
   /// Asks for all blocks, in order, and puts them where they belong. Likewise.
-  void deal(const std::function<void(const Block& block, std::byte* bytes)>& fill);
+  void scatter(const std::function<void(const Block& block, std::byte* bytes)>& fill);
   /// Answers what rank 0 asks, until it ends its turn; for the other ranks. Where this rank's file fails (of offloaded
   /// numbers), rank 0 is told so, and then that is thrown.
   void serve();

@@ -20,9 +20,10 @@ void mark_sums(std::vector<MicroBatch>& micro_batches, std::int64_t examples, bo
 
 /// The numbers of a rank's shards.
 RankShare shards_of(const BatchPartition& partition, int rank) {
-  const auto& parts = partition.parts;
-  if (parts.empty()) return {rank * partition.shards, partition.shards};
-  return {std::accumulate(parts.begin(), parts.begin() + rank, std::int64_t{0}), parts[static_cast<std::size_t>(rank)]};
+  const auto& rank_shares = partition.rank_shares;
+  if (rank_shares.empty()) return {rank * partition.shards, partition.shards};
+  return {std::accumulate(rank_shares.begin(), rank_shares.begin() + rank, std::int64_t{0}),
+          rank_shares[static_cast<std::size_t>(rank)]};
 }
 
 }  // namespace
@@ -33,10 +34,10 @@ RankShare share_of(std::int64_t total, std::int64_t number, std::int64_t of) {
 }
 
 std::int64_t BatchPartition::largest_share(std::int64_t global_examples) const {
-  if (parts.empty()) return share_of(*this, global_examples, 0).count;
-  const std::int64_t total = std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
-  if (separate) return std::ranges::max(parts) * share_of(global_examples, 0, total).count;
-  return (global_examples * std::ranges::max(parts) + total - 1) / total;
+  if (rank_shares.empty()) return share_of(*this, global_examples, 0).count;
+  const std::int64_t total = std::accumulate(rank_shares.begin(), rank_shares.end(), std::int64_t{0});
+  if (separate) return std::ranges::max(rank_shares) * share_of(global_examples, 0, total).count;
+  return (global_examples * std::ranges::max(rank_shares) + total - 1) / total;
 }
 
 std::int64_t BatchPartition::smallest_share(std::int64_t global_examples) const {
@@ -66,24 +67,24 @@ std::int64_t BatchPartition::sums(std::int64_t global_examples) const {
 
 RankShare share_of(const BatchPartition& partition, std::int64_t global_examples, int rank) {
   const std::int64_t all = partition.ranks * partition.shards;
-  if (partition.parts.empty() || partition.separate) {
+  if (partition.rank_shares.empty() || partition.separate) {
     const RankShare shards = shards_of(partition, rank);
     const std::int64_t first = share_of(global_examples, shards.first, all).first;
     const RankShare last = share_of(global_examples, shards.first + shards.count - 1, all);
     return {first, last.first + last.count - first};
   }
-  const auto& parts = partition.parts;
-  const std::int64_t total = std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
-  const std::int64_t before = std::accumulate(parts.begin(), parts.begin() + rank, std::int64_t{0});
+  const auto& rank_shares = partition.rank_shares;
+  const std::int64_t total = std::accumulate(rank_shares.begin(), rank_shares.end(), std::int64_t{0});
+  const std::int64_t before = std::accumulate(rank_shares.begin(), rank_shares.begin() + rank, std::int64_t{0});
   const std::int64_t first = global_examples * before / total;
-  return {first, global_examples * (before + parts[static_cast<std::size_t>(rank)]) / total - first};
+  return {first, global_examples * (before + rank_shares[static_cast<std::size_t>(rank)]) / total - first};
 }
 
 std::vector<MicroBatch> micro_batches_of(const BatchPartition& partition, std::int64_t global_examples, int rank) {
   std::vector<MicroBatch> micro_batches;
   const std::int64_t all = partition.ranks * partition.shards;
   const RankShare own = share_of(partition, global_examples, rank);
-  if (!partition.parts.empty() && !partition.separate)
+  if (!partition.rank_shares.empty() && !partition.separate)
     return micro_batches_of(own.count, partition.largest_share(global_examples), partition);
   const RankShare shards = shards_of(partition, rank);
   for (std::int64_t shard = 0; shard < shards.count; ++shard) {

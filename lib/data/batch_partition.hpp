@@ -43,9 +43,9 @@ struct BatchPartition {
   std::int64_t share_limit = 1;
   /// Of a batch, each rank's: of its separate shards, so many; or of its examples, in this proportion. Empty: equal
   /// ones.
-  std::vector<std::int64_t> parts;
+  std::vector<std::int64_t> rank_shares;
 
-  /// No rank has more by `parts`; of equal shares the largest and the smallest.
+  /// No rank has more by `rank_shares`; of equal shares the largest and the smallest.
   std::int64_t largest_share(std::int64_t global_examples) const;
   std::int64_t smallest_share(std::int64_t global_examples) const;
   /// Most examples that any rank may come to have, and most of any micro-batch.

@@ -55,10 +55,10 @@ const HostBatch& DataLoader::take(const PartRequest& request) {
   return batch;
 }
 
-void DataLoader::deal(std::vector<std::int64_t> parts) {
+void DataLoader::set_shares(std::vector<std::int64_t> shares) {
   const std::lock_guard lock(mutex_);
   // At most a ring of batches is made beyond those that were lent.
-  deals_.push_back({lent_ + ring_.size(), std::move(parts)});
+  new_shares_.push_back({lent_ + ring_.size(), std::move(shares)});
 }
 
 /// The batches that were lent, as far as they are copied; all but the last one are afterwards.
@@ -83,8 +83,8 @@ void DataLoader::fill() {
       changed_.wait(lock, [this] { return stopping_ || filled_ - returned_ < ring_.size(); });
       if (stopping_) return;
       number = filled_;
-      for (; !deals_.empty() && deals_.front().from <= number; deals_.pop_front())
-        sampler_.deal(std::move(deals_.front().parts));
+      for (; !new_shares_.empty() && new_shares_.front().from <= number; new_shares_.pop_front())
+        sampler_.set_shares(std::move(new_shares_.front().rank_shares));
     }
     bool made = false;
     std::exception_ptr failure;

@@ -54,14 +54,14 @@ class DataLoader {
   const HostBatch* next();
   /// A part of a batch, of a loader on demand. It stays valid until the following call.
   const HostBatch& take(const PartRequest& request);
-  /// Batches are divided by these parts (BatchPartition) from the first one on that cannot have been begun yet; it has
-  /// the same number on all ranks that have asked for equally many.
-  void deal(std::vector<std::int64_t> parts);
+  /// Batches are divided into these shares (BatchPartition) from the first one on that cannot have been begun yet; it
+  /// has the same number on all ranks that have asked for equally many.
+  void set_shares(std::vector<std::int64_t> shares);
 
  private:
-  struct Deal {
+  struct NewShares {
     std::uint64_t from;  ///< batch
-    std::vector<std::int64_t> parts;
+    std::vector<std::int64_t> rank_shares;
   };
   void take_back();
   void fill();
@@ -81,7 +81,7 @@ class DataLoader {
   std::uint64_t returned_ = 0;  ///< batches whose slots may be filled again
   bool finished_ = false;       ///< the thread makes no more, because of the last epoch or `failure_`
   bool stopping_ = false;
-  std::deque<Deal> deals_;  ///< of batches that are not begun yet
+  std::deque<NewShares> new_shares_;  ///< of batches that are not begun yet
   std::exception_ptr failure_;
 
   std::thread thread_;  // last: starts when all else stands; none on demand

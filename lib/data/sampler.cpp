@@ -18,7 +18,7 @@ Sampler::Sampler(const Options& options, SamplerPosition start) : options_(optio
   validate(!options_.drop_last || batch <= order_.size, ExitStatus::bad_data,
            "a batch of {} examples is more than the {} of an epoch (drop_last then leaves nothing); use a smaller one",
            batch, order_.size);
-  validate(options_.parts == 0 || position_ == position_after(options_.batches), ExitStatus::bad_data,
+  validate(options_.parts_of_batch == 0 || position_ == position_after(options_.batches), ExitStatus::bad_data,
            "epoch {}, example {} is not where {} batches of {} examples end: a run that takes parts of batches in an "
            "order of their own goes on with the same batch.global and data",
            start.epoch + 1, start.next, options_.batches, options_.global_batch);
@@ -32,10 +32,10 @@ SamplerPosition Sampler::position_after(std::int64_t batches) const {
 }
 
 void Sampler::add_part(std::int64_t number, BatchPlan& plan) {
-  const std::int64_t batch = number / options_.parts;
+  const std::int64_t batch = number / options_.parts_of_batch;
   const SamplerPosition at = position_after(batch);
   if (std::exchange(order_epoch_, at.epoch) != at.epoch) order_ = options_.sampling(at.epoch);
-  const RankShare share = share_of(options_.global_batch, number % options_.parts, options_.parts);
+  const RankShare share = share_of(options_.global_batch, number % options_.parts_of_batch, options_.parts_of_batch);
   const auto before = std::ssize(plan.examples);
   for (std::int64_t i = 0; i < share.count; ++i) {
     const std::int64_t place = at.next + share.first + i;
@@ -75,7 +75,7 @@ std::optional<BatchPlan> Sampler::next_parts() {
   if (parts.empty()) return std::nullopt;
   const RankShare own = share_of(std::ssize(parts), options_.rank, options_.partition.ranks);
   for (std::int64_t i = 0; i < own.count; ++i) add_part(parts[static_cast<std::size_t>(own.first + i)], plan);
-  plan.global_examples = std::ssize(parts) * options_.global_batch / options_.parts;
+  plan.global_examples = std::ssize(parts) * options_.global_batch / options_.parts_of_batch;
   plan.epoch = position_.epoch;
   position_ = position_after(options_.batches);
   plan.last_of_epoch = position_.next == 0;
@@ -100,7 +100,7 @@ std::optional<BatchPlan> Sampler::next() {
   const RankShare share = share_of(options_.partition, plan.global_examples, options_.rank);
   plan.first = share.first;
   plan.micro_batches = micro_batches_of(options_.partition, plan.global_examples, options_.rank);
-  plan.parts = options_.partition.parts;
+  plan.rank_shares = options_.partition.rank_shares;
   plan.examples.reserve(static_cast<std::size_t>(share.count));
   plan.draws.reserve(static_cast<std::size_t>(share.count));
   const auto place_of = [&](std::int64_t i) {

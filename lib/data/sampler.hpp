@@ -34,7 +34,7 @@ struct BatchPlan {
   std::vector<std::int64_t> draws;
   std::int64_t next_draw = 0;
   std::vector<MicroBatch> micro_batches;  ///< of them
-  std::vector<std::int64_t> parts;        ///< by which the ranks have divided the batch (BatchPartition)
+  std::vector<std::int64_t> rank_shares;  ///< into which the ranks have divided the batch (BatchPartition)
 };
 
 /// A part of a batch, for one gradient, or `count` neighbouring ones, for the sum of as many: of batches of so many
@@ -71,7 +71,7 @@ class Sampler {
     BatchPartition partition;  ///< among the ranks
     /// Equal parts of each batch that are taken in an order of their own (PartRequest); 0: batches are taken as they
     /// come. All batches are of the same size then.
-    std::int64_t parts = 0;
+    std::int64_t parts_of_batch = 0;
     std::int64_t batches = 0;  ///< of the run, before `start`
     /// Numbers of the parts that step number `step` of the run takes; empty: they are asked for one by one.
     std::function<std::span<const std::int64_t>(std::int64_t step)> parts_of;
@@ -84,8 +84,8 @@ class Sampler {
   std::optional<BatchPlan> next();
   /// What is asked for. The plan's position is that after the batches of the last request without a part.
   BatchPlan take(const PartRequest& request);
-  /// Batches are divided by these parts (BatchPartition) from the next one on: the same batches.
-  void deal(std::vector<std::int64_t> parts) { options_.partition.parts = std::move(parts); }
+  /// Batches are divided into these shares (BatchPartition) from the next one on: the same batches.
+  void set_shares(std::vector<std::int64_t> shares) { options_.partition.rank_shares = std::move(shares); }
 
  private:
   /// Goes on to the next epoch where nothing is left of this one; whether it does.

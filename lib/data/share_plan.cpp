@@ -81,8 +81,8 @@ double slowest_share(std::span<const double> seconds, std::span<const std::int64
   return slowest;
 }
 
-bool is_worth_dealing(std::span<const double> seconds, std::span<const std::int64_t> now,
-                      std::span<const std::int64_t> next) {
+bool is_worth_changing(std::span<const double> seconds, std::span<const std::int64_t> now,
+                       std::span<const std::int64_t> next) {
   constexpr double least_gain = 0.04;
   return slowest_share(seconds, next) < (1 - least_gain) * slowest_share(seconds, now);
 }

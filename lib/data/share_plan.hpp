@@ -21,7 +21,7 @@ std::vector<std::int64_t> steps_by_speed(std::span<const double> seconds, std::i
 double slowest_share(std::span<const double> seconds, std::span<const std::int64_t> shares);
 
 /// Whether `next` shortens a step by so much that it is worth changing `now`: times are never quite the same twice.
-bool is_worth_dealing(std::span<const double> seconds, std::span<const std::int64_t> now,
-                      std::span<const std::int64_t> next);
+bool is_worth_changing(std::span<const double> seconds, std::span<const std::int64_t> now,
+                       std::span<const std::int64_t> next);
 
 }  // namespace lockstep

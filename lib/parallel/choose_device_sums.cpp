@@ -8,7 +8,7 @@ namespace lockstep {
 
 DeviceSums choose_device_sums(const ParallelConfig& config, const DeviceFacts& facts) {
   using Path = DeviceSums::Path;
-  if (config.separate_shards() > 0) return {};
+  if (config.tree_leaves() > 0) return {};
   validate_key(!config.compress.present || !facts.all_have_devices, "parallel.compress",
                "gradients are compressed in the hosts' memory, and kernels run on devices here; leave it out");
   if (config.all_reduce && config.all_reduce->in_device_memory) {

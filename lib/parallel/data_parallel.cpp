@@ -24,7 +24,7 @@ DataParallel::DataParallel(const ParallelConfig& config, std::span<const AllRedu
     buckets.trained = compression_->stretches();
     compressed = compression_->make_sum({gradients.dtype, gradients.data});
   }
-  if (config.separate_shards() > 0) reducer_ = std::make_unique<DeterministicReducer>(ranks_, config, gradients);
+  if (config.tree_leaves() > 0) reducer_ = std::make_unique<DeterministicReducer>(ranks_, config, gradients);
   else if (on_devices) reducer_ = std::make_unique<DeviceReducer>(config, std::move(on_devices), gradients, buckets);
   else
     reducer_ = std::make_unique<BucketedReducer>(config, measured, groups, memory_, gradients, buckets,
@@ -41,7 +41,7 @@ void DataParallel::gradient_ready(const ExecSpace& space, ParameterRange range) 
   reducer_->ready(space, range.first + range.count);
 }
 
-void DataParallel::shard_done(const ExecSpace& space) { reducer_->shard_done(space); }
+void DataParallel::gradient_sum_done(const ExecSpace& space) { reducer_->gradient_sum_done(space); }
 
 void DataParallel::finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) {
   reducer_->finish(space, meanwhile);

@@ -27,7 +27,7 @@ class DataParallel final : public ParallelStrategy {
     if (compression_) compression_->forget(space);
   }
   void gradient_ready(const ExecSpace& space, ParameterRange range) override;
-  void shard_done(const ExecSpace& space) override;
+  void gradient_sum_done(const ExecSpace& space) override;
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   std::int64_t summed() const override { return compression_ ? 0 : reducer_->summed(); }
   bool sums_exactly() const override { return compression_ == nullptr; }

@@ -66,7 +66,7 @@ ParameterDivision parameter_division(const ParallelConfig& config, int ranks, bo
 }
 
 bool may_share_parameters(const ParallelConfig& config) {
-  return config.share_parameters && config.separate_shards() == 0 && !memory_is_separate &&
+  return config.share_parameters && config.tree_leaves() == 0 && !memory_is_separate &&
          sums_in_node_memory(config.all_reduce);
 }
 
@@ -81,7 +81,7 @@ ParallelMemory parallel_memory(const ParallelConfig& config, const ShardGroups& 
   if (division.gradients || division.values) check_same_windows(groups.ranks.all, memory.windows);
   const bool divides = config.shard != ParallelConfig::Shard::none, shares = divides && may_share_parameters(config);
   // What is gathered in a node's memory is owned as its sums are.
-  if (config.separate_shards() > 0 || (divides && !shares)) return memory;
+  if (config.tree_leaves() > 0 || (divides && !shares)) return memory;
   memory.gradients = gradient_memory(config, groups.ranks.all, groups.group.node,
                                      gradient_bytes(memory.windows, layout));
   if (!shares || !memory.gradients) return memory;

@@ -19,7 +19,7 @@ namespace lockstep {
 
 /// How ranks share the work on one network: what travels in a step, which stretches of the parameters and of the
 /// optimizer's state each rank owns (ParameterLayout::owned), and when all parameters are whole again. A step calls, on
-/// all ranks: begin_step; gradient_ready for each stretch and shard_done, for each sum of gradients that a rank
+/// all ranks: begin_step; gradient_ready for each stretch and gradient_sum_done, for each sum of gradients that a rank
 /// computes; finish_gradients; then whatever looks at gradients; update, unless the step is skipped; and end_step.
 class ParallelStrategy : public BatchDealing, public ReplicaSync, public StrategyState {
  public:
@@ -48,8 +48,8 @@ class ParallelStrategy : public BatchDealing, public ReplicaSync, public Strateg
   /// The next stretch of the gradients of this rank, or of one of its shards, is final. Waits for other ranks where
   /// sums do not overlap (parallel.overlap: none).
   virtual void gradient_ready(const ExecSpace& space, ParameterRange range) = 0;
-  /// All of them are: the next shard's may overwrite them.
-  virtual void shard_done(const ExecSpace& space) = 0;
+  /// All of them are: the next sum's may overwrite them.
+  virtual void gradient_sum_done(const ExecSpace& space) = 0;
   /// Waits until the owned gradients are sums over all ranks. `meanwhile` is called again and again, and does not wait.
   /// Collective.
   virtual void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) = 0;

@@ -113,7 +113,7 @@ ModelMemory fixed_tree_memory(const DividedModel& model, ModelMemory memory) {
     memory.gradients += model.tree_bytes(pieces, together);
     if (parallel.asynchronous.collect > 1)
       memory.gradients += model.tree_bytes(parallel.asynchronous.collect, ranks / together);
-  } else if (parallel.separate_shards() > 0) {
+  } else if (parallel.tree_leaves() > 0) {
     memory.gradients *= static_cast<double>(1 + DeterministicReducer::buffers(parallel, ranks));
   }
   return memory;

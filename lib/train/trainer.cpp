@@ -167,7 +167,7 @@ void Trainer::backward(const StepContext& context, const MicroBatch& micro_batch
   if (!micro_batch.ends) return;
   update_->guard().sum_done();
   noise_->small_batch_done(micro_batch.examples);
-  strategy_->shard_done(space_);
+  strategy_->gradient_sum_done(space_);
 }
 
 std::optional<StepResult> Trainer::settle() {

@@ -111,7 +111,7 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
   const bool norms = std::ranges::any_of(graph.nodes(),
                                          [](const GraphNode& node) { return node.layer->traits().needs_statistics; });
   const std::int64_t members = parallel.asynchronous.members(ranks);
-  const std::int64_t shards = parallel.separate_shards();
+  const std::int64_t shards = parallel.tree_leaves();
   const LocalConfig& local = parallel.local;
   if (local.present && local.group && !local.asynchronous)
     validate_key(ranks % *local.group == 0, "parallel.local.group",
@@ -125,11 +125,11 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
   partition.sums_each = ranks > 1 && parallel.divides_gradients();
   if (ranks > 1) partition.share_limit = parallel.share_limit();
   // What all ranks' micro-batches of one number have in common, and what a rank's examples have, would change.
-  validate_key(!parallel.deals_anew() || !norms || parallel.deterministic.present || parallel.sync_batch_norm,
+  validate_key(!parallel.measures_shares() || !norms || parallel.deterministic.present || parallel.sync_batch_norm,
                "parallel.shares",
                "measured would change whose examples a rank's batch_norm looks at; take sync_batch_norm: true, or "
                "deterministic");
-  validate_key(!parallel.deals_anew() || !norms || parallel.deterministic.present || !config.batch.micro,
+  validate_key(!parallel.measures_shares() || !norms || parallel.deterministic.present || !config.batch.micro,
                "parallel.shares",
                "measured would change which examples are in the micro-batches whose statistics batch_norm takes; leave "
                "batch.micro out, or take deterministic");

@@ -83,7 +83,7 @@ struct TrainingConfig {
   /// say can change what becomes of a step. On devices the host would have to wait to know that.
   bool updates_early() const {
     return !memory_is_separate && !optimizer.rule().needs_all_gradients() && optimizer.rule().clip_norm == 0 &&
-           !precision.scales_loss() && !loss_watch.present && parallel.separate_shards() == 0;
+           !precision.scales_loss() && !loss_watch.present && parallel.tree_leaves() == 0;
   }
   /// Whether groups of parallel.local count the steps that their optimizers' states come of. These may be fewer than
   /// the run's: without those that slow groups leave out, that a short batch leaves no examples for, whose gradients

@@ -45,7 +45,7 @@ class SlowLoss final : public Loss {
 struct Result {
   double examples_per_second = 0;
   std::uint64_t bits = 14695981039346656037u;  ///< a hash of the parameters
-  std::vector<std::int64_t> parts;
+  std::vector<std::int64_t> shares;
 };
 
 /// `batch_keys`: of the deck, beside the size.
@@ -73,7 +73,7 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
                              .global_batch = batch,
                              .rank = comm.rank(),
                              .partition = trainer->partition(),
-                             .parts = trainer->strategy().parts_of_batch()}),
+                             .parts_of_batch = trainer->strategy().parts_of_batch()}),
                     trainer->partition().room(batch), {}, 0, is_free ? DataLoader::on_demand : DataLoader::ahead);
   Timer timer;
   std::int64_t computed = 0;
@@ -91,12 +91,12 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
       trainer->strategy().follow_times(times.medians(comm));
       times.forget();
     }
-    if (config.parallel.deals_anew() && step % ShareBalance::every == 0)
-      if (const auto parts = balance.compare()) {
-        balance.set(*parts);
+    if (config.parallel.measures_shares() && step % ShareBalance::every == 0)
+      if (const auto shares = balance.compare()) {
+        balance.set(*shares);
         for (const MicroBatch& micro : micro_batches_of(balance.partition(), batch, comm.rank()))
           if (micro.count > 0) trainer->model().prepare(micro.count);
-        loader.deal(*parts);
+        loader.set_shares(*shares);
       }
     if (step == settling && step > steps_before) {
       computed = 0;
@@ -108,7 +108,7 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
   else if (is_free)
     count = static_cast<double>(trainer->strategy().examples_of_update(batch) * measured);  // without those dropped
   Result result{.examples_per_second = count / timer.seconds()};
-  if (!is_free) result.parts = balance.partition().parts;
+  if (!is_free) result.shares = balance.partition().rank_shares;
   const Tensor values = trainer->model().parameters().values();
   std::vector<std::byte> bytes(values.bytes());
   copy_to_host(ExecSpace(), values, bytes.data());
@@ -162,7 +162,7 @@ void compare(double seconds, double slowdown, const std::string& part, const Com
     const Result result = train(row.parallel, row.batch_keys, seconds * (row.is_slow && last ? slowdown : 1), comm);
     if (!row.is_slow) undisturbed = result.examples_per_second;
     std::string parts;
-    for (const std::int64_t part : result.parts) parts += fmt::format("{} ", part);
+    for (const std::int64_t part : result.shares) parts += fmt::format("{} ", part);
     if (comm.is_root())
       std::printf("| %s | %.0f | %.2f | %s | %016llx |\n", row.name, result.examples_per_second,
                   result.examples_per_second / undisturbed, parts.c_str(),

@@ -56,7 +56,7 @@ TEST_P(SumsOnDevices, WhateverTheBuckets) {
           piece = std::min<std::int64_t>(count - ready, 97);
           reducer.ready(space, ready + piece);
         }
-        if (!idle) reducer.shard_done(space);
+        if (!idle) reducer.gradient_sum_done(space);
         reducer.finish(space, [] {});
         ASSERT_LT(test::largest_difference(test::values_of(gradients.get()), expected),
                   (dtype == DType::f64 ? 1e-15 : 3e-7) * ranks.size())

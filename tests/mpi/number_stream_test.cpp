@@ -103,7 +103,7 @@ class NumberStreamTest : public testing::Test {
   }
   void expect_all() {
     std::vector<std::int64_t> collected(3);
-    stream_.collect([&](const NumberStream::Block& block, const std::byte* bytes) {
+    stream_.gather([&](const NumberStream::Block& block, const std::byte* bytes) {
       EXPECT_EQ(block.first, collected[block.of]);
       EXPECT_LE(static_cast<std::size_t>(block.count) * size_of(stream_.numbers()[block.of].values.dtype),
                 NumberStream::block_bytes);
@@ -120,12 +120,12 @@ TEST_F(NumberStreamTest, CollectsWhatRanksHold) {
   in_turn(stream_, [&] { expect_all(); });
 }
 
-TEST_F(NumberStreamTest, DealsOutWhatRanksHold) {
+TEST_F(NumberStreamTest, ScattersWhatRanksHold) {
   std::ranges::fill(few_.values(), -1.0F);
   std::ranges::fill(many_.values(), -1.0F);
   std::ranges::fill(wide_.values(), -1.0);
   in_turn(stream_, [&] {
-    stream_.deal([&](const NumberStream::Block& block, std::byte* bytes) {
+    stream_.scatter([&](const NumberStream::Block& block, std::byte* bytes) {
       for (std::int64_t i = 0; i < block.count; ++i) {
         const auto value = static_cast<double>(block.first + i);
         const auto narrow = static_cast<float>(value);
@@ -141,14 +141,14 @@ TEST_F(NumberStreamTest, WhereRankZeroFailsNobodyIsLeftWaiting) {
   for (int after = 0; after < 6; ++after) {
     EXPECT_THROW(in_turn(stream_,
                          [&] {
-                           stream_.collect([&, block = 0](const NumberStream::Block&, const std::byte*) mutable {
+                           stream_.gather([&, block = 0](const NumberStream::Block&, const std::byte*) mutable {
                              if (block++ == after) throw Error(ExitStatus::io_error, "the disk is full");
                            });
                          }),
                  SharedError);
     EXPECT_THROW(in_turn(stream_,
                          [&] {
-                           stream_.deal([&, block = 0](const NumberStream::Block& one, std::byte* bytes) mutable {
+                           stream_.scatter([&, block = 0](const NumberStream::Block& one, std::byte* bytes) mutable {
                              std::memset(bytes, 0, static_cast<std::size_t>(one.count) * 4);
                              if (block++ == after) throw Error(ExitStatus::io_error, "the file is gone");
                            });
@@ -206,7 +206,7 @@ TEST_F(NumberStreamTest, FilesOfOneTypeGoIntoTheOther) {
     restore_numbers(other, numbers);
   });
   in_turn(other, [&] {
-    other.collect([&](const NumberStream::Block& block, const std::byte* bytes) {
+    other.gather([&](const NumberStream::Block& block, const std::byte* bytes) {
       const ShardedState& numbers = other.numbers()[block.of];
       const std::size_t element = size_of(numbers.values.dtype);
       for (const Parameter& parameter : numbers.layout) {  // but for the gaps
@@ -255,7 +255,7 @@ TEST(NumberStreamMemory, NumbersShareTheirLayoutAndTheirHoldersAreFew) {
     if (!ranks.is_root()) return stream.serve();
     const NumberStream::Turn turn(stream);
     std::int64_t blocks = 0;
-    stream.collect([&](const NumberStream::Block& block, const std::byte* bytes) {
+    stream.gather([&](const NumberStream::Block& block, const std::byte* bytes) {
       float value = -1;
       std::memcpy(&value, bytes + 160 * sizeof value, sizeof value);
       EXPECT_EQ(value, static_cast<float>(block.of % static_cast<std::size_t>(ranks.size())));

@@ -54,9 +54,9 @@ TEST_F(UnequalShares, FollowTheCurveOfAPlainLoop) {
     TrainingRun run(test::read_run_config(deck("shares: measured", more, 1000), (folder_.path() / "run").string()),
                     comm);
     for (int step = 0; step < steps; ++step) {
-      if (step == 1) run.batches().deal({50, 1, 30, 16});
-      if (step == 8) run.batches().deal({3, 44, 0, 50});
-      if (step == 14) run.batches().deal({24, 24, 25, 24});
+      if (step == 1) run.batches().set_shares({50, 1, 30, 16});
+      if (step == 8) run.batches().set_shares({3, 44, 0, 50});
+      if (step == 14) run.batches().set_shares({24, 24, 25, 24});
       run.step();
       EXPECT_NEAR(run.trainer().step_numbers().metrics.loss / expected.losses[static_cast<std::size_t>(step)], 1, 1e-12)
           << "step " << step;
@@ -67,9 +67,9 @@ TEST_F(UnequalShares, FollowTheCurveOfAPlainLoop) {
   });
 }
 
-struct Deal {
+struct NewShares {
   int ranks, step;
-  std::vector<std::int64_t> parts;
+  std::vector<std::int64_t> shares;
 };
 
 TEST_F(UnequalShares, LeaveADeterministicRunItsBits) {
@@ -77,16 +77,17 @@ TEST_F(UnequalShares, LeaveADeterministicRunItsBits) {
   for (const char* more : {"batch: {global: 83, micro: 4}, precision: {compute: bf16}", "batch: {global: 50}",
                            "batch: {global: 9}, precision: {compute: fp16}"}) {
     std::string expected;
-    for (const auto& deals : std::vector<std::vector<Deal>>{{{1, steps, {}}},
-                                                            {{2, 1, {1, 11}}, {2, 7, {7, 5}}},
-                                                            {{3, 1, {1, 8, 3}}, {3, 2, {5, 1, 6}}, {3, 9, {4, 4, 4}}},
-                                                            {{6, 1, {1, 2, 4, 1, 3, 1}}, {6, 8, {3, 1, 1, 1, 2, 4}}}}) {
-      on_ranks(deals[0].ranks, [&](const Communicator& comm) {
+    for (const auto& changes :
+         std::vector<std::vector<NewShares>>{{{1, steps, {}}},
+                                             {{2, 1, {1, 11}}, {2, 7, {7, 5}}},
+                                             {{3, 1, {1, 8, 3}}, {3, 2, {5, 1, 6}}, {3, 9, {4, 4, 4}}},
+                                             {{6, 1, {1, 2, 4, 1, 3, 1}}, {6, 8, {3, 1, 1, 1, 2, 4}}}}) {
+      on_ranks(changes[0].ranks, [&](const Communicator& comm) {
         const std::string parallel = "shares: measured, deterministic: {shards: 12}, sync_batch_norm: false";
         TrainingRun run(test::read_run_config(deck(parallel, more, 1000), (folder_.path() / "run").string()), comm);
         for (int step = 0; step < steps; ++step) {
-          for (const Deal& deal : deals)
-            if (deal.step == step) run.batches().deal(deal.parts);
+          for (const NewShares& change : changes)
+            if (change.step == step) run.batches().set_shares(change.shares);
           run.step();
         }
         const std::string found = bits_of(run);
@@ -119,11 +120,12 @@ TEST_F(UnequalShares, GoOnFromACheckpointOnAnyRanks) {
   });
   world_.broadcast(expected);
   int done = 0;
-  for (const Deal& part : {Deal{4, 13, {1, 6, 3, 2}}, Deal{4, 22, {}}, Deal{3, 31, {8, 1, 3}}, Deal{2, 40, {2, 10}}}) {
+  for (const NewShares& part :
+       {NewShares{4, 13, {1, 6, 3, 2}}, NewShares{4, 22, {}}, NewShares{3, 31, {8, 1, 3}}, NewShares{2, 40, {2, 10}}}) {
     on_ranks(part.ranks, [&](const Communicator& comm) {
       TrainingRun run(config(name + "/parts", part.step), comm);
       EXPECT_EQ(run.trainer().steps(), done);
-      if (!part.parts.empty()) run.batches().deal(part.parts);
+      if (!part.shares.empty()) run.batches().set_shares(part.shares);
       EXPECT_EQ(run.run(), ExitStatus::done);
       EXPECT_EQ(bits_of(run) == expected, part.step == 40);
     });

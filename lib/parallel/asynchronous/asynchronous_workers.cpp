@@ -10,7 +10,7 @@ AsynchronousWorkers::AsynchronousWorkers(Run run, Give what, ParameterBuffer& pa
       parameters_(parameters),
       square_(parameters.trained_size()),
       at_sync_("lockstep::asynchronous_workers::square", DType::f64, {1}) {
-  if (what == Give::rounds) round_.emplace(run_.steps, run_.parts, parameters);
+  if (what == Give::rounds) round_.emplace(run_.steps, run_.parts_of_batch, parameters);
 }
 
 void AsynchronousWorkers::go_on_after(std::int64_t steps, std::int64_t optimizer_steps) {

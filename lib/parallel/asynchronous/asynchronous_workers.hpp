@@ -41,9 +41,9 @@ class AsynchronousWorkers : public ParallelStrategy {
   struct Run {
     WorkersCourse course;
     UpdateSteps steps;
-    std::int64_t parts = 1, collect = 1;  ///< of a batch; of an update
-    std::int64_t optimizer_steps = 0;     ///< see go_on_after
-    std::int64_t synced = 0;              ///< version of the last synchronization
+    std::int64_t parts_of_batch = 1, collect = 1;  ///< of a batch; of an update
+    std::int64_t optimizer_steps = 0;              ///< see go_on_after
+    std::int64_t synced = 0;                       ///< version of the last synchronization
   };
   enum class Give { gradients, rounds };
   AsynchronousWorkers(Run run, Give what, ParameterBuffer& parameters);

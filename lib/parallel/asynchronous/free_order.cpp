@@ -14,7 +14,7 @@ FreeRules free_rules(const ParallelConfig& config, int ranks, std::int64_t last)
   return {
       .workers = config.workers(ranks),
       .collect = config.gradients_of_update(ranks),
-      .parts = config.parts_of_batch(ranks),
+      .parts_of_batch = config.parts_of_batch(ranks),
       .bound = config.asynchronous.bound,
       .is_synchronous = backup.present,
       .duplicates = backup.present && backup.mode == BackupConfig::Mode::duplicate ? static_cast<int>(backup.ranks) : 0,
@@ -48,7 +48,7 @@ void FreeOrder::begin(std::int64_t version, std::int64_t sync, const Tell& tell)
   version_ = version;
   sync_ = sync;
   pushed_ = version * rules_.collect;
-  next_part_ = version * rules_.parts;
+  next_part_ = version * rules_.parts_of_batch;
   waiting_.resize(workers_.size());
   std::iota(waiting_.begin(), waiting_.end(), 0);
   give_out(tell);
@@ -74,7 +74,7 @@ void FreeOrder::give_out(const Tell& tell) {
 /// How many steps the round has that this worker begins. By speed (dynamic local updates: Liu et al. 2024) as many of H
 /// as it does in the time that the fastest takes for all, going by the medians of their last rounds.
 std::int64_t FreeOrder::steps_of(const Worker& begins) const {
-  const std::int64_t all = rules_.steps.of(begins.part / rules_.parts);
+  const std::int64_t all = rules_.steps.of(begins.part / rules_.parts_of_batch);
   if (!rules_.by_speed || begins.paces.empty()) return all;
   const auto median = [](std::deque<double> paces) {
     const auto middle = paces.begin() + std::ssize(paces) / 2;
@@ -90,7 +90,7 @@ std::int64_t FreeOrder::steps_of(const Worker& begins) const {
 /// For whoever asks; none where there is nothing to do.
 std::optional<std::int64_t> FreeOrder::next_part(const Worker& asks) {
   const std::int64_t end = rules_.is_synchronous ? std::min(version_ + 1, sync_) : sync_;
-  if (next_part_ < end * rules_.parts && may_compute_more(asks)) return next_part_++;
+  if (next_part_ < end * rules_.parts_of_batch && may_compute_more(asks)) return next_part_++;
   if (rules_.duplicates == 0 || asks.counted == version_) return std::nullopt;
   return part_of_slowest();
 }
@@ -166,7 +166,7 @@ void FreeOrder::push(int number, const Tell& tell) {
   waiting_.push_back(number);
   if (!is_update) return;
   ++version_;
-  if (rules_.is_synchronous) next_part_ = version_ * rules_.parts;
+  if (rules_.is_synchronous) next_part_ = version_ * rules_.parts_of_batch;
 }
 
 }  // namespace lockstep

@@ -39,7 +39,7 @@ struct StoreEvent {
 struct FreeRules {
   int workers = 1;
   std::int64_t collect = 1;           ///< gradients of an update
-  std::int64_t parts = 1;             ///< of a batch, of which each gradient is of one
+  std::int64_t parts_of_batch = 1;    ///< each gradient is of one
   std::optional<std::int64_t> bound;  ///< of how many gradients more than the slowest a worker may begin
   /// Whether updates are of gradients by the newest parameters alone: each is of one batch, and what comes later is
   /// dropped.

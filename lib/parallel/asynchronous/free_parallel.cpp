@@ -14,12 +14,13 @@ FreeParallel::FreeParallel(const ParallelConfig& config, const Communicator& ran
 
 FreeParallel::FreeParallel(const ParallelConfig& config, const FreeRules& rules, const Communicator& ranks,
                            const Topology& group, WorkersCourse course, ParameterBuffer& parameters)
-    : AsynchronousWorkers({.course = course, .steps = rules.steps, .parts = rules.parts, .collect = rules.collect},
-                          config.has_stepping_workers() ? Give::rounds : Give::gradients, parameters),
+    : AsynchronousWorkers(
+          {.course = course, .steps = rules.steps, .parts_of_batch = rules.parts_of_batch, .collect = rules.collect},
+          config.has_stepping_workers() ? Give::rounds : Give::gradients, parameters),
       ranks_(ranks),
       group_(ranks, group, parameters),
       parameters_(parameters),
-      store_(config, rules, ranks, group_, config.record(), course.batch / rules.parts, parameters) {
+      store_(config, rules, ranks, group_, config.record(), course.batch / rules.parts_of_batch, parameters) {
   if (config.has_stepping_workers()) own_.emplace(group_.ranks());
 }
 
@@ -74,7 +75,7 @@ StepScope FreeParallel::scope_of_step(const BatchPlan& batch) const {
           .in_run = {.losses = store_.has_dropped() ? Losses::in_place_of_last : Losses::added}};
 }
 
-void FreeParallel::shard_done(const ExecSpace& space) {
+void FreeParallel::gradient_sum_done(const ExecSpace& space) {
   if (!syncs()) group_.piece_done(space);
 }
 

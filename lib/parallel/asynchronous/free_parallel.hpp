@@ -28,10 +28,12 @@ class FreeParallel final : public AsynchronousWorkers {
 
   void go_on_after(std::int64_t steps, std::int64_t optimizer_steps) override;
   void bind(const Updater& updater) override;
-  std::int64_t parts_of_batch() const override { return run().parts * group_.size(); }
-  std::int64_t examples_of_update(std::int64_t batch) const override { return batch / run().parts * run().collect; }
+  std::int64_t parts_of_batch() const override { return run().parts_of_batch * group_.size(); }
+  std::int64_t examples_of_update(std::int64_t batch) const override {
+    return batch / run().parts_of_batch * run().collect;
+  }
   void gradient_ready(const ExecSpace& space, ParameterRange) override { store_.advance(space); }
-  void shard_done(const ExecSpace& space) override;
+  void gradient_sum_done(const ExecSpace& space) override;
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   PassHooks pass_hooks() override {
     return {.on_layer = [this](const ExecSpace& space) { store_.advance(space); }};

@@ -44,15 +44,16 @@ void OrderedStore::go_on_after(std::int64_t updates) {
   // Now, so that a file that cannot be made ends the run before it has done anything.
   const Rounds rounds{rules_.steps.every, rules_.by_speed};
   refuse_other_file(config_.record);
-  record_.emplace(config_.record,
-                  PushOrder::head(rules_.workers, members_, rounds, rules_.collect, rules_.parts) + new_lines());
+  record_.emplace(
+      config_.record,
+      PushOrder::head(rules_.workers, members_, rounds, rules_.collect, rules_.parts_of_batch) + new_lines());
 }
 
 void OrderedStore::take_up_record(std::int64_t updates) {
   const Rounds rounds{rules_.steps.every, rules_.by_speed};
   const PushOrder done = PushOrder::parse(read_text_file(config_.record), config_.record, config_, updates, rounds);
   validate(done.workers() == rules_.workers && done.members() == members_ && done.has_parts() &&
-               done.parts_of_batch() == rules_.parts,
+               done.parts_of_batch() == rules_.parts_of_batch,
            ExitStatus::bad_data,
            "{}: is the record of {} workers of {} rank{}, and not of these {} ranks in {} groups as they come, and the "
            "run goes on from step {}; go on with as many, or record to another file from the beginning",

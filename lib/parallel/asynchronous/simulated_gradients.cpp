@@ -66,16 +66,16 @@ void SimulatedGradients::correct(const ExecSpace& space) {
                    staleness == 0 ? trained() : worker().read.get(), trained(), worker().mean_square.get(), gradient);
 }
 
-void SimulatedGradients::shard_done(const ExecSpace& space) {
+void SimulatedGradients::gradient_sum_done(const ExecSpace& space) {
   if (pieces_) {
-    pieces_->shard_done(space);
+    pieces_->gradient_sum_done(space);
     if (++pieces_done_ % (order_.members() / together_) != 0) return;
     pieces_->finish(space, [] {});
   }
   correct(space);
   swap_version(space);
   sums_->gradient_ready(space, {0, parameters_.layout().summed_size()});
-  sums_->shard_done(space);
+  sums_->gradient_sum_done(space);
   if (++done_ < each_) swap_version(space);
 }
 

@@ -49,7 +49,7 @@ class SimulatedGradients final : public ParallelStrategy {
   StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) override;
   bool end_step(const ExecSpace& space, double learning_rate) override;
   void gradient_ready(const ExecSpace&, ParameterRange) override {}
-  void shard_done(const ExecSpace& space) override;
+  void gradient_sum_done(const ExecSpace& space) override;
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   Tensor gradient_square(const ExecSpace& space) override { return sums_->gradient_square(space); }
   Tensor nonfinite_gradients(const ExecSpace& space) override { return sums_->nonfinite_gradients(space); }

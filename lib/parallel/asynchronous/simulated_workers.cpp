@@ -14,7 +14,7 @@ SimulatedWorkers::SimulatedWorkers(const ParallelConfig& config, const Communica
                                    WorkersCourse course, ParameterBuffer& parameters)
     : AsynchronousWorkers({.course = course,
                            .steps = {config.rounds().every, course.last},
-                           .parts = order.parts_of_batch(),
+                           .parts_of_batch = order.parts_of_batch(),
                            .collect = order.collect()},
                           Give::rounds, parameters),
       divides_by_staleness_(config.asynchronous.staleness == AsynchronousConfig::Staleness::divide),
@@ -81,9 +81,9 @@ std::int64_t SimulatedWorkers::examples_since_sync() const {
   std::int64_t steps = 0;
   for (std::int64_t update = run().synced + 1; update <= version_; ++update)
     for (std::int64_t place = 0; place < order_.collect(); ++place)
-      steps += run().steps.of_round(order_.part_of(update, place) / run().parts,
+      steps += run().steps.of_round(order_.part_of(update, place) / run().parts_of_batch,
                                     order_.of_update(update)[static_cast<std::size_t>(place)].steps);
-  return steps * (run().course.batch / run().parts);
+  return steps * (run().course.batch / run().parts_of_batch);
 }
 
 /// The optimizer's change places with those of the worker whose round it is.
@@ -127,8 +127,8 @@ StepScope SimulatedWorkers::scope_of_step(const BatchPlan& batch) const {
   return {.examples = batch.global_examples, .group = &alone_, .in_run = {.losses = StepScope::Losses::added}};
 }
 
-void SimulatedWorkers::shard_done(const ExecSpace& space) {
-  if (pieces_ && !syncs()) pieces_->shard_done(space);
+void SimulatedWorkers::gradient_sum_done(const ExecSpace& space) {
+  if (pieces_ && !syncs()) pieces_->gradient_sum_done(space);
 }
 
 void SimulatedWorkers::finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) {

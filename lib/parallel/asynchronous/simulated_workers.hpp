@@ -30,7 +30,7 @@ class SimulatedWorkers final : public AsynchronousWorkers {
   void bind(const Updater& updater) override;
   std::int64_t parts_of_batch() const override { return order_.parts_of_batch() * order_.members(); }
   void gradient_ready(const ExecSpace&, ParameterRange) override {}
-  void shard_done(const ExecSpace& space) override;
+  void gradient_sum_done(const ExecSpace& space) override;
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   void share(const ExecSpace& space) override;
   std::vector<ShardedState> sharded_states() const override;

@@ -21,7 +21,7 @@ ParameterRange WorkerGroup::fraction() const {
 }
 
 void WorkerGroup::piece_done(const ExecSpace& space) {
-  if (sum_) sum_->shard_done(space);
+  if (sum_) sum_->gradient_sum_done(space);
 }
 
 void WorkerGroup::sum(const ExecSpace& space, const std::function<void()>& meanwhile) {

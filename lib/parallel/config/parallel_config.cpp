@@ -42,7 +42,7 @@ std::string all_reduce_help() {
 bool ParallelConfig::allows(Shard wanted) const {
   if (offload.present && !offload.parameters.empty() && wanted != Shard::parameters) return false;
   if (wanted == Shard::none) return true;
-  return !local.present && !asynchronous.present && !backup.present && !compress.present && !deals_anew() &&
+  return !local.present && !asynchronous.present && !backup.present && !compress.present && !measures_shares() &&
          divides(all_reduce) && divides(between_nodes) && all_reduce_table.empty() &&
          (wanted < Shard::gradients || overlap != Overlap::thread);
 }
@@ -160,7 +160,7 @@ void ParallelConfig::describe(Fields& fields) {
   check_hierarchy(fields);
   if (shard != Shard::none) check_shard(fields);
   if (local.present) check_local(fields);
-  if (deals_anew()) check_shares(fields);
+  if (measures_shares()) check_shares(fields);
   if (asynchronous.present) check_workers(fields, "asynchronous");
   if (backup.present) check_workers(fields, "backup");
   check_free(fields);
@@ -353,7 +353,8 @@ void ParallelConfig::check_workers(Fields& fields, std::string_view key) const {
       "says itself what parts of a batch are summed by themselves, and in what order; leave deterministic out");
   fields.check(!compress.present, key,
                "adds up exact gradients, and compress leaves errors for the next sum; leave one out");
-  fields.check(!deals_anew(), key, "divides a batch into equal parts, and shares: measured into others; leave one out");
+  fields.check(!measures_shares(), key,
+               "divides a batch into equal parts, and shares: measured into others; leave one out");
 }
 
 void ParallelConfig::check_local(Fields& fields) const {

@@ -132,13 +132,13 @@ struct ParallelConfig : Config {
   /// Whether no rank has all gradients. (Fixed trees add up whole ones.)
   bool divides_gradients() const { return shard >= Shard::gradients && !deterministic.present; }
   /// Whether the ranks' shares of a batch may change.
-  bool deals_anew() const { return shares == Shares::measured; }
+  bool measures_shares() const { return shares == Shares::measured; }
   /// The most of `total` examples or shards that one of `ranks` ranks may come to have.
-  std::int64_t most_parts(std::int64_t total, std::int64_t ranks) const {
+  std::int64_t largest_share(std::int64_t total, std::int64_t ranks) const {
     return std::min(total, share_limit() * ((total + ranks - 1) / ranks));
   }
   /// A share that a rank may come to have, in equal ones.
-  std::int64_t share_limit() const { return deals_anew() ? 2 : 1; }
+  std::int64_t share_limit() const { return measures_shares() ? 2 : 1; }
   /// Sums of so many shards in a fixed tree, and nothing else.
   static ParallelConfig in_fixed_tree(std::int64_t shards) {
     ParallelConfig config;
@@ -146,7 +146,7 @@ struct ParallelConfig : Config {
     return config;
   }
   /// Parts of each batch whose gradients are computed by themselves, and added in a fixed tree; 0: there are none.
-  std::int64_t separate_shards() const {
+  std::int64_t tree_leaves() const {
     if (deterministic.present) return deterministic.shards;
     const std::int64_t pieces = asynchronous.collect * asynchronous.recorded_members;
     return asynchronous.present && !asynchronous.free && !local.present && pieces > 1 ? pieces : 0;

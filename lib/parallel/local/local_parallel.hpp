@@ -66,7 +66,7 @@ class LocalParallel final : public ParallelStrategy {
   bool ranks_have_same_states() const override { return !states_.are_kept(); }
 
   void gradient_ready(const ExecSpace& space, ParameterRange range) override;
-  void shard_done(const ExecSpace& space) override { current().shard_done(space); }
+  void gradient_sum_done(const ExecSpace& space) override { current().gradient_sum_done(space); }
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   Tensor gradient_square(const ExecSpace& space) override;
   Tensor nonfinite_gradients(const ExecSpace& space) override { return current().nonfinite_gradients(space); }

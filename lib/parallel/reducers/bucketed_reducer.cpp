@@ -186,7 +186,7 @@ void BucketedReducer::ready(const ExecSpace& space, std::int64_t end) {
 }
 
 /// The host has started all kernels of the backward pass, and sums are all that is left for it to do while they run.
-void BucketedReducer::shard_done(const ExecSpace& space) {
+void BucketedReducer::gradient_sum_done(const ExecSpace& space) {
   if (!memory_is_separate || !sum_) return;
   make_available(space, buckets_.size());
   if (helper_) helper_->allow(available_);
@@ -201,7 +201,7 @@ std::int64_t BucketedReducer::summed() const {
 
 void BucketedReducer::finish(const ExecSpace& space, const std::function<void()>& meanwhile) {
   if (!sum_) return;
-  shard_done(space);  // of which a rank without examples has heard nothing
+  gradient_sum_done(space);  // of which a rank without examples has heard nothing
   wait_for_kernels(space);
   const Timer timer;
   if constexpr (!memory_is_separate) space.fence("lockstep::gradient_reducer");

@@ -32,7 +32,7 @@ class BucketedReducer final : public GradientReducer {
   ~BucketedReducer() override;
 
   void ready(const ExecSpace& space, std::int64_t end) override;
-  void shard_done(const ExecSpace& space) override;
+  void gradient_sum_done(const ExecSpace& space) override;
   void finish(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   std::int64_t summed() const override;
   double take_exposed_seconds() override;

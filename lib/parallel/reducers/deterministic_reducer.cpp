@@ -16,13 +16,13 @@ namespace lockstep {
 DeterministicReducer::DeterministicReducer(const Communicator& ranks, const ParallelConfig& config,
                                            const Tensor& gradients)
     : rank_(ranks.rank()), gradients_(gradients), executor_(make_transport(ranks)) {
-  const std::int64_t shards = config.separate_shards();
+  const std::int64_t shards = config.tree_leaves();
   assert(shards % ranks.size() == 0);
   ranks.run_collectively([&] {
     follow(equal_runs(ranks.size(), shards));
     const auto at = static_cast<std::size_t>(rank_);
-    const std::int64_t count = config.deals_anew() ? buffers(config, ranks.size())
-                                                   : shard_buffers(shards, runs_[at], runs_[at + 1]);
+    const std::int64_t count = config.measures_shares() ? buffers(config, ranks.size())
+                                                        : shard_buffers(shards, runs_[at], runs_[at + 1]);
     for (std::int64_t i = 0; i < count; ++i)
       sums_.emplace_back("lockstep::shard_sum", gradients.dtype, gradients.shape);
     std::int64_t longest = 0;  // message
@@ -34,8 +34,8 @@ DeterministicReducer::DeterministicReducer(const Communicator& ranks, const Para
 }
 
 std::int64_t DeterministicReducer::buffers(const ParallelConfig& config, int ranks) {
-  const std::int64_t shards = config.separate_shards();
-  if (config.deals_anew()) return most_shard_buffers(shards, config.most_parts(shards, ranks));
+  const std::int64_t shards = config.tree_leaves();
+  if (config.measures_shares()) return most_shard_buffers(shards, config.largest_share(shards, ranks));
   const ShardRuns runs = equal_runs(ranks, shards);
   std::int64_t most = 0;
   for (std::size_t rank = 0; rank + 1 < runs.size(); ++rank)
@@ -49,7 +49,7 @@ void DeterministicReducer::follow(ShardRuns runs) {
   local_ = shard_nodes(rank_, runs_);
 }
 
-void DeterministicReducer::deal_shards(std::span<const std::int64_t> of_ranks) {
+void DeterministicReducer::set_rank_shares(std::span<const std::int64_t> of_ranks) {
   const auto size = runs_.size() - 1;
   bool same = true;
   for (std::size_t rank = 0; rank < size && same; ++rank)
@@ -62,7 +62,7 @@ void DeterministicReducer::deal_shards(std::span<const std::int64_t> of_ranks) {
   follow(std::move(runs));
 }
 
-void DeterministicReducer::shard_done(const ExecSpace& space) {
+void DeterministicReducer::gradient_sum_done(const ExecSpace& space) {
   const std::int64_t shard = runs_[static_cast<std::size_t>(rank_)] + added_++;
   // The way from the node down to this shard: its right halves end with it where it is their last one.
   std::vector<ShardNode> path{local_[node_]};

@@ -16,13 +16,13 @@ namespace lockstep {
 /// what the tree has there, so that the sum has the same bits on any number of ranks and in any runs.
 class DeterministicReducer final : public GradientReducer, Payload {
  public:
-  /// Runs are equal until others are dealt out, up to config.most_parts. `gradients` is where each shard's are
+  /// Runs are equal until others are dealt out, up to config.largest_share. `gradients` is where each shard's are
   /// computed, and where the sum goes. Collective.
   DeterministicReducer(const Communicator& ranks, const ParallelConfig& config, const Tensor& gradients);
 
-  void begin_step(const BatchPlan& batch) override { deal_shards(batch.parts); }
+  void begin_step(const BatchPlan& batch) override { set_rank_shares(batch.rank_shares); }
   void ready(const ExecSpace&, std::int64_t) override {}
-  void shard_done(const ExecSpace& space) override;
+  void gradient_sum_done(const ExecSpace& space) override;
   void finish(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   double take_exposed_seconds() override;
 
@@ -37,7 +37,7 @@ class DeterministicReducer final : public GradientReducer, Payload {
   Tensor sums_at(const Step::Part& part) const;
   /// Shards of the next steps belong to ranks by these numbers of each, one rank's after the other's; empty: equally
   /// many.
-  void deal_shards(std::span<const std::int64_t> of_ranks);
+  void set_rank_shares(std::span<const std::int64_t> of_ranks);
   void follow(ShardRuns runs);
 
   int rank_;

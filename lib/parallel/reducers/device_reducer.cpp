@@ -40,7 +40,7 @@ void DeviceReducer::ready(const ExecSpace& space, std::int64_t end) {
 }
 
 /// The host has started all kernels of the backward pass, and sums are all that is left for it to do while they run.
-void DeviceReducer::shard_done(const ExecSpace& space) {
+void DeviceReducer::gradient_sum_done(const ExecSpace& space) {
   if (!overlaps_) return;
   start(space, buckets_.size());
   outlast_kernels(space, [this] { advance(); });

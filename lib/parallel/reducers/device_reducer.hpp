@@ -24,7 +24,7 @@ class DeviceReducer final : public GradientReducer {
   static DType type_on_wire(const ParallelConfig& config, DType gradients);
 
   void ready(const ExecSpace& space, std::int64_t end) override;
-  void shard_done(const ExecSpace& space) override;
+  void gradient_sum_done(const ExecSpace& space) override;
   void finish(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   double take_exposed_seconds() override;
 

@@ -19,8 +19,8 @@ class GradientReducer {
   virtual void begin_step(const BatchPlan& /*batch*/) {}
   /// The elements before `end` are final, of this rank or of one of its shards.
   virtual void ready(const ExecSpace& space, std::int64_t end) = 0;
-  /// So is all the rest of this rank's, or of the shard's: its gradients may be overwritten by the next shard's.
-  virtual void shard_done(const ExecSpace& space) = 0;
+  /// So is all the rest of this rank's, or of the shard's: its gradients may be overwritten by the next sum's.
+  virtual void gradient_sum_done(const ExecSpace& space) = 0;
   /// Waits for all that is left; afterwards every rank holds the same gradients. `meanwhile` is called again and again,
   /// and does not wait. Collective.
   virtual void finish(const ExecSpace& space, const std::function<void()>& meanwhile) = 0;

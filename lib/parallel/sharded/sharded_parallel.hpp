@@ -34,7 +34,7 @@ class ShardedParallel final : public ParallelStrategy, WindowTraffic {
   void gradient_ready(const ExecSpace& space, ParameterRange range) override {
     reducer_->ready(space, range.first + range.count);
   }
-  void shard_done(const ExecSpace& space) override { reducer_->shard_done(space); }
+  void gradient_sum_done(const ExecSpace& space) override { reducer_->gradient_sum_done(space); }
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   std::int64_t summed() const override { return reducer_->summed(); }
   Tensor gradient_square(const ExecSpace& space) override;

@@ -78,7 +78,7 @@ void WindowReducer::ready(const ExecSpace& space, std::int64_t end) {
   else advance(space);
 }
 
-void WindowReducer::shard_done(const ExecSpace&) { before_ = available_; }
+void WindowReducer::gradient_sum_done(const ExecSpace&) { before_ = available_; }
 
 void WindowReducer::finish(const ExecSpace& space, const std::function<void()>& meanwhile) {
   complete(space, available_, meanwhile);

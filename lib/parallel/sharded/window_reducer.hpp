@@ -25,7 +25,7 @@ class WindowReducer final : public GradientReducer {
   /// Layers of this time are next: waits until the windows that they write are free. Collective.
   void enter(const ExecSpace& space, int time);
   void ready(const ExecSpace& space, std::int64_t end) override;
-  void shard_done(const ExecSpace& space) override;
+  void gradient_sum_done(const ExecSpace& space) override;
   void finish(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   std::int64_t summed() const override;
   double take_exposed_seconds() override;

@@ -25,7 +25,7 @@ void check_sampler(const RunConfig& config, int ranks) {
       config.parallel.deterministic.present ? "deterministic"
       : config.parallel.backup.present      ? "backup"
                                             : "asynchronous");
-  validate_key(!config.parallel.deals_anew(), "data.sampler",
+  validate_key(!config.parallel.measures_shares(), "data.sampler",
                "distributed_sampler deals out equally many examples to each rank (parallel.shares: measured does not); "
                "remove one of them");
   validate_key(config.parallel.virtual_replicas == 1, "data.sampler",
@@ -91,7 +91,7 @@ void RunBatches::begin() {
        .interleaved = interleaved,
        .rank = deck_.comm.rank(),
        .partition = balance_.partition(),
-       .parts = batch_dealing_.parts_of_batch(),
+       .parts_of_batch = batch_dealing_.parts_of_batch(),
        .batches = trainer_.steps(),
        .parts_of = dealing == Dealing::in_known_order
                        ? [this](std::int64_t step) { return batch_dealing_.parts_of(step); }
@@ -115,19 +115,19 @@ PartRequest RunBatches::next_part() {
 }
 
 void RunBatches::balance(const Trainer::ExposedSeconds& exposed) {
-  if (const auto parts = balance_.steps_done(exposed)) deal(*parts);
+  if (const auto shares = balance_.steps_done(exposed)) set_shares(*shares);
 }
 
-void RunBatches::deal(const std::vector<std::int64_t>& parts) {
-  balance_.set(parts);
+void RunBatches::set_shares(const std::vector<std::int64_t>& shares) {
+  balance_.set(shares);
   const BatchPartition& partition = balance_.partition();
   deck_.comm.run_collectively([&] {
-    ExecSpace().fence("lockstep::deal_shares");  // kernels that are under way have the memory that layers prepare
+    ExecSpace().fence("lockstep::set_shares");  // kernels that are under way have the memory that layers prepare
     prepare(partition);
   });
-  loader_->deal(partition.parts);
-  log("shares       by speed: {} to {} {} a rank, in the next steps", std::ranges::min(partition.parts),
-      std::ranges::max(partition.parts), partition.separate ? "shards" : "examples");
+  loader_->set_shares(partition.rank_shares);
+  log("shares       by speed: {} to {} {} a rank, in the next steps", std::ranges::min(partition.rank_shares),
+      std::ranges::max(partition.rank_shares), partition.separate ? "shards" : "examples");
 }
 
 void RunBatches::step_done(const BatchPlan& batch) { before_ = std::exchange(state_.position, batch.after); }

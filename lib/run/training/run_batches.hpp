@@ -36,9 +36,9 @@ class RunBatches {
 
   /// Of steps that have waited so long for other ranks: what follows for the next ones. Collective.
   void balance(const Trainer::ExposedSeconds& exposed);
-  /// Ranks divide batches by these parts (BatchPartition) as soon as loaders can do it, where shares are measured, of
-  /// several ranks. Collective.
-  void deal(const std::vector<std::int64_t>& parts);
+  /// Ranks divide batches into these shares (BatchPartition) as soon as loaders can do it, where shares are measured,
+  /// of several ranks. Collective.
+  void set_shares(const std::vector<std::int64_t>& shares);
   /// Whether a group of ranks may leave out steps.
   bool paces_groups() const { return balance_.paces_groups(); }
 

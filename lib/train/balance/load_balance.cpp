@@ -11,7 +11,7 @@ LoadBalance::LoadBalance(const ParallelConfig& config, const Communicator& comm,
                          std::int64_t batch)
     : comm_(comm), trainer_(trainer), syncs_(syncs) {
   if (comm.size() == 1) return;
-  if (config.deals_anew()) shares_.emplace(comm, trainer.partition(), batch);
+  if (config.measures_shares()) shares_.emplace(comm, trainer.partition(), batch);
   if (config.local.steps_by_speed && !config.asynchronous.present) pass_times_.emplace();
 }
 

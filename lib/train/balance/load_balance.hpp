@@ -23,8 +23,8 @@ class LoadBalance {
   /// The trainer has done steps, in which it has waited so long for other ranks. Parts (BatchPartition) by which
   /// batches are to be divided from now on; none: as they are. Collective.
   std::optional<std::vector<std::int64_t>> steps_done(const Trainer::ExposedSeconds& exposed);
-  /// Batches are divided by these parts; where shares are measured, of several ranks.
-  void set(const std::vector<std::int64_t>& parts) { shares_->set(parts); }
+  /// Batches are divided into these shares; where shares are measured, of several ranks.
+  void set(const std::vector<std::int64_t>& shares) { shares_->set(shares); }
   /// How a batch is divided now.
   const BatchPartition& partition() const { return shares_ ? shares_->partition() : trainer_.partition(); }
   /// Whether a group of ranks may leave out steps.

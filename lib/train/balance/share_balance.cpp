@@ -9,8 +9,9 @@ namespace lockstep {
 
 ShareBalance::ShareBalance(const Communicator& comm, const BatchPartition& partition, std::int64_t batch)
     : comm_(comm), partition_(partition), total_(partition.separate ? partition.ranks * partition.shards : batch) {
-  if (!partition_.parts.empty()) return;
-  for (int rank = 0; rank < comm.size(); ++rank) partition_.parts.push_back(share_of(total_, rank, comm.size()).count);
+  if (!partition_.rank_shares.empty()) return;
+  for (int rank = 0; rank < comm.size(); ++rank)
+    partition_.rank_shares.push_back(share_of(total_, rank, comm.size()).count);
 }
 
 void ShareBalance::step_done(double seconds, std::int64_t examples) {
@@ -22,7 +23,7 @@ std::optional<std::vector<std::int64_t>> ShareBalance::compare() const {
   if (total_ < comm_.size() || times.empty()) return std::nullopt;
   const std::int64_t most = partition_.share_limit * share_of(total_, 0, comm_.size()).count;
   std::vector<std::int64_t> next = shares_by_speed(times, total_, 1, std::min(total_, most));
-  if (!is_worth_dealing(times, partition_.parts, next)) return std::nullopt;
+  if (!is_worth_changing(times, partition_.rank_shares, next)) return std::nullopt;
   return next;
 }
 

@@ -24,16 +24,17 @@ class ShareBalance {
 
   /// This rank's passes of a step over so many examples have taken so long, without waits for others.
   void step_done(double seconds, std::int64_t examples);
-  /// Parts (BatchPartition) by which the slowest rank would be done sooner, where that is worth a change. Collective.
+  /// Shares (BatchPartition) with which the slowest rank would be done sooner, where that is worth a change.
+  /// Collective.
   std::optional<std::vector<std::int64_t>> compare() const;
   /// These are in force.
-  void set(const std::vector<std::int64_t>& parts) { partition_.parts = parts; }
+  void set(const std::vector<std::int64_t>& shares) { partition_.rank_shares = shares; }
   const BatchPartition& partition() const { return partition_; }
 
  private:
   Communicator comm_;
   BatchPartition partition_;
-  std::int64_t total_;  ///< parts
+  std::int64_t total_;  ///< of all shares
   PassTimes times_;     ///< of an example
 };
 

@@ -50,7 +50,7 @@ TEST(Pieces, FollowPartsOfAnySize) {
                                          .separate = separate,
                                          .micro = micro,
                                          .share_limit = 2,
-                                         .parts = parts};
+                                         .rank_shares = parts};
           std::int64_t next = 0;
           for (int rank = 0; rank < 3; ++rank) {
             const RankShare share = share_of(partition, examples, rank);

@@ -65,7 +65,7 @@ TEST(DataLoader, GivesWhatDirectReadsGive) {
 }
 
 /// Whatever each rank's thread has made by then, new parts are those of the same batch on all ranks.
-TEST(DataLoader, DealsTheSameBatchesInOtherPartsFromOneBatchOn) {
+TEST(DataLoader, SharesTheSameBatchesInAnotherWayFromOneBatchOn) {
   constexpr int ranks = 3, batches = 40, asked = 9;
   const MemoryDataset dataset = numbered(37);
   std::vector<std::vector<std::int64_t>> found(batches), parts(batches);
@@ -78,14 +78,14 @@ TEST(DataLoader, DealsTheSameBatchesInOtherPartsFromOneBatchOn) {
                                .partition = {.ranks = ranks, .micro = 10, .share_limit = 2}}),
                       8, {}, 2, 4);
     for (int i = 0; i < batches; ++i) {
-      if (i == asked) loader.deal({2, 1, 7});
-      if (i == asked + 1) loader.deal({4, 4, 2});
+      if (i == asked) loader.set_shares({2, 1, 7});
+      if (i == asked + 1) loader.set_shares({4, 4, 2});
       // Its thread is far ahead here, and else it is not.
       if (rank == 1 && i == asked - 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
       const HostBatch* batch = loader.next();
       found[i].insert(found[i].end(), batch->plan.examples.begin(), batch->plan.examples.end());
-      if (rank == 0) parts[i] = batch->plan.parts;
-      EXPECT_EQ(batch->plan.parts, parts[i]) << "batch " << i;
+      if (rank == 0) parts[i] = batch->plan.rank_shares;
+      EXPECT_EQ(batch->plan.rank_shares, parts[i]) << "batch " << i;
     }
   }
   EXPECT_TRUE(parts[asked + 3].empty());

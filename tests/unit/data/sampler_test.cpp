@@ -283,7 +283,7 @@ TEST(Sampler, HasPartsOfBatchesInAnyOrder) {
   Sampler::Options options{
       .dataset_size = 27, .global_batch = 12, .seed = 5, .drop_last = true, .partition = {.ranks = 4, .micro = 2}};
   Sampler batches({.dataset_size = 27, .global_batch = 12, .seed = 5, .drop_last = true});
-  options.parts = 4;
+  options.parts_of_batch = 4;
   std::vector<BatchPlan> plans;
   for (int batch = 0; batch < 5; ++batch) plans.push_back(*batches.next());
   Sampler parts(options);

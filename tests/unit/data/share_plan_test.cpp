@@ -74,10 +74,10 @@ TEST(SharePlan, ChangesForGainsOnly) {
   const std::vector<double> nearly{1, 1.02, 0.99, 1.01}, slow{1, 1, 1, 2};
   const Shares equal{32, 32, 32, 32}, moved{51, 51, 51, 25};
   EXPECT_DOUBLE_EQ(slowest_share(slow, equal), 64);
-  EXPECT_FALSE(is_worth_dealing(nearly, equal, shares_by_speed(nearly, 128, 1, 64)));
-  EXPECT_TRUE(is_worth_dealing(slow, equal, shares_by_speed(slow, 128, 1, 64)));
-  EXPECT_FALSE(is_worth_dealing(slow, equal, equal));
-  EXPECT_TRUE(is_worth_dealing(nearly, moved, shares_by_speed(nearly, 128, 1, 64)));
+  EXPECT_FALSE(is_worth_changing(nearly, equal, shares_by_speed(nearly, 128, 1, 64)));
+  EXPECT_TRUE(is_worth_changing(slow, equal, shares_by_speed(slow, 128, 1, 64)));
+  EXPECT_FALSE(is_worth_changing(slow, equal, equal));
+  EXPECT_TRUE(is_worth_changing(nearly, moved, shares_by_speed(nearly, 128, 1, 64)));
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ class ToldOrder {
 };
 
 TEST(FreeOrder, IsThatInWhichWorkersComeWithinTheBound) {
-  ToldOrder order({.workers = 3, .collect = 2, .parts = 2, .bound = 1});
+  ToldOrder order({.workers = 3, .collect = 2, .parts_of_batch = 2, .bound = 1});
   EXPECT_EQ(order.begin(5, 9), "r0:10 r1:11 r2:12 ");
   EXPECT_EQ(order.take(1), "p1 r1:13 ");
   EXPECT_EQ(order.take(1), "p1u ") << "two ahead of the others";
@@ -84,7 +84,7 @@ TEST(FreeOrder, GivesSlowWorkersFewerSteps) {
 }
 
 TEST(FreeOrder, DropsWhatComesTooLate) {
-  ToldOrder order({.workers = 3, .collect = 2, .parts = 3, .is_synchronous = true});
+  ToldOrder order({.workers = 3, .collect = 2, .parts_of_batch = 3, .is_synchronous = true});
   EXPECT_EQ(order.begin(4, 6), "r0:12 r1:13 r2:14 ");
   EXPECT_EQ(order.take(2), "p2 ") << "all parts of the batch are given out";
   EXPECT_EQ(order.take(0), "p0u r2:15 r0:16 ");
@@ -97,13 +97,13 @@ TEST(FreeOrder, DropsWhatComesTooLate) {
 }
 
 TEST(FreeOrder, GoesOnWithoutAWorkerThatNeverComes) {
-  ToldOrder order({.workers = 3, .collect = 2, .parts = 3, .is_synchronous = true});
+  ToldOrder order({.workers = 3, .collect = 2, .parts_of_batch = 3, .is_synchronous = true});
   order.begin(0, 9);
   EXPECT_EQ(order.take(1), "p1 ");
   EXPECT_EQ(order.take(2), "p2u r1:3 r2:4 ");
   EXPECT_EQ(order.take(1), "p1 ") << "what is missing is under way: part 5 would come too late, and be late again";
   EXPECT_EQ(order.take(2), "p2u r1:6 r2:7 ");
-  ToldOrder none({.workers = 4, .collect = 3, .parts = 4, .is_synchronous = true});
+  ToldOrder none({.workers = 4, .collect = 3, .parts_of_batch = 4, .is_synchronous = true});
   none.begin(0, 9);
   none.take(1);
   none.take(2);
@@ -114,7 +114,7 @@ TEST(FreeOrder, GoesOnWithoutAWorkerThatNeverComes) {
 }
 
 TEST(FreeOrder, TakesTheFirstOfTwoInTheOrderOfParts) {
-  ToldOrder order({.workers = 4, .collect = 3, .parts = 3, .is_synchronous = true, .duplicates = 1});
+  ToldOrder order({.workers = 4, .collect = 3, .parts_of_batch = 3, .is_synchronous = true, .duplicates = 1});
   EXPECT_EQ(order.begin(0, 3), "r0:0 r1:1 r2:2 r3:0 ") << "nothing is known of who is slow";
   EXPECT_EQ(order.take(3, 1), "p3 ");
   EXPECT_EQ(order.take(2, 2), "") << "before it comes part 1";
@@ -135,7 +135,7 @@ TEST(FreeOrder, TakesTheFirstOfTwoInTheOrderOfParts) {
 }
 
 TEST(FreeOrder, ComputesPartsOfWorkersThatNeverComeTwice) {
-  ToldOrder order({.workers = 5, .collect = 3, .parts = 3, .is_synchronous = true, .duplicates = 2});
+  ToldOrder order({.workers = 5, .collect = 3, .parts_of_batch = 3, .is_synchronous = true, .duplicates = 2});
   EXPECT_EQ(order.begin(0, 9), "r0:0 r1:1 r2:2 r3:0 r4:1 ") << "no part three times";
   EXPECT_EQ(order.take(2, 1), "");
   EXPECT_EQ(order.take(3, 2), "p3 ");
