@@ -224,7 +224,7 @@ void quarantine_checkpoints_after(const std::filesystem::path& folder, std::int6
     aside.push_back(name.filename().string());
   }
   if (aside.empty()) return;
-  log("{}: {} of steps after {}, which the run goes on from, {} set aside, as {}{}", folder.string(),
+  log("{}: {} later than step {}, which the run goes on from, {} set aside, as {}{}", folder.string(),
       aside.size() == 1 ? "a checkpoint" : fmt::format("{} checkpoints", aside.size()), step,
       aside.size() == 1 ? "is" : "are", aside.front(), aside.size() == 1 ? "" : " to " + aside.back());
 }

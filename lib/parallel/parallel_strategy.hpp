@@ -72,7 +72,7 @@ class ParallelStrategy : public BatchDealing, public ReplicaSync, public Strateg
 
   /// New values of the owned parameters from their gradients, and of the layers' statistics, to which
   /// `statistics_factor` times what is in their gradients' place is added; nothing changes where `step`, in the step's
-  /// memory, is left out. New values may arrive later (parameter_arrival). Collective.
+  /// memory, is left out. New values may arrive later (PassHooks). Collective.
   virtual void update(const ExecSpace& space, const StepScalars* step, double statistics_factor) = 0;
 
   /// What takes part in the model's passes, from here on, in which updates may go on that a step has begun.

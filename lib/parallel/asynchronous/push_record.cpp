@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "base/error.hpp"
 #include "io/replace_file.hpp"
@@ -10,10 +11,11 @@
 namespace lockstep {
 
 void refuse_other_file(const std::string& record) {
-  if (!std::filesystem::exists(record)) return;
-  std::string line;
-  std::getline(std::ifstream(record), line);
-  validate(line.starts_with(PushOrder::mark), ExitStatus::cannot_create,
+  std::error_code ignored;  // what else is wrong is found when it is written
+  if (!std::filesystem::exists(record, ignored)) return;
+  std::string begin(PushOrder::mark.size(), '\0');
+  std::ifstream(record, std::ios::binary).read(begin.data(), std::ssize(begin));
+  validate(begin == PushOrder::mark, ExitStatus::cannot_create,
            "{}: is there already, and is no record of the order of gradients, as which it would be replaced; record to "
            "another file, or move that one away",
            record);

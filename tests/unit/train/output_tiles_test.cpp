@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(
 /// 0/0 has a sign on some machines.
 TEST(MetricSums, WhatDoesNotExistIsNanWithoutASign) {
   const std::array<std::string, 2> others{"auc", "top_2"};
-  MetricSums sums(examples, {vocabulary}, others, -1);
+  MetricSums sums(4, {vocabulary}, others, -1);
   sums.clear(ExecSpace());
   LossConfig loss;
   read_config(parse_deck("{type: cross_entropy}", "test"), loss);
