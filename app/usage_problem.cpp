@@ -41,6 +41,14 @@ std::string advice_on_ranks(std::string_view option, std::span<char* const> afte
       " (a launcher starts the ranks); write -n {0}, as mpirun -n {0} lockstep …, or scripts/lockstep -n {0} …", ranks);
 }
 
+/// "train, check, …".
+std::string names_of_commands(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App* each) { return !each->get_name().empty(); }))
+    names.push_back(sub->get_name());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 /// A word in the place of a command, or an option in front of one, that the program does not have. Empty: it is another
 /// mistake.
 std::string unknown_command(const CLI::App& app, std::span<char* const> arguments) {
@@ -158,6 +166,8 @@ std::string usage_problem(const CLI::App& app, std::span<char* const> arguments,
   if (problem.empty()) problem = unknown_option(called);
   if (problem.empty()) problem = unexpected_words(app, found);
   if (problem.empty()) problem = unsuitable_value(found);
+  if (problem.empty() && found == "A subcommand is required")
+    problem = fmt::format("a command is missing; give one of {}", names_of_commands(*called.app));
   return fmt::format("command line: {}; see {} --help", problem.empty() ? found : problem, called.name);
 }
 

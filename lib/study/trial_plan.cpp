@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
+
+#include "run/deck/file_kind.hpp"
 
 namespace lockstep {
 namespace {
@@ -48,7 +51,9 @@ DeckPosition place_of(const StudyConfig& study, const std::string& key) {
 }  // namespace
 
 TrialPlan::TrialPlan(const StudyConfig& study, std::string base) : study_(study), base_(std::move(base)) {
-  RunConfig deck = read_run_config(parse_deck(base_, study_.base_file()));
+  DeckNode node = parse_deck(base_, study_.base_file());
+  require_kind(node, FileKind::deck);
+  RunConfig deck = read_run_config(std::move(node));
   with_positions(deck.source, [&] {
     validate_key(!deck.parallel.survive, "parallel.survive",
                  "is of a run by itself, and the runs of a study share their processes; leave it out");

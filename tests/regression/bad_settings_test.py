@@ -82,6 +82,7 @@ class BadSettings(MistakeTest):
         self.train(78, ["run.epoch: unknown key; did you mean 'epochs'?"], "run={output_dir: run, epoch: 3}")
         self.train(78, ["run.evaluate_every: 0 beside run.target"], "run.target={value: 1}", "run.evaluate_every=0")
         self.train(78, ["run.target: there are no validation examples"], "run.target={value: 1}", "data.synthetic.validation=0")
+        self.train(78, ["model.layers: has no layer with parameters (nothing would be trained); give one"], "model.layers=[flatten]")
         self.train(78, ["model.input: has more than four dimensions"], "model.input=[1, 1, 1, 1, 1, 1, 1]")
 
     def test_layers_that_do_not_fit(self):

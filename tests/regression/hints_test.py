@@ -76,6 +76,7 @@ class Hints(LockstepTest):
         for arguments in (["train", ""], ["train", "deck.yaml", ""], ["bench", "allreduce", "--save", ""], ["import", "text", "--file", "x", "--output", ""]):
             self.refused(64, [empty], *arguments)
         self.refused(64, ["--ranks: '0' is not 1 to 10000000; give a number in this range; see lockstep check --help"], "check", "deck.yaml", "--ranks", "0")
+        self.refused(64, ["command line: a command is missing; give one of peak, gemm, "], "bench")
         self.refused(64, ["--ranks has no value; give one; see lockstep check --help"], "check", "deck.yaml", "--ranks")
         self.refused(64, ["'--ranks' is no option of lockstep train (a launcher starts the ranks); write -n 4"], "train", "deck.yaml", "--ranks", "4")
 
@@ -99,6 +100,7 @@ class Hints(LockstepTest):
 
     def test_names_that_others_use(self):
         for assignment, words in (("run={steps: 1, manual_seed: 3}", "run.manual_seed: has another name here (of all ranks); write seed"),
+                                  ("learning_rate=1", "learning_rate: has another name here; write optimizer.learning_rate"),
                                   ("output_dir=x", "output_dir: has another name here; write run.output_dir"),
                                   ("optimizer.wd=0.1", "optimizer.wd: has another name here; write weight_decay"),
                                   ("optimizer.groups=[{match: '*weight', wd: 0.1}]", "optimizer.groups.0.wd: has another name here; write weight_decay"),

@@ -315,6 +315,8 @@ class BadInput(StudyTest):
         for command in ("train", "check"):
             self.refused(78, ["study.yaml:1:1: is a study, not a deck; start it with `lockstep study study.yaml`"], command, "study.yaml")
         self.refused(78, ["deck.yaml:1:1: is a deck, not a study; start it with `lockstep train deck.yaml`"], "study", "deck.yaml", "seed=3")
+        self.study(base="study.yaml")
+        self.refused(78, ["study.yaml:1:1: is a study, not a deck"], "study", "study.yaml")
         self.study(base="nowhere.yaml")
         self.refused(66, ["study.yaml:1:", "base: nowhere.yaml: no such file; its path begins where the study file is: check it"], "study", "study.yaml")
         (self.folder / "below").mkdir()

@@ -122,6 +122,9 @@ void check(const RunConfig& config, const Datasets& data, const Graph& graph, co
   layout.own({});  // groups have no blocks then, of which a large model has many
   config.optimizer.groups(layout);
   LearningRateSchedule(config.schedule, run_length(config, data.train->size()));
+  validate_key(graph.parameter_count() > 0, "model.layers",
+               "has no layer with parameters (nothing would be trained); give one, as {{linear: {{features: {}}}}}",
+               graph.output_shape()[-1]);
 }
 
 }  // namespace
