@@ -150,6 +150,8 @@ std::string unsuitable_value(const std::string& found) {
   constexpr std::string_view missing = ": 1 required ", value = ": Value ", range = " not in range [", to = " - ";
   if (const auto at = found.find(missing); at != std::string::npos && found.ends_with(" missing"))
     return fmt::format("{} has no value; give one", found.substr(0, at));
+  if (constexpr std::string_view number = "Could not convert: "; found.starts_with(number))
+    return fmt::format("'{}' is no whole number; give one", found.substr(number.size()));
   const auto begin = found.find(value), end = found.find(range);
   if (begin == std::string::npos || end == std::string::npos || !found.ends_with(']')) return "";
   std::string limits = found.substr(end + range.size(), found.size() - 1 - end - range.size());

@@ -254,17 +254,17 @@ class Reader final : public Fields {
     Reading unread;
     Reader reader(empty, unread);
     describe(reader);
+    const std::string keys = fmt::format("some of its keys: {}", fmt::join(reader.known_, ", "));
+    if (node.text == "true" && reader.missing_.empty() && reader.broken_.empty() && !reader.known_.empty())
+      return of_wrong_type(node, wanted, "write {} for its defaults, or " + keys);
     if (!reader.meant_by_value_.empty())
       return of_wrong_type(node, wanted, spelled_out_as(node, reader.meant_by_value_));
     if (reader.known_.contains(node.text)) {
       const DeckNode some{.kind = DeckNode::Kind::scalar, .text = "…", .position = node.position, .path = node.path};
       return of_wrong_type(node, wanted, spelled_out_as(some, node.text));
     }
-    if (reader.known_.empty()) return of_wrong_type(node, wanted, "leave the value out, as there are no keys");
-    const bool has_defaults = node.text == "true" && reader.missing_.empty() && reader.broken_.empty();
     return of_wrong_type(node, wanted,
-                         fmt::format("write {}some of its keys: {}", has_defaults ? "{} for its defaults, or " : "",
-                                     fmt::join(reader.known_, ", ")));
+                         reader.known_.empty() ? "leave the value out, as there are no keys" : "write " + keys);
   }
 
   /// Empty: it may be known, if only this mapping said which kind it is.

@@ -53,6 +53,8 @@ std::string found_in(const Hdf5File& file) {
 
 /// The group of `place`, or else `preferred`, or else the only one that there is.
 std::string group_in(const Hdf5File& file, const DataPlace& place, const std::string& preferred) {
+  const bool has_it = file.has(place.group + "/inputs") || file.has(place.group + "/tokens");  // links may lead there
+  if (!place.group.empty() && has_it) return place.group;
   const std::vector<std::string> groups = groups_of(file);
   validate(!groups.empty(), ExitStatus::bad_data,
            "{}: is no dataset (nowhere in it there are inputs, or tokens{}); store them by these names, with h5py or "
@@ -339,7 +341,7 @@ std::unique_ptr<Dataset> open_inputs(const std::string& place, const std::string
   std::string inputs, group;
   reading.run_collectively([&] {
     const std::vector<std::string> datasets = file->datasets();
-    if (std::ranges::count(datasets, parsed.group) > 0) inputs = parsed.group;
+    if (!parsed.group.empty() && file->has_dataset(parsed.group)) inputs = parsed.group;
     else if (parsed.group.empty() && datasets.size() == 1 && groups_of(*file).empty()) inputs = datasets.front();
     else group = group_in(*file, parsed, preferred);
     if (inputs.empty() && file->has(group + "/inputs") && !file->has(group + "/targets")) inputs = group + "/inputs";

@@ -115,6 +115,11 @@ bool Hdf5File::has(const std::string& dataset) const {
   }
 }
 
+bool Hdf5File::has_dataset(const std::string& name) const {
+  const LibraryLock lock;
+  return has(name) && object_at(id_, name, name_ + ":" + name).type == H5G_DATASET;
+}
+
 std::int64_t Hdf5File::open_dataset(const std::string& dataset, const std::string& where) const {
   const H5G_stat_t object = object_at(id_, dataset, where);
   validate(object.type == H5G_DATASET, ExitStatus::bad_data,

@@ -36,9 +36,11 @@ class Hdf5File {
   ~Hdf5File();
 
   const std::string& name() const { return name_; }
-  /// Absolute names of all datasets, sorted.
+  /// Absolute names of all datasets, sorted; of none that a link leads to.
   std::vector<std::string> datasets() const;
+  /// Whether there is anything of that name, or a link.
   bool has(const std::string& dataset) const;
+  bool has_dataset(const std::string& name) const;
   StoredArray info(const std::string& dataset) const;
 
   /// The whole dataset, converted to `type`.

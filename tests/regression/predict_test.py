@@ -113,9 +113,10 @@ class Predict(LockstepTest):
         self.assertTrue((self.predict("s.npy", "--split", "validation", data="data.h5") == wanted).all())
         with h5py.File(self.folder / "data.h5") as file:
             inputs = file["validation/inputs"][()]
-        for name, places in (("x", ("only.h5", "only.h5:/x")), ("new/inputs", ("only.h5", "only.h5:/new", "only.h5:/new/inputs"))):
+        for name, places in (("x", ("only.h5", "only.h5:/x", "only.h5:/link")), ("new/inputs", ("only.h5", "only.h5:/new", "only.h5:/new/inputs", "only.h5:/link"))):
             with h5py.File(self.folder / "only.h5", "w") as file:
                 file[name] = inputs
+                file["link"] = h5py.SoftLink("/" + name.split("/")[0])
             for place in places:
                 self.assertTrue((self.predict("z.npy", "--overwrite", data=place) == wanted).all(), place)
 

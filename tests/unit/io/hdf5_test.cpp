@@ -168,6 +168,8 @@ TEST(Hdf5, LinksThatPointToNothingAreNamed) {
   H5Fclose(file);
   const Hdf5File links = Hdf5File::open(name);
   EXPECT_EQ(links.info("/whole").count(), 60);
+  EXPECT_TRUE(links.has_dataset("/whole"));
+  EXPECT_FALSE(links.has_dataset("/a/b") || links.has_dataset("/nothing"));
   for (const auto& [dataset, link, target] : {std::tuple("/soft", "/soft", "/a/gone"),
                                               {"/soft/values", "/soft", "/a/gone"},
                                               {"/external", "/external", "/values in the file gone.h5"}})
