@@ -300,7 +300,6 @@ class BadInput(StudyTest):
             ({"vary": {"run.steps": [1, 2]}}, ["vary", "run.steps", "the study's to say"]),
             ({"space": None}, ["trials_feasible", "without a space"]),
             ({"budgett": {"steps": 1}}, ["did you mean 'budget'?"]),
-            ({"name": "../mine"}, ["name: '../mine' cannot be the name of a folder (it has a /)", "output_dir"]),
             ({"wall_time": "1:60:00"}, ["wall_time: '1:60:00' is no time to run for", "minutes and seconds go to 59"]),
             ({"prune": "exakt"}, ["did you mean 'exact'?"]),
             ({"prune": "exact", "goal": {"metric": "validation_loss", "best": "min"}}, ["prune", "goal.value"]),
@@ -315,6 +314,7 @@ class BadInput(StudyTest):
         for command in ("train", "check"):
             self.refused(78, ["study.yaml:1:1: is a study, not a deck; start it with `lockstep study study.yaml`"], command, "study.yaml")
         self.refused(78, ["deck.yaml:1:1: is a deck, not a study; start it with `lockstep train deck.yaml`"], "study", "deck.yaml", "seed=3")
+        self.refused(78, ["name: '../mine' cannot be the name of a folder (it has a /)", "output_dir"], "study", "study.yaml", "name=../mine")
         self.study(base="study.yaml")
         self.refused(78, ["study.yaml:1:1: is a study, not a deck"], "study", "study.yaml")
         self.study(base="nowhere.yaml")
