@@ -77,8 +77,8 @@ case $status in
 esac
 if [ $again = yes ] && [ $terminated = no ]; then
     if [ "$restarts" -lt "$max_restarts" ]; then
-        # Names alone: their values, which may hold commas, come from the environment.
-        export DECK OVERRIDES LAUNCHER FAILED RESTARTS=$((restarts + 1)) MAX_RESTARTS=$max_restarts
+        # Names alone: their values, which may hold commas, come from the environment, where qsub wants every one of them.
+        export DECK OVERRIDES=${OVERRIDES:-} LAUNCHER=${LAUNCHER:-} FAILED RESTARTS=$((restarts + 1)) MAX_RESTARTS=$max_restarts
         for pause in 1 10 60 0; do # the server may be busy; not qrerun, which is for operators only
             qsub -v DECK,OVERRIDES,LOCKSTEP_COMMAND,LAUNCHER,FAILED,RESTARTS,MAX_RESTARTS "$script" && exit "$status"
             sleep $pause

@@ -17,6 +17,10 @@ STOP_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, si
 BATCH = program.SOURCE / "scripts" / "batch"
 
 
+# As OpenPBS does with `-v NAME`.
+KNOWS_ALL_NAMES = 'for name in $(echo "$2" | tr , " "); do printenv "$name" >/dev/null || { echo "qsub: cannot send environment with the job" >&2; exit 1; }; done; '
+
+
 def busy(name):
     """As servers are: for the first so many calls."""
     return f'echo x >> "$0.calls"; [ "$(wc -l < "$0.calls")" -gt "${{BUSY_{name}:-0}}" ] || exit 1; '
@@ -27,10 +31,10 @@ STAND_INS = {
     "lockstep": 'trap "echo USR1 >> $CALLS; exit 75" USR1; echo "lockstep $* end=${LOCKSTEP_JOB_END_TIME:-}" >> "$CALLS"; '
                 'sleep "${TRAINS:-0}" >/dev/null 2>&1 & wait; exit "$STATUS"',
     "scontrol": busy("scontrol") + 'echo "scontrol $*" >> "$CALLS"',
-    "qsub": busy("qsub") + 'echo "qsub $* DECK=$DECK OVERRIDES=$OVERRIDES LAUNCHER=$LAUNCHER RESTARTS=$RESTARTS FAILED=$FAILED COMMAND=$LOCKSTEP_COMMAND" >> "$CALLS"',
+    "qsub": busy("qsub") + KNOWS_ALL_NAMES + 'echo "qsub $* DECK=$DECK OVERRIDES=$OVERRIDES LAUNCHER=$LAUNCHER RESTARTS=$RESTARTS FAILED=$FAILED COMMAND=$LOCKSTEP_COMMAND" >> "$CALLS"',
     "qstat": busy("qstat") + 'echo "Job Id: 7"; echo "    Resource_List.walltime = ${WALLTIME:-01:30:05}"',
     "flux": busy("flux") + 'echo "flux $* RESTARTS=$RESTARTS FAILED=$FAILED COMMAND=$LOCKSTEP_COMMAND" >> "$CALLS"',
-    "mpirun": 'if [ "$1" = --version ]; then echo "$MPI"; else echo "mpirun $*" >> "$CALLS"; fi',
+    "mpirun": 'if [ "$1" = --version ]; then echo "$MPI"; else echo "mpirun $*" >> "$CALLS"; exit "${STATUS:-0}"; fi',
     "mpiexec": 'if [ "$1" = --version ]; then echo "$MPI"; else echo "mpiexec $*" >> "$CALLS"; fi',
 }
 
@@ -43,10 +47,12 @@ class Batch(LockstepTest):
             self.write(f"bin/{name}", f"#!/bin/sh\n{text}\n").chmod(0o755)
 
     def start(self, script, *arguments, **variables):
+        """A variable that is None is not set."""
         self.calls.write_text("")
         environment = {**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}", "CALLS": str(self.calls), "LAUNCHER": "env",
                        "PBS_O_WORKDIR": str(self.folder), "PBS_JOBID": "7", "SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "1",
-                       "DECK": "deck.yaml", "OVERRIDES": "run.seed=3 optimizer.betas=[0.9,0.99]", **{key: str(value) for key, value in variables.items()}}
+                       "DECK": "deck.yaml", "OVERRIDES": "run.seed=3 optimizer.betas=[0.9,0.99]", **variables}
+        environment = {key: str(value) for key, value in environment.items() if value is not None}
         return subprocess.Popen(["bash", BATCH / script, *arguments], cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -78,6 +84,13 @@ class Batch(LockstepTest):
             err, calls = self.finish(self.start(script, *arguments, STATUS=75, MAX_RESTARTS=5, LOCKSTEP_COMMAND="study"), 75)
             self.assertTrue(calls[0].startswith("lockstep study deck.yaml run.seed=3"), calls)
             self.assertEqual(calls[1:], [self.submitted(script, 1, command="study")], err)
+
+    def test_pbs_with_a_deck_alone(self):
+        """As its first lines start a study: neither OVERRIDES nor LAUNCHER."""
+        err, calls = self.finish(self.start("pbs.sh", STATUS=75, MAX_RESTARTS=5, MPI="mpirun (Open MPI) 5.0.7", OVERRIDES=None, LAUNCHER=None), 75)
+        self.assertTrue(calls[0].endswith(" lockstep train deck.yaml"), calls)
+        self.assertEqual(calls[1:], ["qsub -v DECK,OVERRIDES,LOCKSTEP_COMMAND,LAUNCHER,FAILED,RESTARTS,MAX_RESTARTS pbs.sh DECK=deck.yaml OVERRIDES= LAUNCHER= "
+                                     "RESTARTS=1 FAILED= COMMAND=train"], err)
 
     def test_never_after_what_would_end_the_same_way(self):
         for script, arguments in self.each():
