@@ -19,12 +19,16 @@ trap 'waiting=yes terminated=yes; stop_training' TERM
 
 # module load lockstep          # or: spack env activate …; or lockstep's folder in PATH
 
+# In an array, SLURM_JOB_ID of one element is the number of all of them.
+job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
+job=${job:-$SLURM_JOB_ID}
 max_restarts=${MAX_RESTARTS:-100} # of one job, whatever caused them; then it stops, to be looked at
-launcher=${LAUNCHER:-srun --cpus-per-task=$SLURM_CPUS_PER_TASK --cpu-bind=cores}
+threads=${SLURM_CPUS_PER_TASK:-1}
+launcher=${LAUNCHER:-srun --cpus-per-task=$threads --cpu-bind=cores}
 # Of Open MPI's mpirun, which would end its ranks half a second after SIGTERM:
-# launcher="env --block-signal=TERM,INT mpirun --map-by slot:PE=$SLURM_CPUS_PER_TASK --bind-to core"
+# launcher="env --block-signal=TERM,INT mpirun --map-by slot:PE=$threads --bind-to core"
 
-export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK OMP_PROC_BIND=${OMP_PROC_BIND:-spread} OMP_PLACES=${OMP_PLACES:-cores}
+export OMP_NUM_THREADS=$threads OMP_PROC_BIND=${OMP_PROC_BIND:-spread} OMP_PLACES=${OMP_PLACES:-cores}
 $launcher lockstep "${LOCKSTEP_COMMAND:-train}" "$@" & # in the background, or bash would take signals only after it
 training=$!
 while [ $waiting = yes ]; do
@@ -35,7 +39,7 @@ done
 
 # 75: stopped at a checkpoint, to be run again. 76, or a status that is not Lockstep's but its launcher's: a rank or a node has
 # died, to be run again once; a second time in a row somebody should look at it.
-failed=slurm-$SLURM_JOB_ID.failed again=no
+failed=slurm-$job.failed again=no
 case $status in
     75) again=yes; rm -f "$failed" ;;
     0) rm -f "$failed" ;;
@@ -47,7 +51,7 @@ if [ $again = yes ] && [ $terminated = no ]; then
     if [ "${SLURM_RESTART_COUNT:-0}" -lt "$max_restarts" ]; then
         echo "ended with status $status; to be requeued"
         for pause in 1 10 60 0; do # the controller may be busy
-            scontrol requeue "$SLURM_JOB_ID" && exit "$status"
+            scontrol requeue "$job" && exit "$status"
             sleep $pause
         done
         echo "error: Slurm does not requeue the job; sbatch the same again, and it goes on" >&2

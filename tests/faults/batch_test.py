@@ -34,6 +34,7 @@ STAND_INS = {
     "qsub": busy("qsub") + KNOWS_ALL_NAMES + 'echo "qsub $* DECK=$DECK OVERRIDES=$OVERRIDES LAUNCHER=$LAUNCHER RESTARTS=$RESTARTS FAILED=$FAILED COMMAND=$LOCKSTEP_COMMAND" >> "$CALLS"',
     "qstat": busy("qstat") + 'echo "Job Id: 7"; echo "    Resource_List.walltime = ${WALLTIME:-01:30:05}"',
     "flux": busy("flux") + 'echo "flux $* RESTARTS=$RESTARTS FAILED=$FAILED COMMAND=$LOCKSTEP_COMMAND" >> "$CALLS"',
+    "srun": 'echo "srun $* threads=$OMP_NUM_THREADS" >> "$CALLS"; exit "${STATUS:-0}"',
     "mpirun": 'if [ "$1" = --version ]; then echo "$MPI"; else echo "mpirun $*" >> "$CALLS"; exit "${STATUS:-0}"; fi',
     "mpiexec": 'if [ "$1" = --version ]; then echo "$MPI"; else echo "mpiexec $*" >> "$CALLS"; fi',
 }
@@ -111,6 +112,17 @@ class Batch(LockstepTest):
                 # It has come to a checkpoint: the next failure is the first one again.
                 err, calls = self.finish(self.start(script, *arguments, STATUS=75, RESTARTS=1, FAILED=status), 75)
                 self.assertEqual(calls[1:], [self.submitted(script, 2)], err)
+
+    def test_an_element_of_a_slurm_array(self):
+        """Its SLURM_JOB_ID may be the number of the array, by which Slurm would requeue all elements."""
+        array = {"SLURM_ARRAY_JOB_ID": 7, "SLURM_ARRAY_TASK_ID": 2}
+        err, calls = self.finish(self.start("slurm.sh", "deck.yaml", STATUS=76, **array), 76)
+        self.assertEqual(calls[1:], ["scontrol requeue 7_2"], err)
+        self.assertTrue((self.folder / "slurm-7_2.failed").exists())
+
+    def test_slurm_without_cpus_per_task(self):
+        err, calls = self.finish(self.start("slurm.sh", "deck.yaml", LAUNCHER=None, SLURM_CPUS_PER_TASK=None), 0)
+        self.assertEqual(calls, ["srun --cpus-per-task=1 --cpu-bind=cores lockstep train deck.yaml threads=1"], err)
 
     def test_not_for_ever(self):
         for script, arguments in self.each():
