@@ -9,13 +9,13 @@
 #flux: --time-limit=12h
 #flux: --signal=USR1@5m         # to the ranks and to this script, 5 minutes before the end
 
-# A signal that is trapped ends `wait` early: then it waits again. Flux sends its warning to the ranks itself. SIGTERM means
-# that it ends the job (flux cancel, time limit).
+# A signal that is trapped ends `wait` early: then it waits again. Flux sends its warning to the ranks itself. SIGHUP is what
+# it ends a batch script with (flux cancel, time limit).
 waiting=yes terminated=no training=
 stop_training() { [ -z "$training" ] || kill -USR1 "$training" 2>/dev/null; }
 trap 'waiting=yes' USR1
 trap 'waiting=yes; stop_training' INT
-trap 'waiting=yes terminated=yes; stop_training' TERM
+trap 'waiting=yes terminated=yes; stop_training' TERM HUP
 
 # module load lockstep          # or: spack env activate …; or lockstep's folder in PATH
 

@@ -133,7 +133,8 @@ class Batch(LockstepTest):
     def test_not_when_the_job_is_ended(self):
         """But the ranks are asked to stop, whoever else has that signal."""
         for script, arguments in self.each():
-            for number, submitted in ((signal.SIGTERM, False), (signal.SIGINT, True)):
+            ends = (signal.SIGTERM, signal.SIGHUP) if script == "flux.sh" else (signal.SIGTERM,)
+            for number, submitted in (*((number, False) for number in ends), (signal.SIGINT, True)):
                 (self.folder / "slurm-7.failed").unlink(missing_ok=True)
                 start = time.monotonic()
                 child = self.start(script, *arguments, STATUS=0, TRAINS=20)
