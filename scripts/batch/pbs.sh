@@ -31,9 +31,15 @@ ranks=$(wc -l <"${PBS_NODEFILE:-/dev/null}")
 launcher=${LAUNCHER:-}
 [ -n "$launcher" ] || case $({ mpirun --version || mpiexec --version; } 2>&1) in
     *"Open MPI"* | *PRRTE*) # which would end its ranks half a second after SIGTERM, and hands them no variables by itself
-        launcher="env --block-signal=TERM,INT mpirun --map-by ppr:8:node:PE=$threads --bind-to core
+        shield='env --block-signal=TERM,INT'
+        $shield true 2>/dev/null || {
+            shield=''
+            echo "warning: env has no --block-signal (coreutils 8.31 has): after SIGTERM, mpirun ends ranks without a checkpoint" >&2
+        }
+        launcher="$shield mpirun --map-by ppr:8:node:PE=$threads --bind-to core
           -x OMP_NUM_THREADS -x OMP_PROC_BIND -x OMP_PLACES -x LOCKSTEP_JOB_END_TIME" ;;
     *Intel*) launcher="mpirun -n $ranks -ppn 8 -genv I_MPI_PIN_DOMAIN omp" ;;
+    *HYDRA*) launcher="mpiexec -n $ranks -ppn 8 -bind-to core:$threads" ;; # MPICH, MVAPICH
     *) launcher="mpiexec -n $ranks --ppn 8 --depth $threads --cpu-bind depth" ;; # Cray PALS
 esac
 

@@ -188,10 +188,18 @@ class Batch(LockstepTest):
         (self.folder / "nodes").write_text("a\n" * 8 + "b\n" * 8)
         for version, call in (("mpirun (Open MPI) 5.0.7", "mpirun --map-by ppr:8:node:PE=16 --bind-to core -x OMP_NUM_THREADS"),
                               ("Intel(R) MPI Library for Linux* OS, Version 2021.14", "mpirun -n 16 -ppn 8 -genv I_MPI_PIN_DOMAIN omp"),
+                              ("HYDRA build details: Version: 4.2.3", "mpiexec -n 16 -ppn 8 -bind-to core:16 lockstep"),
                               ("mpiexec version 1.3.2", "mpiexec -n 16 --ppn 8 --depth 16 --cpu-bind depth")):
             err, calls = self.finish(self.start("pbs.sh", LAUNCHER="", MPI=version, PBS_NODEFILE=self.folder / "nodes"), 0)
             self.assertTrue(calls[0].startswith(call), (calls, err))
             self.assertTrue(calls[0].endswith(" lockstep train deck.yaml run.seed=3 optimizer.betas=[0.9,0.99]"), calls)
+            self.assertEqual(err, "")
+
+    def test_pbs_with_old_coreutils(self):
+        self.write("bin/env", "#!/bin/sh\necho unrecognized option >&2; exit 125\n").chmod(0o755)
+        err, calls = self.finish(self.start("pbs.sh", LAUNCHER="", MPI="mpirun (Open MPI) 4.1.1"), 0)
+        self.assertTrue(calls[0].startswith("mpirun --map-by ppr:8:node:PE=16"), (calls, err))
+        self.assertRegex(err, "^warning: env has no --block-signal.*\n$")
 
 
 if __name__ == "__main__":
