@@ -70,20 +70,48 @@ class Scripts(LockstepTest):
         done = self.script("-np", "2", "train", "deck.yaml")
         self.assertEqual((done.returncode, done.stderr), (64, "error: -np: no such option; write -n 2\n"))
 
-    def test_every_preset_of_the_message_is_taken(self):
-        """A stand-in for scripts/env says what it would run."""
+    def copy(self, env):
+        """Of scripts/lockstep, with a stand-in for scripts/env."""
         script = self.folder / "scripts" / "lockstep"
         script.parent.mkdir()
         shutil.copy(SOURCE / "scripts" / "lockstep", script)
-        stand_in = script.with_name("env")
-        stand_in.write_text('#!/bin/sh\necho "$@"\n')
-        stand_in.chmod(0o755)
+        self.write("scripts/env", f"#!/bin/sh\n{env}\n").chmod(0o755)
+        return script
+
+    def test_every_preset_of_the_message_is_taken(self):
+        """Also through a link, as from a folder in PATH."""
+        script = self.copy(env='echo "$@"')
+        link = self.folder / "lockstep"
+        link.symlink_to("scripts/lockstep")
         refusal = self.script("--preset", "fast").stderr
         for preset in ("serial", "openmp", "cuda", "hip", "spack"):
             self.assertIn(preset, refusal)
-            done = subprocess.run([script, "--preset", preset, "info"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertTrue(done.stdout.endswith(f"{self.folder.resolve()}/build/{preset}/app/lockstep info\n"), done.stdout)
+            for name in (script, link):
+                done = subprocess.run([name, "--preset", preset, "info"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertTrue(done.stdout.endswith(f"{self.folder.resolve()}/build/{preset}/app/lockstep info\n"), done.stdout)
+
+    def test_ranks_without_mpirun(self):
+        """As on a Cray, where srun alone starts ranks: said before anything is built."""
+        done = subprocess.run([self.copy(env='echo "$@" >> "$CALLS"'), "--preset", "serial", "-n", "2", "info"], env={**os.environ, "CALLS": str(self.folder / "calls")},
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 64, done.stderr)
+        self.assertRegex(done.stderr, r"^error: -n 2: this toolchain has no mpirun in PATH.*\(srun -n 2, say\)\n$")
+        self.assertNotIn("toolchain/build", (self.folder / "calls").read_text())
+
+
+class Launch(LockstepTest):
+    def test_with_the_tools_of_an_older_system(self):
+        """Those of RHEL 8 know neither option."""
+        self.write("bin/setpriv", "#!/bin/sh\nexit 1\n").chmod(0o755)
+        self.write("bin/env", '#!/bin/sh\ncase $1 in --block-signal*) exit 125 ;; esac\nexec /usr/bin/env "$@"\n').chmod(0o755)
+        self.write("bin/mpirun", '#!/bin/sh\n[ "$1" != --version ] || { echo mpirun of Open MPI; exit; }\necho "mpirun $*"\nexit 75\n').chmod(0o755)
+        done = subprocess.run([SOURCE / "scripts/toolchain/launch", "2", "serial", program.PROGRAM, "train", "deck.yaml"], cwd=self.folder,
+                              env={**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}"}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 75, done.stderr)
+        self.assertRegex(done.stdout, f"^mpirun -n 2 .*{program.PROGRAM} train deck.yaml\n$")
+        self.assertEqual([line.split(" (")[0] for line in done.stderr.splitlines()],
+                         ["warning: env has no --block-signal", "warning: setpriv has no --pdeathsig"])
 
 
 if __name__ == "__main__":
