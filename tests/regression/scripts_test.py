@@ -100,6 +100,22 @@ class Scripts(LockstepTest):
         self.assertNotIn("toolchain/build", (self.folder / "calls").read_text())
 
 
+class Build(LockstepTest):
+    def test_configures_afresh_for_other_modules(self):
+        """In the place of going on with the MPI that CMake remembers."""
+        for name in ("build", "cores", "settings"):
+            (self.folder / "scripts/toolchain").mkdir(parents=True, exist_ok=True)
+            shutil.copy(SOURCE / "scripts/toolchain" / name, self.folder / "scripts/toolchain")
+        self.write("bin/cmake", '#!/bin/sh\ncase $1 in --fresh) mkdir -p build/serial; echo x >> build/serial/build.ninja ;; esac\n').chmod(0o755)
+
+        def configurations(**variables):
+            subprocess.run([self.folder / "scripts/toolchain/build", "serial"], check=True, capture_output=True, timeout=60,
+                           env={"PATH": f"{self.folder}/bin:{os.environ['PATH']}", "LOADEDMODULES": "gcc/13:openmpi/4", **variables})
+            return len((self.folder / "build/serial/build.ninja").read_text().splitlines())
+        self.assertEqual([configurations(), configurations(LOCKSTEP_BUILD_DIR="/elsewhere", SLURM_SUBMIT_DIR="/elsewhere", CMAKE_BUILD_PARALLEL_LEVEL="2"),
+                          configurations(LOADEDMODULES="gcc/13:openmpi/5"), configurations(LOADEDMODULES="gcc/13:openmpi/5", HDF5_ROOT="/opt/hdf5")], [1, 1, 2, 3])
+
+
 class Launch(LockstepTest):
     def test_with_the_tools_of_an_older_system(self):
         """Those of RHEL 8 know neither option."""
