@@ -11,17 +11,23 @@ macro(lockstep_is_not_found problem advice)
   return()
 endmacro()
 
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 12)
+  lockstep_is_not_found("${CMAKE_CXX_COMPILER} is GCC ${CMAKE_CXX_COMPILER_VERSION}, and Lockstep is C++20 and needs GCC 12 or newer"
+    "name another one with the environment variable CXX, or -DCMAKE_CXX_COMPILER, in an empty build folder.")
+endif()
+
+# The oldest versions: scripts/toolchain/native reads them here.
 find_dependency(Kokkos 4.5)
 if(LOCKSTEP_BACKEND AND NOT LOCKSTEP_BACKEND IN_LIST Kokkos_DEVICES)
   lockstep_is_not_found("The Kokkos in ${Kokkos_DIR} is built for ${Kokkos_DEVICES}, not ${LOCKSTEP_BACKEND}"
     "name another one with Kokkos_ROOT, or choose another preset.")
 endif()
 find_dependency(MPI COMPONENTS C)
-find_dependency(HDF5 COMPONENTS C)
+find_dependency(HDF5 1.10.7 COMPONENTS C)
 find_dependency(yaml-cpp 0.7)
-find_dependency(fmt)
-find_dependency(spdlog)
-find_dependency(nlohmann_json)
+find_dependency(fmt 8)
+find_dependency(spdlog 1.9)
+find_dependency(nlohmann_json 3.10)
 find_dependency(ZLIB)
 find_dependency(Threads)
 

@@ -79,6 +79,9 @@ class Install(LockstepTest):
         shutil.rmtree(self.folder / "build")
         self.assertIn("-- without: Lockstep could not be found because dependency spdlog could not be found",
                       self.configure("optional", "-DCMAKE_DISABLE_FIND_PACKAGE_spdlog=ON"))
+        old = "set(CMAKE_CXX_COMPILER_ID GNU)\nset(CMAKE_CXX_COMPILER_VERSION 11.4)\nfind_package"
+        self.write("optional/CMakeLists.txt", (self.folder / "optional/CMakeLists.txt").read_text().replace("find_package", old))
+        self.assertRegex(self.configure("optional"), "-- without: .* is GCC 11.4, and Lockstep is C\\+\\+20 and needs GCC 12 or newer")
         # CMake says which of them is missing, but takes a name without :: for a library of the system.
         targets = next(self.prefix.glob("lib*/**/LockstepTargets.cmake")).read_text()
         for name in re.findall(r"\$<LINK_ONLY:([^>]+)>", targets):
