@@ -2,9 +2,7 @@
 include(CMakePackageConfigHelpers)
 
 get_property(targets GLOBAL PROPERTY LOCKSTEP_TARGETS)
-install(TARGETS ${targets} EXPORT LockstepTargets
-  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS ${targets} EXPORT LockstepTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS lockstep RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 # By the build, since an installation may be root's, or go on beside another one.
 file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/lib/*.hpp)
