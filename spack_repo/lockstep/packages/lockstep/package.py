@@ -54,6 +54,10 @@ class Lockstep(CMakePackage, CudaPackage, ROCmPackage):
     depends_on("zlib-api")
     depends_on("onednn@3:", when="+onednn")
     depends_on("googletest@1.12: +gmock", type="test")
+    depends_on("python", type="test")
+    depends_on("py-numpy", type="test")
+    depends_on("py-h5py", type="test")
+    depends_on("py-pyyaml", type="test")
 
     depends_on("kokkos@4.5:5")
     depends_on("kokkos+serial", when="~openmp")
@@ -89,7 +93,10 @@ class Lockstep(CMakePackage, CudaPackage, ROCmPackage):
 
     with when("+rocm"):
         depends_on("kokkos+rocm")
+        depends_on("hipblas+rocm")
+        depends_on("hipblaslt")
         for _target in ROCmPackage.amdgpu_targets:
+            depends_on(f"hipblaslt amdgpu_target={_target}", when=f"amdgpu_target={_target}")
             depends_on(f"kokkos amdgpu_target={_target}", when=f"amdgpu_target={_target}")
 
     conflicts("+cuda", when="+rocm", msg="Kokkos takes one kind of accelerator a build")
