@@ -6,6 +6,7 @@
 # Those of gelu, for one, follow which products are fused with sums (GCC does so unless -ffp-contract=off), and that may
 # follow what is inlined where. The target's property LOCKSTEP_KERNELS has their names.
 
+include(CheckCXXCompilerFlag)
 add_library(lockstep_flags INTERFACE)
 target_compile_features(lockstep_flags INTERFACE cxx_std_20)
 target_compile_options(lockstep_flags INTERFACE
@@ -13,8 +14,20 @@ target_compile_options(lockstep_flags INTERFACE
 if(Kokkos_ENABLE_CUDA) # nvcc cannot evaluate fmt's consteval format strings
   target_compile_definitions(lockstep_flags INTERFACE FMT_USE_CONSTEXPR=1)
 endif()
+# (POWER's compilers call it -mcpu.)
 if(LOCKSTEP_MARCH)
-  target_compile_options(lockstep_flags INTERFACE $<BUILD_INTERFACE:-march=${LOCKSTEP_MARCH}>)
+  foreach(option IN ITEMS march mcpu)
+    string(MAKE_C_IDENTIFIER "LOCKSTEP_TAKES_${option}_${LOCKSTEP_MARCH}" taken)
+    check_cxx_compiler_flag(-${option}=${LOCKSTEP_MARCH} ${taken})
+    if(${taken})
+      target_compile_options(lockstep_flags INTERFACE $<BUILD_INTERFACE:-${option}=${LOCKSTEP_MARCH}>)
+      break()
+    endif()
+  endforeach()
+  if(NOT ${taken})
+    message(FATAL_ERROR "LOCKSTEP_MARCH is ${LOCKSTEP_MARCH}, and ${CMAKE_CXX_COMPILER} takes neither -march=${LOCKSTEP_MARCH} nor -mcpu=${LOCKSTEP_MARCH}; "
+      "name a CPU that it knows, or leave LOCKSTEP_MARCH empty for its default.")
+  endif()
 endif()
 if(LOCKSTEP_FUZZ)
   target_compile_options(lockstep_flags INTERFACE -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined)
