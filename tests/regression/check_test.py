@@ -223,9 +223,8 @@ class Time(LockstepTest):
         self.addCleanup(os.environ.update, TMPDIR=before)
         # The run's record of the order of gradients stays as it is.
         self.write("order.txt", "# lockstep pushes, as a run has left them")
-        simulated = "parallel.asynchronous={schedule: {simulate: {ranks: 2}, record: order.txt}}"
-        for ranks, overrides in ((1, [simulated, "data.drop_last=true"]), (2, ["parallel.backup={mode: drop, record: order.txt}", "data.drop_last=true"])):
-            out = self.lockstep("check", "deck.yaml", "--time", *overrides, ranks=ranks).out
+        for ranks in (1, 2):
+            out = self.lockstep("check", "deck.yaml", "--time", "parallel.asynchronous={collect: 2, schedule: {simulate: {ranks: 2}, record: order.txt}}", ranks=ranks).out
             lines = [line for line in out.splitlines() if line.startswith("time ")]
             self.assertEqual(len(lines), 1, out)
             self.assertRegex(lines[0], rf"^time {{17}}\d.* for 20 steps of \S+ ms \(the median of three, on {ranks} rank{'s' if ranks > 1 else ''}\)")
