@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/log.hpp"
 #include "command_parts.hpp"
 #include "commands.hpp"
 #include "config/deck.hpp"
@@ -128,6 +129,17 @@ void declare_inspect(CLI::App& app, Command& chosen) {
   });
 }
 
+/// Whoever may read a study's folder, and not write there, has the text all the same.
+void print_study(const std::string& folder) {
+  const StudyReport report = study_report(folder);
+  print(report.text);
+  try {
+    write_files(report, folder);
+  } catch (const Error& error) {
+    warn("{}; measurements.csv, study.json and pictures are not, or not all, those of this report", error.what());
+  }
+}
+
 void declare_report(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand(
       "report",
@@ -146,7 +158,12 @@ void declare_report(CLI::App& app, Command& chosen) {
   command->add_flag("--csv", options->csv, "the table as CSV, for other programs");
   command->callback([&chosen, options, study] {
     if (options->runs.empty() && study->empty()) throw CLI::RequiredError("RUN ..., or --study FOLDER");
-    chosen = printing([options, study] { return study->empty() ? scaling_report(*options) : report_study(*study); });
+    if (study->empty()) chosen = printing([options] { return scaling_report(*options); });
+    else
+      chosen = {Start::nothing, [study](const Communicator&) {
+                  print_study(*study);
+                  return ExitStatus::done;
+                }};
   });
 }
 

@@ -158,9 +158,11 @@ ExitStatus run_study(StudyConfig study, const std::string& base, const Communica
     coordinator->stop().done();
     if (status == ExitStatus::stopped_early)
       return log("stopped: {}; the same command goes on from there", executor.stop_reason_of_study());
-    log("{}", report_study(coordinator->folder()));
+    const StudyReport report = study_report(coordinator->folder());
+    log("{}", report.text);
     log("{} on {} slots, which were at work for {:.1f} % of it", duration_text(seconds), slots,
         100 * coordinator->seconds_of_trials() / (seconds * slots));
+    write_files(report, coordinator->folder());
   });
   return status;
 }

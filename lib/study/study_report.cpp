@@ -124,22 +124,28 @@ std::string advice(const StudyResults& results) {
 
 }  // namespace
 
-std::string report_study(const std::filesystem::path& folder) {
+StudyReport study_report(const std::filesystem::path& folder) {
   const StudyResults results = read_results(folder);
   const std::vector<ScalingCurve> curves = scaling_curves(results);
   const std::vector<BranchCurve> branches = branch_curves(results);
   const GoalOptions& goal = results.study.goal;
-  std::string text = fmt::format("{}: {} {}\n\n", folder.string(), goal.metric.text(),
-                                 goal.value ? fmt::format("{}", *goal.value) : goal.best);
+  StudyReport report;
+  std::string& text = report.text;
+  text = fmt::format("{}: {} {}\n\n", folder.string(), goal.metric.text(),
+                     goal.value ? fmt::format("{}", *goal.value) : goal.best);
   text += best_points(results) + seeds_text(results);
   for (const ScalingCurve& curve : curves) text += curve_text(curve);
   for (const BranchCurve& branch : branches) text += branch_text(branch, results.study);
   text += advice(results);
-  replace_text_file(folder / "measurements.csv", measurements_csv(results));
-  replace_text_file(folder / "study.json", study_json(results, curves, branches));
+  report.files = {{"measurements.csv", measurements_csv(results)},
+                  {"study.json", study_json(results, curves, branches)}};
   for (const auto& [name, picture] : study_pictures(results, curves, branches))
-    replace_text_file(folder / name, picture);
-  return text;
+    report.files.emplace_back(name, picture);
+  return report;
+}
+
+void write_files(const StudyReport& report, const std::filesystem::path& folder) {
+  for (const auto& [name, text] : report.files) replace_text_file(folder / name, text);
 }
 
 }  // namespace lockstep

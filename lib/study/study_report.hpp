@@ -3,11 +3,21 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace lockstep {
 
-/// What `lockstep report --study` prints of a study, whether it has ended or not: steps to the goal, the three regimes,
-/// the best points. Leaves measurements.csv, study.json and pictures in the folder. Throws what read_results does.
-std::string report_study(const std::filesystem::path& folder);
+/// What is known of a study, whether it has ended or not.
+struct StudyReport {
+  std::string text;  ///< steps to the goal, the three regimes, the best points
+  /// Names and texts of measurements.csv, study.json and pictures.
+  std::vector<std::pair<std::string, std::string>> files;
+};
+
+/// Throws what read_results does.
+StudyReport study_report(const std::filesystem::path& folder);
+/// Leaves its files in the study's folder. Throws cannot_create, io_error.
+void write_files(const StudyReport& report, const std::filesystem::path& folder);
 
 }  // namespace lockstep

@@ -153,6 +153,11 @@ class Studies(StudyTest):
         out = self.lockstep("study", "study.yaml").out
         self.assertIn("batch 16: trial 0 complete at step 2 (seed 7); 1 of 1 feasible", out)
         self.assertNotIn("reach the goal", out)
+        # What cannot be written has been said before.
+        (self.folder / "study/measurements.csv").unlink()
+        (self.folder / "study/measurements.csv").mkdir()
+        result = self.refused(73, ["study/measurements.csv", "cannot be created"], "study", "study.yaml")
+        self.assertIn("best result", result.out)
 
     def test_every_seed_comes_to_its_own_goal(self):
         self.study(batches=[64], space=None, trials_feasible=None, seeds=3, evaluations=300)
@@ -241,6 +246,11 @@ class Studies(StudyTest):
                                   "validation_accuracy")
         for name in ("steps_to_goal.svg", "learning_rate.svg"):
             self.assertIn("</svg>", (self.folder / "study" / name).read_text())
+        (self.folder / "study/study.json").unlink()
+        (self.folder / "study/study.json").mkdir()
+        result = self.lockstep("report", "--study", "study")
+        self.assertEqual(result.out, out)
+        self.assertRegex(result.err, "warning: study/study.json: cannot be created .*not all, those of this report")
         self.refused(66, ["nowhere", "no study's folder"], "report", "--study", "nowhere")
         self.refused(64, ["--study FOLDER"], "report")
 
