@@ -100,10 +100,10 @@ double adding_gbps(const Communicator& comm) {
 
 /// What rank 0 writes, and has on disk.
 double disk_gbps(const Communicator& comm, const std::filesystem::path& folder) {
-  double seconds = 0;
-  const std::vector<char> block(64 << 20);
+  double gbps = 0;
   comm.run_collectively([&] {
     if (!comm.is_root()) return;
+    const std::vector<char> block(64 << 20);
     const std::string name = (folder / fmt::format("lockstep-bench-{}.tmp", ::getpid())).string();
     std::FILE* const file = std::fopen(name.c_str(), "wb");
     validate(file != nullptr, ExitStatus::cannot_create,
@@ -111,18 +111,18 @@ double disk_gbps(const Communicator& comm, const std::filesystem::path& folder) 
     const Timer timer;
     const bool written = std::fwrite(block.data(), 1, block.size(), file) == block.size() && std::fflush(file) == 0 &&
                          ::fsync(::fileno(file)) == 0;
-    seconds = timer.seconds();
+    gbps = 1e-9 * static_cast<double>(block.size()) / timer.seconds();
     std::fclose(file);
     std::filesystem::remove(name);
     validate(written, ExitStatus::io_error, "{}: cannot be written (is the disk full?); save the machine elsewhere",
              name);
   });
-  return comm.is_root() ? 1e-9 * static_cast<double>(block.size()) / seconds : 0;
+  return gbps;
 }
 
 }  // namespace
 
-void measure_exchange(const Communicator& comm, const std::string& folder, Machine& machine) {
+void measure_exchange(const Communicator& comm, const std::string& save, Machine& machine) {
   const Topology topology(comm);
   const auto transport = make_transport(comm);
   const int node = topology.node_of[static_cast<std::size_t>(comm.rank())];
@@ -154,7 +154,7 @@ void measure_exchange(const Communicator& comm, const std::string& folder, Machi
   if (!has_nodes) machine.network = machine.node;
   machine.sum = node_sum_speed(comm, Topology(topology.node));
   machine.reduce_gbps = adding_gbps(comm);
-  machine.disk_gbps = disk_gbps(comm, folder);
+  if (!save.empty()) machine.disk_gbps = disk_gbps(comm, std::filesystem::path(save).parent_path());
 }
 
 }  // namespace lockstep

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "comm/topology.hpp"
 #include "comm/transport.hpp"
@@ -29,16 +28,16 @@ void measure_machine(const Communicator& comm, const std::optional<RunConfig>& d
                              topology.nodes == 1 ? "" : "s",
                              comm.network() ? fmt::format(" ({})", comm.network()->description()) : "");
   print(machine.name);
-  const std::filesystem::path folder = std::filesystem::path(options.save).parent_path();
-  measure_exchange(comm, folder.string(), machine);
+  measure_exchange(comm, options.save, machine);
   const auto link = [](const LinkSpeed& speed) {
     return fmt::format("{:.3g} µs, {:.3g} GB/s", speed.latency_us, speed.bandwidth_gbps);
   };
   print(fmt::format("messages in a node {}{}", link(machine.node), topology.smallest > 1 ? "" : " (not measured)"));
   print(fmt::format("messages between nodes {}{}", link(machine.network),
                     topology.nodes > 1 ? "" : " (not measured: these are the node's; write the network's in)"));
-  print(fmt::format("sums in a node's memory {}; adding {:.3g} GB/s; disk {:.3g} GB/s", link(machine.sum),
-                    machine.reduce_gbps, machine.disk_gbps.value_or(0)));
+  print(fmt::format("sums in a node's memory {}; adding {:.3g} GB/s; disk {}", link(machine.sum), machine.reduce_gbps,
+                    machine.disk_gbps ? fmt::format("{:.3g} GB/s", *machine.disk_gbps)
+                                      : "not measured (it would be that of the file of --save)"));
   std::vector<Precision> precisions{Precision::fp32, Precision::bf16};
   if (deck && std::ranges::find(precisions, deck->precision.compute) == precisions.end())
     precisions.push_back(deck->precision.compute);

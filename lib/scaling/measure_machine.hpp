@@ -40,8 +40,8 @@ void measure_compute(const Communicator& comm, const std::vector<Precision>& pre
 /// Steps of a deck, of each rank by itself but all at the same time; the same steps give the noise.
 void measure_steps(const Communicator& comm, const RunConfig& deck, const StepsToMeasure& steps, double seconds,
                    Machine& machine);
-/// Messages, sums, and the disk.
-void measure_exchange(const Communicator& comm, const std::string& folder, Machine& machine);
+/// Messages, sums, and the disk that has the file `save`; empty: no disk.
+void measure_exchange(const Communicator& comm, const std::string& save, Machine& machine);
 
 /// The mean over ranks.
 double mean_of(const Communicator& comm, double value);

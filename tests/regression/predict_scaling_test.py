@@ -163,6 +163,7 @@ class PredictScaling(LockstepTest):
 
     def test_measuring_takes_two_ranks(self):
         self.refused(64, ["bench machine", "two ranks"], "bench", "machine", "--save", "measured.yaml")
+        self.assertIn("disk not measured", self.lockstep("bench", "machine", ranks=2).out)
         for status, words, arguments in ((64, ["--batches", "9000", "8192 examples"], ("deck.yaml", "--batches", "8,9000")),
                                          (73, ["none/measured.yaml: cannot be created", "choose a folder that exists"], ("--save", "none/measured.yaml"))):
             result = self.refused(status, words, "bench", "machine", *arguments, ranks=2)
