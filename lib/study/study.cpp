@@ -83,6 +83,7 @@ class Coordinator {
     lock_.emplace(folder_);
     ledger_.emplace(folder_ / "ledger.jsonl", plan.identity());
     keep_study(folder_, plan);
+    remove_leftovers();
     scheduler_.emplace(plan, ledger_->records(), [this](const TrialRecord& record) { commit(record); });
     stop_.emplace(end_of_job(duration_of(plan.study().wall_time)), folder_ / "stop");
   }
@@ -97,24 +98,33 @@ class Coordinator {
  private:
   void commit(const TrialRecord& record) {
     lock_->require();
+    const std::optional<TrialId> before = best(record.id.group);
     ledger_->append(record);
     seconds_of_trials_ += record.seconds;
-    remove_checkpoints(record.id.group);
-    std::int64_t feasible = 0;
-    for (const TrialRecord& other : ledger_->records())
-      feasible += other.id.group == record.id.group && is_feasible(other.outcome) ? 1 : 0;
+    if (best(record.id.group) != record.id) remove_checkpoints(record.id);
+    else if (before) remove_checkpoints(*before);
     TrialLog::study_line(record.outcome == TrialOutcome::failed ? LogLevel::warning : LogLevel::info,
-                         line_of(plan_, record, feasible));
+                         line_of(plan_, record, scheduler_->feasible(record.id.group)));
   }
 
-  /// All but those of the best trial of the group; an ensemble keeps its members.
-  void remove_checkpoints(std::size_t group) const {
-    if (plan_.study().is_ensemble()) return;
-    const TrialRecord* best = best_of(ledger_->records(), group, plan_.study().goal);
+  /// What a process that was killed had no time to remove.
+  void remove_leftovers() const {
+    for (std::size_t group = 0; group < plan_.groups().size(); ++group) {
+      const std::optional<TrialId> best = this->best(group);
+      for (const TrialRecord& record : ledger_->records())
+        if (record.id.group == group && record.id != best) remove_checkpoints(record.id);
+    }
+  }
+
+  /// Of a trial that is not the best one of its group; an ensemble keeps its members.
+  void remove_checkpoints(const TrialId& id) const {
     std::error_code ignored;
-    for (const TrialRecord& record : ledger_->records())
-      if (record.id.group == group && (!best || record.id != best->id))
-        fs::remove_all(plan_.folder(record.id) / "checkpoints", ignored);
+    if (!plan_.study().is_ensemble()) fs::remove_all(plan_.folder(id) / "checkpoints", ignored);
+  }
+
+  std::optional<TrialId> best(std::size_t group) const {
+    const TrialRecord* best = best_of(ledger_->records(), group, plan_.study().goal);
+    return best ? std::optional<TrialId>(best->id) : std::nullopt;
   }
 
   const TrialPlan& plan_;

@@ -149,6 +149,8 @@ void TrialScheduler::commit(std::size_t number) {
     if (!trial.outcome || !trial.end || trial.runs) return;
     const TrialId id{number, static_cast<std::int64_t>(i)};
     const bool is_bad = !is_feasible(*trial.outcome);
+    trial.committed = true;
+    ++group.committed;
     commit_({.id = id,
              .settings = plan_.settings(id),
              .seed = plan_.seed(id),
@@ -158,8 +160,6 @@ void TrialScheduler::commit(std::size_t number) {
              .steps_run = trial.end->steps,
              .seconds = trial.end->seconds,
              .slot = trial.end->slot});
-    trial.committed = true;
-    ++group.committed;
   }
 }
 

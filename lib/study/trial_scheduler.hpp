@@ -46,6 +46,7 @@ class TrialScheduler {
   /// Of the running trials, those that can end now: nothing that they still do would count.
   std::vector<TrialId> superfluous() const;
   bool is_finished() const;
+  /// Of the records that are kept, that which is being committed included.
   std::int64_t feasible(std::size_t group) const;
 
  private:

@@ -59,6 +59,13 @@ class Studies(StudyTest):
         self.assertEqual(records(self.folder / "two/ledger.jsonl"), alone)
         self.interrupt("killed", kills=int(os.environ.get("LOCKSTEP_STUDY_KILLS", "3")))
         self.assertEqual(records(self.folder / "killed/ledger.jsonl"), alone)
+        left = self.folder / "killed/trials/00-0000/checkpoints", self.folder / "killed/trials/00-0001/checkpoints"
+        for folder in left:  # as a process that was killed just after it had committed these
+            folder.mkdir(exist_ok=True)
+        self.lockstep("study", "study.yaml", "output_dir=killed")
+        kept = sorted(path.parent.name for path in self.folder.glob("killed/trials/*/checkpoints"))
+        best = [f"{number:02}-{group['best']['trial']:04}" for number, group in enumerate(self.summary("killed")["groups"])]
+        self.assertLessEqual(set(kept), set(best))
         # A line that was cut off is written anew.
         ledger = self.folder / "study/ledger.jsonl"
         ledger.write_bytes(ledger.read_bytes()[:-40])
