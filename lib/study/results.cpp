@@ -84,6 +84,13 @@ std::string GroupResult::name_without_batch() const {
   return comma == std::string::npos ? "" : name.substr(comma + 2);
 }
 
+std::string GroupResult::shortcoming(const StudyConfig& study) const {
+  const std::int64_t wanted = study.is_ensemble() ? study.trials() : 1;
+  if (feasible >= wanted) return "";
+  return study.is_ensemble() ? fmt::format("{}: {} of the ensemble's {} members are feasible", name, feasible, wanted)
+                             : fmt::format("{}: none of {} trials is feasible", name, trials);
+}
+
 void keep_study(const fs::path& folder, const TrialPlan& plan) {
   StudyConfig study = plan.study();
   study.base = "base.yaml";

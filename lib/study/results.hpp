@@ -37,6 +37,9 @@ struct GroupResult {
   std::optional<double> noise_scale;       ///< gradient noise scale of the best trial, examples
   std::vector<std::string> at_border;      ///< keys of the space of which the best point is at an end
 
+  /// What the study has no answer for: without a feasible trial, and, of an ensemble, without one of its members;
+  /// empty: nothing.
+  std::string shortcoming(const StudyConfig& study) const;
   /// "optimizer.nesterov true" of "batch 64, optimizer.nesterov true".
   std::string name_without_batch() const;
 };

@@ -173,6 +173,11 @@ ExitStatus run_study(StudyConfig study, const std::string& base, const Communica
     log("{} on {} slots, which were at work for {:.1f} % of it", duration_text(seconds), slots,
         100 * coordinator->seconds_of_trials() / (seconds * slots));
     write_files(report, coordinator->folder());
+    validate(
+        report.shortcomings.empty(), ExitStatus::internal,
+        "{}: {} (what each has met is in its message in ledger.jsonl, and in trials/*/log.txt); give other settings, "
+        "and another output_dir",
+        study.folder(), report.shortcomings);
   });
   return status;
 }

@@ -137,6 +137,10 @@ StudyReport study_report(const std::filesystem::path& folder) {
   for (const ScalingCurve& curve : curves) text += curve_text(curve);
   for (const BranchCurve& branch : branches) text += branch_text(branch, results.study);
   text += advice(results);
+  std::vector<std::string> shortcomings;
+  for (const GroupResult& group : results.groups)
+    if (const std::string one = group.shortcoming(results.study); !one.empty()) shortcomings.push_back(one);
+  report.shortcomings = fmt::format("{}", fmt::join(shortcomings, "; "));
   report.files = {{"measurements.csv", measurements_csv(results)},
                   {"study.json", study_json(results, curves, branches)}};
   for (const auto& [name, picture] : study_pictures(results, curves, branches))

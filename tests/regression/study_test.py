@@ -198,7 +198,8 @@ class Studies(StudyTest):
                    goal={"metric": "validation_loss", "best": "min"})
         ledger = self.folder / "study/ledger.jsonl"
         for _ in range(2):
-            self.lockstep("study", "study.yaml")
+            result = self.refused(70, ["study: all: 0 of the ensemble's 1 members are feasible"], "study", "study.yaml")
+            self.assertIn("all: no trial is feasible", result.out)
             self.assertEqual([record["outcome"] for record in records(ledger).values()], ["diverged"])
             ledger.write_text(ledger.read_text().splitlines()[0] + "\n")
 
