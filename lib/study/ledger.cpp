@@ -77,28 +77,38 @@ Contents read_contents(const fs::path& file) {
     }
     if (number == 0) throw std::runtime_error("it has no line");
   } catch (const std::exception& error) {
-    throw Error(ExitStatus::bad_data,
-                fmt::format("{}: line {} is none of a study's ledger ({}); move the file away, or name "
-                            "another output_dir",
-                            file.string(), std::max<std::int64_t>(1, number), error.what()));
+    throw Error(
+        ExitStatus::bad_data,
+        fmt::format("{}: line {} is none of a study's ledger ({}); move the file and the folder trials away, or "
+                    "name another output_dir",
+                    file.string(), std::max<std::int64_t>(1, number), error.what()));
   }
   return contents;
 }
 
 }  // namespace
 
-Ledger::Ledger(const fs::path& file, const std::string& identity) {
+Ledger::Ledger(const fs::path& file, const fs::path& trials, const std::string& identity) {
   const auto begin_anew = [&] { replace_text_file(file, Json{{header_key, identity}}.dump() + "\n"); };
-  if (!fs::exists(file)) begin_anew();
+  // A trial that is not in the ledger yet may have a checkpoint, from which it would go on with other settings.
+  const bool none_has_begun = !fs::exists(trials) || fs::is_empty(trials);
+  if (!fs::exists(file)) {
+    validate(none_has_begun, ExitStatus::bad_deck,
+             "{}: has trials, and {} is not there, which tells of which study they are; move that folder away, or name "
+             "another output_dir",
+             trials.string(), file.string());
+    begin_anew();
+  }
   Contents contents = read_contents(file);
-  if (contents.records.empty() && contents.identity != identity) {
+  if (none_has_begun && contents.records.empty() && contents.identity != identity) {
     begin_anew();
     contents = read_contents(file);
   }
   const auto [was, is] = first_difference(contents.identity, identity);
   validate(contents.identity == identity, ExitStatus::bad_deck,
-           "{}: is the ledger of another study (it has '{}' where this one has '{}'); name another output_dir",
-           file.string(), was, is);
+           "{}: is the ledger of another study (it has '{}' where this one has '{}'); name another output_dir, or move "
+           "the file and {} away",
+           file.string(), was, is, trials.string());
   records_ = std::move(contents.records);
   bytes_ = contents.bytes;
   fs::resize_file(file, bytes_);  // a line that a killed process has begun

@@ -38,9 +38,10 @@ struct TrialRecord {
 /// cut off when the next one opens the file. The first line says of which study they are.
 class Ledger {
  public:
-  /// Reads what is there, and goes on after it. Throws bad_data for a file of another study (and says in what that
-  /// differs), or that is none; cannot_create.
-  Ledger(const std::filesystem::path& file, const std::string& identity);
+  /// Reads what is there, and goes on after it. Where no trial has begun, which is when the folder `trials` is empty or
+  /// missing, begins anew what is not there or another study's. Throws bad_deck for the file of another study (and says
+  /// in what that differs), and for trials of which no ledger tells whose they are; bad_data; cannot_create.
+  Ledger(const std::filesystem::path& file, const std::filesystem::path& trials, const std::string& identity);
 
   const std::vector<TrialRecord>& records() const { return records_; }
   /// On disk when it returns.

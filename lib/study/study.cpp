@@ -81,7 +81,7 @@ class Coordinator {
              "{}: the study's folder cannot be created ({}); choose another output_dir", folder_.string(),
              code.message());
     lock_.emplace(folder_);
-    ledger_.emplace(folder_ / "ledger.jsonl", plan.identity());
+    ledger_.emplace(folder_ / "ledger.jsonl", folder_ / "trials", plan.identity());
     keep_study(folder_, plan);
     remove_leftovers();
     scheduler_.emplace(plan, ledger_->records(), [this](const TrialRecord& record) { commit(record); });

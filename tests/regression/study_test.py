@@ -230,6 +230,9 @@ class Studies(StudyTest):
     def test_a_signal_while_a_trial_waits_for_its_folder(self):
         self.study(batches=[16], trials_feasible=1, budget={"steps": 4}, evaluations=1,
                    goal={"metric": "validation_loss", "best": "min"})
+        self.lockstep("study", "study.yaml")
+        ledger = self.folder / "study/ledger.jsonl"
+        ledger.write_text(ledger.read_text().splitlines()[0] + "\n")  # as it is while that trial runs
         lock = {"lockstep": "lock", "host": "elsewhere", "process": 1, "since": "2026-01-01T00:00:00Z", "boot": "another"}
         self.write("study/trials/00-0000/lock", json.dumps(lock) + "\n")
         child = subprocess.Popen([program.PROGRAM, "study", "study.yaml"], cwd=self.folder, stdout=subprocess.PIPE,
@@ -241,7 +244,7 @@ class Studies(StudyTest):
         child.terminate()
         out, _ = child.communicate(timeout=60)
         self.assertEqual(child.returncode, 75, out)
-        self.assertEqual(len(records(self.folder / "study/ledger.jsonl")), 0)
+        self.assertEqual(len(records(ledger)), 0)
 
     def test_report(self):
         self.study()
@@ -352,8 +355,14 @@ class BadInput(StudyTest):
         self.refused(78, ["ledger of another study", "steps: 8", "steps: 9"], "study", "study.yaml", "budget.steps=9")
         self.deck(data={"synthetic": {"kind": "glyphs", "train": 512, "validation": 101}}, run={"steps": 4})
         self.refused(78, ["ledger of another study"], "study", "study.yaml")
-        self.assertEqual((self.folder / "study/ledger.jsonl").read_bytes(), before)
-        (self.folder / "study/ledger.jsonl").write_text("something else\n")
+        ledger = self.folder / "study/ledger.jsonl"
+        self.assertEqual(ledger.read_bytes(), before)
+        # A trial that is in no ledger yet would go on from its checkpoint, whatever its settings were.
+        ledger.write_bytes(before.splitlines(keepends=True)[0])
+        self.refused(78, ["ledger of another study", "move the file and study/trials away"], "study", "study.yaml")
+        ledger.unlink()
+        self.refused(78, ["study/trials: has trials, and study/ledger.jsonl is not there"], "study", "study.yaml")
+        ledger.write_text("something else\n")
         self.refused(65, ["ledger.jsonl", "line 1"], "study", "study.yaml")
         (self.folder / "mine").mkdir()
         self.write("mine/study.yaml", "mine: true\n")

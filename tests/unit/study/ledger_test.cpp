@@ -21,14 +21,16 @@ TrialRecord record_of(std::int64_t index) {
           .slot = 1};
 }
 
+std::filesystem::path trials_of(const test::ScratchFolder& folder) { return folder.path() / "trials"; }
+
 TEST(Ledger, HasWhatWasAppended) {
   const test::ScratchFolder folder;
   const auto file = folder.path() / "ledger.jsonl";
   {
-    Ledger ledger(file, "a: 1\n");
+    Ledger ledger(file, trials_of(folder), "a: 1\n");
     for (std::int64_t i = 0; i < 3; ++i) ledger.append(record_of(i));
   }
-  const std::vector<TrialRecord> records = Ledger(file, "a: 1\n").records();
+  const std::vector<TrialRecord> records = Ledger(file, trials_of(folder), "a: 1\n").records();
   ASSERT_EQ(records.size(), 3u);
   EXPECT_EQ(records[2].id, (TrialId{1, 2}));
   EXPECT_EQ(records[2].settings, record_of(2).settings);
@@ -43,16 +45,16 @@ TEST(Ledger, ALineThatWasCutOffIsForgotten) {
   const test::ScratchFolder folder;
   const auto file = folder.path() / "ledger.jsonl";
   {
-    Ledger(file, "a: 1\n").append(record_of(0));
+    Ledger(file, trials_of(folder), "a: 1\n").append(record_of(0));
   }
   const auto whole = std::filesystem::file_size(file);
   {
-    Ledger(file, "a: 1\n").append(record_of(1));
+    Ledger(file, trials_of(folder), "a: 1\n").append(record_of(1));
   }
   const auto both = std::filesystem::file_size(file);
   for (const auto bytes : {both - 1, whole + 1, whole + 20}) {
     std::filesystem::resize_file(file, bytes);
-    Ledger ledger(file, "a: 1\n");
+    Ledger ledger(file, trials_of(folder), "a: 1\n");
     EXPECT_EQ(ledger.records().size(), 1u) << bytes;
     EXPECT_EQ(std::filesystem::file_size(file), whole);
     ledger.append(record_of(1));
@@ -64,15 +66,25 @@ TEST(Ledger, OfAnotherStudyIsRefused) {
   const test::ScratchFolder folder;
   const auto file = folder.path() / "ledger.jsonl";
   {
-    Ledger(file, "a: 1\nb:\n  c: 2\n");
+    Ledger(file, trials_of(folder), "a: 1\nb:\n  c: 2\n");
   }
   {
-    Ledger(file, "a: 1\nb:\n  c: 3\n").append(record_of(0));
-  }  // nothing was known yet
+    const Ledger ledger(file, trials_of(folder), "a: 1\nb:\n  c: 3\n");
+  }  // no trial has begun yet
+  std::filesystem::create_directories(trials_of(folder) / "00-0000");
   test::expect_error(ExitStatus::bad_deck, "'c: 3' where this one has 'c: 4'",
-                     [&] { Ledger(file, "a: 1\nb:\n  c: 4\n"); });
+                     [&] { Ledger(file, trials_of(folder), "a: 1\nb:\n  c: 4\n"); });
+  {
+    Ledger(file, trials_of(folder), "a: 1\nb:\n  c: 3\n").append(record_of(0));
+  }
+  test::expect_error(ExitStatus::bad_deck, "'c: 3' where this one has 'c: 4'",
+                     [&] { Ledger(file, trials_of(folder), "a: 1\nb:\n  c: 4\n"); });
+  std::filesystem::rename(file, folder.path() / "away");
+  test::expect_error(ExitStatus::bad_deck, "trials: has trials, and",
+                     [&] { Ledger(file, trials_of(folder), "a: 1\nb:\n  c: 3\n"); });
+  std::filesystem::rename(folder.path() / "away", file);
   std::ofstream(file, std::ios::app) << "{\"group\": 0}\n";
-  test::expect_error(ExitStatus::bad_data, "line 3", [&] { Ledger(file, "a: 1\nb:\n  c: 3\n"); });
+  test::expect_error(ExitStatus::bad_data, "line 3", [&] { Ledger(file, trials_of(folder), "a: 1\nb:\n  c: 3\n"); });
 }
 
 }  // namespace
