@@ -12,9 +12,7 @@
 #include "base/timer.hpp"
 #include "io/replace_file.hpp"
 #include "resilience/stop_request.hpp"
-#include "run/experiment/experiment.hpp"
 #include "run/folder/run_lock.hpp"
-#include "run/training/trainer_setup.hpp"
 #include "study/branches.hpp"
 #include "study/ledger.hpp"
 #include "study/results.hpp"
@@ -22,6 +20,7 @@
 #include "study/trial_executor.hpp"
 #include "study/trial_log.hpp"
 #include "study/trial_scheduler.hpp"
+#include "study/untrained.hpp"
 
 namespace lockstep {
 namespace fs = std::filesystem;
@@ -39,18 +38,13 @@ void check_ranks(const StudyConfig& study, int ranks) {
 /// A network that has learned nothing must not have reached the goal. Collective over the ranks of a slot.
 void check_start(const TrialPlan& plan, const Communicator& slot) {
   const GoalOptions& goal = plan.study().goal;
-  const RunConfig config = plan.deck({});
-  const SharedReading reading(slot, config.source);
-  Experiment experiment = open_experiment(config, reading);
-  const auto trainer = make_trainer(config, std::move(experiment.graph), std::move(experiment.loss),
-                                    *experiment.data.train, slot);
+  const RunConfig base = plan.base_deck();
+  const Untrained start = open_untrained(base, slot);
   slot.run_collectively([&] {
-    validate_key(experiment.data.validation != nullptr, "goal.metric",
+    validate_key(start.data.validation != nullptr, "goal.metric",
                  "is of validation data, of which the base deck has none; give it some");
-    if (slot.is_root()) initialize_parameters(config, trainer->model());
   });
-  trainer->share_parameters();
-  const std::optional<Metrics> metrics = trainer->evaluate(*experiment.data.validation);
+  const std::optional<Metrics> metrics = start.trainer->evaluate(*start.data.validation);
   const std::optional<double> value = goal.metric.value_of(*metrics);
   slot.run_collectively([&] {
     validate_key(metrics->find(goal.metric.name()).has_value(), "goal.metric",

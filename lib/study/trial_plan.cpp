@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "run/deck/file_kind.hpp"
@@ -71,8 +72,26 @@ TrialPlan::TrialPlan(const StudyConfig& study, std::string base) : study_(study)
     if (study_.branch_from.batch)
       groups_[group].settings.emplace_back("optimizer.learning_rate",
                                            fmt::format("{}", study_.branch_from.rate_of(groups_[group].batch)));
-    this->deck({group, 0});
+    check_space(groups_[group]);
   }
+}
+
+/// Throws where the space has no point that a deck can have, as with a key that there is not. Points are tried that
+/// do not depend on study.seed, so that it does not decide whether a study is refused.
+void TrialPlan::check_space(const TrialGroup& group) const {
+  constexpr std::int64_t points = 64;
+  const HaltonSequence sequence(study_.space.keys.size(), 0, 0);
+  std::exception_ptr problem;
+  for (std::int64_t i = 0; i < points; ++i) {
+    try {
+      deck_with(group, settings_at(sequence.point(i), group), {});
+      return;
+    } catch (const Error&) {
+      if (!problem) problem = std::current_exception();
+    }
+    if (study_.space.keys.empty()) break;
+  }
+  std::rethrow_exception(problem);
 }
 
 void TrialPlan::set_budget(std::size_t number) {
@@ -118,12 +137,12 @@ std::vector<double> TrialPlan::places(const TrialId& id) const {
   return sequences_[id.group].point(id.index / study_.seeds);
 }
 
-DeckSettings TrialPlan::settings(const TrialId& id) const {
-  const std::vector<double> places = this->places(id);
+DeckSettings TrialPlan::settings(const TrialId& id) const { return settings_at(places(id), groups_[id.group]); }
+
+DeckSettings TrialPlan::settings_at(const std::vector<double>& places, const TrialGroup& group) const {
   DeckSettings settings;
   for (std::size_t i = 0; i < places.size(); ++i)
-    settings.emplace_back(study_.space.keys[i],
-                          study_.space.dimensions[i].value_at(places[i], groups_[id.group].budget));
+    settings.emplace_back(study_.space.keys[i], study_.space.dimensions[i].value_at(places[i], group.budget));
   return settings;
 }
 

@@ -34,7 +34,8 @@ struct TrialId {
 /// Which trials there are: what each has in its deck is a function of the study and of its numbers.
 class TrialPlan {
  public:
-  /// `base`: text of the base deck. Throws Error(bad_deck), also for a key that no deck has.
+  /// `base`: text of the base deck. Throws Error(bad_deck), also for a key that no deck has; settings of single trials
+  /// are theirs.
   TrialPlan(const StudyConfig& study, std::string base);
 
   const StudyConfig& study() const { return study_; }
@@ -51,11 +52,15 @@ class TrialPlan {
   }
   /// The whole deck of a trial.
   RunConfig deck(const TrialId& id) const;
+  /// The deck of a trial without settings of a group, or of its own.
+  RunConfig base_deck() const { return deck_with({.budget = groups_.front().budget}, {}, {}); }
   std::filesystem::path folder(const TrialId& id) const;
   /// All that decides on results, as text; the rest may change when a study goes on.
   std::string identity() const;
 
  private:
+  DeckSettings settings_at(const std::vector<double>& places, const TrialGroup& group) const;
+  void check_space(const TrialGroup& group) const;
   RunConfig deck_with(const TrialGroup& group, const DeckSettings& settings, const TrialId& id) const;
   void add_groups();
   /// The batch and the budget of a group.

@@ -180,7 +180,7 @@ class Studies(StudyTest):
         self.study(batches=[16], trials_feasible=3, budget={"steps": 20}, evaluations=2,
                    goal={"metric": "validation_loss", "best": "min"},
                    space={"optimizer.learning_rate": [0.01, 1e30], "optimizer.weight_decay": [0, 0.001, -1]})
-        result = self.lockstep("study", "study.yaml", "seed=3", ranks=2)
+        result = self.lockstep("study", "study.yaml", ranks=2)  # its first trial has failed
         outcomes = [line["outcome"] for line in records(self.folder / "study/ledger.jsonl").values()]
         self.assertEqual(sorted(outcomes)[:1], ["complete"])
         self.assertEqual(outcomes.count("complete"), 3)

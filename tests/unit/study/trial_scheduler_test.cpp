@@ -31,6 +31,24 @@ TrialPlan plan_of(const std::string& more, const std::string& of_budget = "{step
   return TrialPlan(read_study_config(parse_deck(study, "study.yaml")), base_deck);
 }
 
+// Settings that no deck can have are a matter of their trials, whichever the seed deals out first.
+TEST(TrialPlan, IsRefusedOrNotWhateverTheSeed) {
+  const auto plan = [](const std::string& values, int seed) {
+    const std::string study = fmt::format(
+        "base: base.yaml\nspace: {{optimizer.weight_decay: {}}}\nseed: {}\nbudget: {{steps: 40}}\n"
+        "goal: {{metric: validation_loss, best: min}}\n",
+        values, seed);
+    return TrialPlan(read_study_config(parse_deck(study, "study.yaml")), base_deck);
+  };
+  int bad = 0;
+  for (int seed = 0; seed < 20; ++seed) {
+    const TrialPlan some = plan("[0, 0.1, -1]", seed);
+    bad += some.settings({}).front().second == "-1" ? 1 : 0;
+    test::expect_error(ExitStatus::bad_deck, "optimizer.weight_decay", [&] { plan("[-2, -1]", seed); });
+  }
+  EXPECT_GT(bad, 0) << "of first trials";
+}
+
 /// What a made-up trial does if nobody ends it: some reach the goal of 1 at different steps, some diverge, one fails.
 struct MadeUpTrial {
   std::int64_t reaches, diverges;
