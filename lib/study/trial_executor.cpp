@@ -8,9 +8,11 @@
 
 #include "base/timer.hpp"
 #include "comm/spin_backoff.hpp"
+#include "run/training/resume.hpp"
 #include "run/training/training_run.hpp"
 #include "study/curve_file.hpp"
 #include "study/trial_log.hpp"
+#include "study/untrained.hpp"
 
 namespace lockstep {
 namespace {
@@ -24,16 +26,19 @@ constexpr const char *run = "run", *superfluous = "superfluous", *stop = "stop",
 Json json_of(const TrialId& id) { return {id.group, id.index}; }
 TrialId id_of(const Json& json) { return {json.at(0), json.at(1)}; }
 
-/// Whether other settings could have done better. Data, disks and folders are the same for every trial, and may be back
-/// when the study is started again; a signal may come while a run waits for its folder.
-bool is_of_the_trial(ExitStatus status) {
+/// Whether other settings could have done better.
+enum class Blame { settings, unclear, surroundings };
+
+/// Disks and folders are the same for every trial, and may be back when the study is started again; a signal may come
+/// while a run waits for its folder. Files may be the trial's own, and data may be others than its network reads.
+Blame blame_of(ExitStatus status) {
   switch (status) {
     case ExitStatus::bad_data:
-    case ExitStatus::missing_file:
+    case ExitStatus::missing_file: return Blame::unclear;
     case ExitStatus::cannot_create:
     case ExitStatus::io_error:
-    case ExitStatus::stopped_early: return false;
-    default: return true;
+    case ExitStatus::stopped_early: return Blame::surroundings;
+    default: return Blame::settings;
   }
 }
 
@@ -179,10 +184,9 @@ void TrialExecutor::run_trial(const TrialId& id) {
   } catch (const DivergedError& error) {
     diverged = true, message = error.what();
   } catch (const Error& error) {
-    // One of one rank alone ends them all: others of the slot would wait for it.
-    const bool is_shared = slot_.size() == 1 || dynamic_cast<const SharedError*>(&error);
-    if (study_has_failed_ || !is_shared) throw;
-    failed = is_of_the_trial(error.status());
+    if (study_has_failed_ || !is_shared(error)) throw;
+    const Blame blame = blame_of(error.status());
+    failed = blame == Blame::settings || (blame == Blame::unclear && !training && base_deck_can_begin());
     has_stopped = !failed;
     (failed ? message : reason) = error.what();
     if (has_stopped && error.status() != ExitStatus::stopped_early)
@@ -204,6 +208,26 @@ void TrialExecutor::run_trial(const TrialId& id) {
                        {"seconds", timer.seconds()}}
                       .dump(),
                   0);
+}
+
+/// One rank's own error ends them all: others of the slot would wait for it.
+bool TrialExecutor::is_shared(const Error& error) const {
+  return slot_.size() == 1 || dynamic_cast<const SharedError*>(&error);
+}
+
+/// Whether a trial without settings of its own could begin now. Collective over the slot.
+bool TrialExecutor::base_deck_can_begin() const {
+  try {
+    const RunConfig base = plan_.base_deck();
+    open_untrained(base, slot_);
+    slot_.run_collectively([&] {
+      if (is_leader() && !base.run.branch_from.empty()) open_branching_point(base);
+    });
+  } catch (const Error& error) {
+    if (!is_shared(error)) throw;
+    return false;
+  }
+  return true;
 }
 
 /// Those of an earlier process, up to the checkpoint from which the trial goes on.

@@ -51,6 +51,8 @@ class TrialExecutor final : public RunOwner {
   void deal();
   std::string next_order();
   void run_trial(const TrialId& id);
+  bool is_shared(const Error& error) const;
+  bool base_deck_can_begin() const;
   void report_earlier_evaluations(const TrialId& id, std::int64_t until);
   bool is_leader() const { return slot_.is_root(); }
 

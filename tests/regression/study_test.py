@@ -227,6 +227,16 @@ class Studies(StudyTest):
         self.lockstep(*more, ranks=2)
         self.assertEqual([record["outcome"] for record in records(ledger).values()], 6 * ["complete"])
 
+    def test_settings_that_do_not_fit_the_data_cost_their_trials(self):
+        self.deck(data={"synthetic": {"kind": "glyphs", "train": 64, "validation": 10}}, model={"preset": "fc"}, run={"steps": 4, "seed": 7})
+        short = {"batches": None, "trials_feasible": 1, "budget": {"steps": 2}, "evaluations": 1, "goal": {"metric": "validation_loss", "best": "min"}}
+        self.study(vary={"model.preset": ["lstm", "fc"]}, **short)
+        self.refused(70, ["study: model.preset lstm: none of 10 trials is feasible"], "study", "study.yaml", ranks=2)
+        self.assertEqual([record["outcome"] for _, record in sorted(records(self.folder / "study/ledger.jsonl").items())], 10 * ["failed"] + ["complete"])
+        self.study(vary={"model.weights": ["nowhere.h5"]}, output_dir="missing", **short)
+        self.refused(70, ["missing: model.weights nowhere.h5: none of 10 trials is feasible"], "study", "study.yaml")
+        self.assertIn("nowhere.h5", records(self.folder / "missing/ledger.jsonl")[(0, 9)]["message"])
+
     def test_a_signal_while_a_trial_waits_for_its_folder(self):
         self.study(batches=[16], trials_feasible=1, budget={"steps": 4}, evaluations=1,
                    goal={"metric": "validation_loss", "best": "min"})
