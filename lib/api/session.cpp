@@ -46,7 +46,7 @@ struct DuringCall {
   KokkosThreads threads;
 };
 
-/// Throws KeyError for the first key that has a value which a session would pass over.
+/// Throws KeyError for the first key that has a value which a session would pass over, or take for another one.
 void refuse_keys_of_runs(RunConfig config) {
   RunConfig defaults;
   defaults.data.has_memory = true;
@@ -65,6 +65,10 @@ void refuse_keys_of_runs(RunConfig config) {
     validate_key(is_ours(key) || (before && *before == value), key,
                  "is {}, which is for runs of `lockstep train` (a session trains, evaluates and saves when its program "
                  "says so); remove it",
+                 value);
+    validate_key(!is_below(key, "schedule") || value.find(" epoch") == std::string::npos, key,
+                 "is {}, and a session has no epochs (its program says which examples come, and when they come again); "
+                 "give steps, or examples",
                  value);
   }
 }

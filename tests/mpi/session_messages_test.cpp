@@ -77,6 +77,11 @@ TEST_F(SessionTest, DecksSayNothingThatASessionWouldPassOver) {
   EXPECT_THAT(complaint(deck("parallel: {audit_every: 3}\n")), HasSubstr("parallel.audit_every"));
   EXPECT_THAT(complaint(deck("parallel: {survive: true}\n")),
               HasSubstr("parallel.survive: is true, which is for runs"));
+  EXPECT_THAT(complaint(deck("schedule: {warmup: 2 epochs}\n")),
+              HasSubstr("schedule.warmup: is 2 epochs, and a session has no epochs"));
+  EXPECT_THAT(complaint(deck("schedule: {type: points, points: [[0, 1], [1 epoch, 0.5]]}\n")),
+              HasSubstr("is [1 epoch, 0.5], and a session has no epochs"));
+  EXPECT_EQ(complaint(deck("schedule: {type: multistep, milestones: [20 steps, 100 examples]}\n")), "");
   EXPECT_THAT(complaint("run: {steps: 5, output_dir: here}\ndata: {memory: {inputs: [5]}}\nmodel: {layers: [relu]}\n"),
               HasSubstr("deck:1:29: run.output_dir"));
   EXPECT_THAT(complaint("run: {steps: 5}\ndata: {memory: {inputs: [5]}, shuffle: false}\nmodel: {layers: [relu]}\n"),
