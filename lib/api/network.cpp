@@ -5,7 +5,6 @@
 
 #include "api/given_batch.hpp"
 #include "comm/mpi_communicator.hpp"
-#include "ops/convert.hpp"
 #include "ops/library_threads.hpp"
 #include "run/experiment/experiment.hpp"
 #include "run/inference/inference.hpp"
@@ -43,8 +42,8 @@ struct Network::State {
         inference(trained.config, std::move(graph), format, max_batch) {}
 
   static std::unique_ptr<State> make(const TrainedModel& trained, const std::optional<Inputs>& inputs);
-  /// [count, output…] in the place of the examples from `first` on.
-  void write(const Tensor& outputs, std::int64_t first, const OutputArray& y);
+  /// Outputs of `count` examples from `first` on, in their place in `y`.
+  void compute(std::int64_t first, std::int64_t count, const OutputArray& y);
 
   ExecSpace space;
   ExampleFormat format;
@@ -99,26 +98,24 @@ void Network::predict(const Array& x, const OutputArray& y) {
   if (state.vocabulary > 0) check_numbers("tokens", x, state.format.input_shape, state.vocabulary);
   const KokkosThreads threads;
   point_at(state.batch, state.format, x, nullptr);
-  for (std::int64_t first = 0; first < x.examples; first += state.max_batch) {
-    const std::int64_t count = std::min(state.max_batch, x.examples - first);
-    state.write(state.inference.outputs(state.space, state.batch, first, count), first, y);
-  }
+  for (std::int64_t first = 0; first < x.examples; first += state.max_batch)
+    state.compute(first, std::min(state.max_batch, x.examples - first), y);
   state.space.fence("lockstep::predict");
 }
 
-void Network::State::write(const Tensor& outputs, std::int64_t first, const OutputArray& y) {
+void Network::State::compute(std::int64_t first, std::int64_t count, const OutputArray& y) {
   const std::int64_t each = inference.model().graph().output_shape().count();
   std::byte* to = static_cast<std::byte*>(const_cast<void*>(y.data)) +
                   static_cast<std::size_t>(first * each) * size_of(y.dtype);
   if (!memory_is_separate || y.on_device) {
-    convert(space, outputs, {to, y.dtype, outputs.shape});
+    inference.compute(space, batch, first, count, {to, y.dtype, {count, each}});
     return;
   }
   if (!staged.get() || staged.get().dtype != y.dtype)
     staged = OwnedTensor("lockstep::network::outputs", y.dtype, Shape({max_batch, each}));
-  const Tensor converted{staged.get().data, y.dtype, outputs.shape};
-  convert(space, outputs, converted);
-  copy_to_host(space, converted, to);
+  const Tensor outputs{staged.get().data, y.dtype, {count, each}};
+  inference.compute(space, batch, first, count, outputs);
+  copy_to_host(space, outputs, to);
 }
 
 const Shape& Network::input_shape() const { return state_->format.input_shape; }

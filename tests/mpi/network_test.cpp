@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
+#include <limits>
 #include <vector>
 
 #include "api/session.hpp"
@@ -136,6 +139,31 @@ TEST_F(NetworkTest, SaysWhatDoesNotFit) {
   network.predict(Array(x.data(), 0), OutputArray(y.data(), 0));
   static_assert(!std::is_constructible_v<OutputArray, const float*, std::int64_t>);
   static_assert(!std::is_constructible_v<OutputArray, Kokkos::View<int* [10], Kokkos::LayoutRight, Kokkos::HostSpace>>);
+}
+
+// Also where a library's relu makes 0 of what is not a number.
+TEST_F(NetworkTest, OutputsOfInputsThatAreNotFiniteAreNaNAsTheCommandsAre) {
+  const std::string checkpoint = folder_.path() / "session.h5", file = folder_.path() / "examples.h5",
+                    output = folder_.path() / "predicted.h5";
+  Session(
+      "run: {steps: 1}\ndata: {memory: {inputs: [4]}}\nmodel: {layers: [{linear: {features: 16}}, relu, {linear: "
+      "{features: 3}}]}\nbatch: {global: 8}\n",
+      MPI_COMM_WORLD)
+      .save(checkpoint);
+  std::vector<float> x(4 * examples, 0.5f), y(3 * examples), wanted(3 * examples);
+  x[4 * 7] = std::numeric_limits<float>::quiet_NaN();  // of the first ones that are computed at once, and of the last
+  x[4 * 290 + 3] = -std::numeric_limits<float>::infinity();
+  Network::load(checkpoint, MPI_COMM_WORLD).predict(Array(x.data(), examples), OutputArray(y.data(), examples));
+  for (std::size_t i = 0; i < examples; ++i)
+    EXPECT_EQ(std::isnan(y[3 * i]) && std::isnan(y[3 * i + 2]), i == 7 || i == 290) << i;
+  comm_.run_collectively([&] {
+    if (!comm_.is_root()) return;
+    Hdf5File::create(file).write("/test/inputs", StoredType::of(DType::f32), {examples, 4}, x.data());
+  });
+  predict({.checkpoint = checkpoint, .data = file, .output = output, .overwrite = true}, comm_);
+  if (!comm_.is_root()) return;
+  Hdf5File::open(output).read("/outputs", StoredType::of(DType::f32), wanted.data());
+  EXPECT_EQ(std::memcmp(y.data(), wanted.data(), y.size() * sizeof(float)), 0);
 }
 
 // What a Session has learned, of doubles.

@@ -71,6 +71,34 @@ TEST_F(SessionTest, ThrowsForALossThatIsNotFiniteAndGoesOn) {
   EXPECT_TRUE(std::isfinite(session.numbers().metrics.loss));
 }
 
+// As in a run: what has made parameters not finite is found by the next step, though the loss was finite, as a
+// library's relu makes 0 of what is not a number.
+TEST_F(SessionTest, RefusesTheStepAfterParametersThatAreNotFinite) {
+  Session session(deck(), MPI_COMM_WORLD);
+  Examples examples = share(0, comm_);
+  examples.inputs[0] = std::numeric_limits<float>::quiet_NaN();
+  const std::string before = file("before.h5");
+  session.save(before);
+  const auto complaint_of = [&](const Examples& given) -> std::string {
+    try {
+      step(session, given);
+    } catch (const SharedError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  std::string found = complaint_of(examples);
+  if (found.empty()) {
+    EXPECT_THROW(session.save(file("after.h5")), SharedError);
+    found = complaint_of(share(1, comm_));
+  }
+  EXPECT_THAT(found, HasSubstr("of layer "));
+  EXPECT_THAT(found, HasSubstr("its batch, which the program gave, was not looked at"));
+  session.restore(before);
+  EXPECT_EQ(complaint_of(share(1, comm_)), "");
+  EXPECT_TRUE(std::isfinite(session.numbers().metrics.loss));
+}
+
 TEST_F(SessionTest, DecksSayNothingThatASessionWouldPassOver) {
   EXPECT_THAT(complaint(deck("checkpoint: {every_steps: 3}\n")),
               HasSubstr("checkpoint.every_steps: is 3, which is for runs"));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "data/upload.hpp"
 #include "nn/model.hpp"
@@ -18,13 +19,21 @@ class Inference {
 
   Model& model() { return model_; }
   const Model& model() const { return model_; }
-  /// [count, output…] of the examples from `first` on, at most max_batch; valid until the next call.
-  Tensor outputs(const ExecSpace& space, const HostBatch& batch, std::int64_t first, std::int64_t count);
+  /// Writes the outputs of the examples from `first` on, at most max_batch, to `outputs`, f32 or f64 [count, output…].
+  /// Where an example's inputs are not all finite, they are NaN.
+  void compute(const ExecSpace& space, const HostBatch& batch, std::int64_t first, std::int64_t count,
+               const Tensor& outputs);
 
  private:
+  bool flag_nonfinite(const ExecSpace& space, const HostBatch& batch, std::int64_t first, std::int64_t count);
+
+  ExampleFormat format_;
   Model model_;
   BatchUploader uploader_;
   bool has_computed_ = false;
+  // Which examples have inputs that are not finite:
+  OwnedTensor flags_;  // i32 [max_batch]
+  std::vector<std::int32_t> flags_on_host_;
 };
 
 /// Numbers of outputs' type, as users get them: f32, or f64.

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 #include <exception>
-#include <limits>
 #include <numeric>
 #include <optional>
 
@@ -14,11 +13,9 @@
 #include "data/held_out.hpp"
 #include "io/array_file.hpp"
 #include "io/replace_file.hpp"
-#include "ops/convert.hpp"
 #include "run/experiment/experiment.hpp"
 #include "run/inference/inference.hpp"
 #include "run/inference/trained_model.hpp"
-#include "train/guard/nonfinite_report.hpp"
 
 namespace lockstep {
 namespace {
@@ -66,6 +63,7 @@ class Blocks {
   Blocks(const RunConfig& config, Graph graph, const Dataset& data, PredictOptions::Form form)
       : data_(data),
         form_(form),
+        type_(output_type(config.dtype())),
         size_(std::min(inference_batch(config, graph), data.size())),
         inference_(config, std::move(graph), data.format(), size_) {
     const auto most = static_cast<std::size_t>(size_);
@@ -83,22 +81,17 @@ class Blocks {
     batch_.plan.examples.resize(static_cast<std::size_t>(n));
     std::iota(batch_.plan.examples.begin(), batch_.plan.examples.end(), block * size_);
     data_.read(batch_.plan.examples, batch_.inputs.data(), batch_.targets.data());
-    const Tensor outputs = inference_.outputs(space_, batch_, 0, n);
-    const OwnedTensor stored("lockstep::outputs", output_type(outputs.dtype), outputs.shape);
-    convert(space_, outputs, stored.get());
-    return stored.get().dtype == DType::f64 ? converted<double>(stored.get(), n) : converted<float>(stored.get(), n);
+    const Shape& output = inference_.model().graph().output_shape();
+    const OwnedTensor outputs("lockstep::outputs", type_, {n * output.count() / output[-1], output[-1]});
+    inference_.compute(space_, batch_, 0, n, outputs.get());
+    return type_ == DType::f64 ? converted<double>(outputs.get()) : converted<float>(outputs.get());
   }
 
  private:
   template <class T>
-  std::string converted(const Tensor& outputs, std::int64_t examples) const {
+  std::string converted(const Tensor& outputs) const {
     std::vector<T> values(static_cast<std::size_t>(outputs.count()));
     copy_to_host(space_, outputs, values.data());
-    // Vendors' libraries make 0 of what is not a number on its way through relu.
-    const std::int64_t of_example = outputs.count() / examples;
-    for (std::int64_t i = 0; i < examples; ++i)
-      if (!has_finite_inputs(i))
-        std::fill_n(values.begin() + i * of_example, of_example, std::numeric_limits<T>::quiet_NaN());
     const std::int64_t each = outputs.shape[-1];
     const Conversion<T> conversion(form_, each);
     std::string bytes;
@@ -106,15 +99,9 @@ class Blocks {
     return bytes;
   }
 
-  bool has_finite_inputs(std::int64_t example) const {
-    const ExampleFormat& format = data_.format();
-    return format.input_dtype != DType::f32 ||
-           count_nonfinite(batch_.inputs.data() + static_cast<std::size_t>(example) * format.input_bytes(),
-                           format.input_dtype, format.input_shape.count()) == 0;
-  }
-
   const Dataset& data_;
   PredictOptions::Form form_;
+  DType type_;  ///< of outputs
   std::int64_t size_;
   ExecSpace space_;
   Inference inference_;
