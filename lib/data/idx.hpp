@@ -2,25 +2,53 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
+
 namespace lockstep {
 
-/// What an IDX file of bytes (MNIST's own format) holds.
-struct IdxArray {
-  std::vector<std::int64_t> extents;
-  std::vector<std::uint8_t> values;
-  std::int64_t examples() const { return extents[0]; }
+/// An IDX file of bytes (MNIST's own format), plain or gzip, whose examples are read one after another.
+class IdxFile {
+ public:
+  /// What a file is to hold, and how many extents it may have.
+  struct Wanted {
+    std::uint32_t least_rank, most_rank;
+    const char* words;
+  };
+  /// Reads the header. Throws missing_file, io_error, or bad_data for one that is damaged, is not what is wanted, or
+  /// promises more than a file of this size can hold.
+  IdxFile(const std::string& name, const Wanted& wanted);
+  IdxFile(IdxFile&&) noexcept;
+  ~IdxFile();
+
+  const std::string& name() const { return name_; }
+  const std::vector<std::int64_t>& extents() const { return extents_; }
+  std::int64_t examples() const { return extents_[0]; }
+  std::int64_t bytes_of_example() const { return examples() == 0 ? 0 : promised_ / examples(); }
+  /// The next `count` examples. Throws bad_data where the file ends before them, or is damaged.
+  void read(std::int64_t count, std::uint8_t* to);
+  /// Throws bad_data where something comes after what was read.
+  void require_end();
+
+ private:
+  class Unpacked;
+  Error truncated(std::int64_t bytes) const;
+
+  std::string name_;
+  std::unique_ptr<Unpacked> file_;
+  std::vector<std::int64_t> extents_;
+  std::int64_t promised_ = 0, read_ = 0;  ///< bytes of values
 };
 
 struct LabelledImages {
-  IdxArray images;  ///< N×F, N×H×W or N×H×W×C; not empty
-  IdxArray labels;  ///< N
+  IdxFile images;  ///< N×F, N×H×W or N×H×W×C; not empty
+  IdxFile labels;  ///< N
 };
 
-/// Reads both files, plain or gzip. Throws missing_file, io_error, or bad_data for what is damaged or does not belong
-/// together.
-LabelledImages read_labelled_images(const std::string& images_file, const std::string& labels_file);
+/// Throws what IdxFile throws, and bad_data for files that do not belong together.
+LabelledImages open_labelled_images(const std::string& images_file, const std::string& labels_file);
 
 }  // namespace lockstep

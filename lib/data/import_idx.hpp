@@ -15,7 +15,8 @@ struct ImportIdxOptions {
   bool overwrite = false;
 };
 
-/// Returns a line that says what was written. Throws missing_file, bad_data, cannot_create, bad_usage.
+/// Reads the files piece by piece. Returns a line that says what was written. Throws missing_file, bad_data,
+/// cannot_create, bad_usage.
 std::string import_idx(const ImportIdxOptions& options);
 
 }  // namespace lockstep

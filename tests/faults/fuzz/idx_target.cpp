@@ -1,11 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What `import idx` reads. An input is two files: the length of the first as 16 bits (low byte first), images, labels.
 #include <algorithm>
+#include <vector>
 
 #include "data/idx.hpp"
 #include "support.hpp"
 
 namespace lockstep::fuzz {
+
+namespace {
+
+void read_all(IdxFile& file) {
+  std::vector<std::uint8_t> example(static_cast<std::size_t>(file.bytes_of_example()));
+  for (std::int64_t i = 0; i < file.examples(); ++i) file.read(1, example.data());
+  file.require_end();
+}
+
+}  // namespace
 
 void read(Bytes bytes) {
   static const Folder folder;
@@ -14,7 +25,12 @@ void read(Bytes bytes) {
   const std::size_t wanted = bytes[0] + 256u * bytes[1];
   const Bytes files = bytes.subspan(2);
   const std::size_t split = std::min(wanted, files.size());
-  may_refuse([&] { read_labelled_images(images.holding(files.first(split)), labels.holding(files.subspan(split))); });
+  may_refuse([&] {
+    LabelledImages opened = open_labelled_images(images.holding(files.first(split)),
+                                                 labels.holding(files.subspan(split)));
+    read_all(opened.images);
+    read_all(opened.labels);
+  });
 }
 
 void mend(std::span<std::uint8_t>) {}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "data/import_idx.hpp"
 
+#include <sys/resource.h>
 #include <zlib.h>
 
 #include "data/data_config.hpp"
@@ -86,6 +87,26 @@ TEST_F(ImportIdx, ReadsGzip) {
   write_gzip(options.labels, labels);
   import_idx(options);
   EXPECT_EQ(open().train->size(), 3);
+}
+
+// More images than the importer may hold at once.
+TEST_F(ImportIdx, ReadsPieceByPiece) {
+  constexpr std::size_t megabytes = 96;
+  const gzFile file = gzopen(options.images.c_str(), "wb1");
+  const std::string header = idx(0x803, {megabytes, 1024, 1024}, ""), megabyte(std::size_t{1} << 20, '\7');
+  gzwrite(file, header.data(), static_cast<unsigned>(header.size()));
+  for (std::size_t i = 0; i < megabytes; ++i) gzwrite(file, megabyte.data(), static_cast<unsigned>(megabyte.size()));
+  gzclose(file);
+  write_file(options.labels, idx(0x801, {megabytes}, count_up(megabytes)));
+  const auto most_kilobytes = [] {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;
+  };
+  const auto before = most_kilobytes();
+  import_idx(options);
+  EXPECT_LT(most_kilobytes() - before, 1024 * static_cast<long>(megabytes) / 2);
+  EXPECT_EQ(open().train->size(), static_cast<std::int64_t>(megabytes) - 2);
 }
 
 TEST_F(ImportIdx, OtherShapes) {
