@@ -124,7 +124,7 @@ class Selection(LockstepTest):
                 (["run.evaluate_every=5 minutes"], "run.evaluate_every: '5 minutes' is given"),
                 (["run.evaluate_every=0", "run.patience={evaluations: 2}"], "run.evaluate_every: 0 beside run.patience"),
                 (["run.patience={metric: validation_loss}"], "run.patience.evaluations: is missing"),
-                (["checkpoint.keep_best={metric: loss}"], "'loss' is unknown (known: validation_loss, validation_accuracy, validation_perplexity"),
+                (["checkpoint.keep_best={metric: loss}"], "'loss' is unknown; did you mean 'validation_loss'? (known: validation_loss, validation_accuracy, validation_perplexity"),
                 (["data.synthetic.validation=0"], "checkpoint.keep_best: there are no validation examples")):
             self.deck("deck.yaml", **DECK)
             self.refused(78, [words], "check", "deck.yaml", *overrides)
