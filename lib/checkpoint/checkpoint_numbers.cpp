@@ -28,8 +28,8 @@ std::string name_of(const ShardedState& numbers, const std::string& parameter) {
   if (numbers.replica)
     return name_in(numbers.of_simulated_worker ? workers_folder : replicas_folder, numbers.replica->number,
                    numbers.state, parameter);
+  if (numbers.state.empty()) return "/model/" + parameter;
   switch (numbers.kind) {
-    case ShardedState::Kind::parameters: return "/model/" + parameter;
     case ShardedState::Kind::optimizer: return fmt::format("{}{}/{}", optimizer_folder, numbers.state, parameter);
     case ShardedState::Kind::strategy: return fmt::format("/outer/{}/{}", numbers.state, parameter);
     case ShardedState::Kind::compression: return name_of_part(numbers.part->number, numbers.state, parameter);
@@ -140,11 +140,11 @@ CheckpointNumbers::Summands CheckpointNumbers::summands_for(const ShardedState& 
   }
   const auto add_of = [&](int owner) { add(name_in(owners.folder, owner, numbers.state, parameter.name)); };
   if (is_own) add_of(numbers.replica->number);
-  else if (numbers.replica || numbers.kind != Kind::parameters)
+  else if (numbers.replica || !numbers.state.empty())
     for (int owner = 0; owner < owners.count; ++owner) add_of(owner);
   const auto count = static_cast<double>(arrays.size());
   if (!arrays.empty()) return {std::move(arrays), 1 / count};
-  const ShardedState of_all{.kind = numbers.kind, .state = numbers.state, .layout = {}, .held = {}, .values = {}};
+  const ShardedState of_all{.state = numbers.state, .kind = numbers.kind, .layout = {}, .held = {}, .values = {}};
   std::string name = name_of(of_all, parameter.name);
   if (numbers.is_optional && !names_.contains(name)) return {{}, 1};
   return {{std::move(name)}, 1};

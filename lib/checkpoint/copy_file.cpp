@@ -48,7 +48,6 @@ ShardedState numbers_of(const nlohmann::json& json) {
   if (parts > 0) numbers.part = {.number = part, .of = parts};
   numbers.kind = parts > 0                              ? Kind::compression
                  : json.at("of_outer_step").get<bool>() ? Kind::strategy
-                 : numbers.state.empty()                ? Kind::parameters
                                                         : Kind::optimizer;
   numbers.of_simulated_worker = json.value("of_simulated_worker", false);  // not of earlier builds
   if (const auto replica = json.find("replica"); replica != json.end())

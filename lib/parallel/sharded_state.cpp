@@ -13,12 +13,8 @@ namespace {
 /// What a rank has of it; who does not take part gives and takes nothing.
 ShardedState held_by(bool takes_part, const std::string& state, const SharedLayout& layout,
                      std::vector<ParameterRange> held, const Tensor& values, const OffloadedState& offloaded = {}) {
-  ShardedState numbers{.kind = state.empty() ? ShardedState::Kind::parameters : ShardedState::Kind::optimizer,
-                       .state = state,
-                       .layout = layout,
-                       .held = std::move(held),
-                       .values = values,
-                       .offloaded = offloaded};
+  ShardedState numbers{
+      .state = state, .layout = layout, .held = std::move(held), .values = values, .offloaded = offloaded};
   if (!takes_part) {
     numbers.held.clear();
     numbers.values.shape = {0};

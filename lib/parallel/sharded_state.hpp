@@ -14,14 +14,9 @@ namespace lockstep {
 /// The parameters, or a state of an optimizer, as ranks give them to a checkpoint and take them from one: of each
 /// number, one rank does. All ranks name the same, in the same order.
 struct ShardedState {
-  enum class Kind {
-    parameters,
-    optimizer,    ///< a state of it, or the number of its steps
-    strategy,     ///< a state of it, as of an outer step
-    compression,  ///< what it has left over
-  };
-  Kind kind = Kind::parameters;
-  std::string state;                 ///< its name; empty: the parameters
+  std::string state;  ///< its name; empty: the parameters
+  /// Of a state, whose it is.
+  enum class Kind { optimizer, strategy, compression } kind = Kind::optimizer;
   SharedLayout layout;               ///< what they are, and where in a flat buffer
   std::vector<ParameterRange> held;  ///< what this rank gives and takes of that buffer, in rising order
   Tensor values;                     ///< of these ranges, one after the other, in the step's memory

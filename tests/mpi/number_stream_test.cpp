@@ -25,7 +25,6 @@ class Divided {
  public:
   Divided(const Communicator& ranks, std::string state, std::int64_t count, std::int64_t longest) {
     std::mt19937_64 random(1);
-    held_.kind = state.empty() ? ShardedState::Kind::parameters : ShardedState::Kind::optimizer;
     held_.state = std::move(state);
     held_.layout = layout_of(count);
     for (std::int64_t first = 0; first < count;) {

@@ -213,8 +213,8 @@ void ParameterStore::add_sharded_states(std::vector<ShardedState>& all) const {
   if (!outer_) return;
   const SharedLayout trained = trained_parameters(parameters_.parameters());
   for (const OuterOptimizer::State& state : outer_->states()) {
-    ShardedState held{.kind = ShardedState::Kind::strategy,
-                      .state = state.name,
+    ShardedState held{.state = state.name,
+                      .kind = ShardedState::Kind::strategy,
                       .layout = trained,
                       .held = {},
                       .values = state.values,

@@ -60,8 +60,7 @@ TEST(CheckpointNumbers, TellReplicasFromSimulatedWorkers) {
   parameter.range = {0, 3};
   using Names = std::vector<std::string>;
   const auto of = [&](bool worker, int count, const std::string& state = "") {
-    const ShardedState numbers{.kind = state.empty() ? ShardedState::Kind::parameters : ShardedState::Kind::optimizer,
-                               .state = state,
+    const ShardedState numbers{.state = state,
                                .layout = std::vector{parameter},
                                .held = {},
                                .values = {},
