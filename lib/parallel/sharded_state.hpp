@@ -49,7 +49,7 @@ inline constexpr const char *next_step_state = "next_step", *next_step_array = "
 /// A state of the optimizer, or the parameters (""), of which one rank has all; others give and take nothing.
 ShardedState state_of_one_rank(const std::string& state, const SharedLayout& layout, const Tensor& values,
                                bool has_them, const OffloadedState& offloaded = {});
-/// Likewise, a state of the strategy, of which rank 0 has all.
+/// A state of the strategy, of which rank 0 has all, and others give and take nothing.
 ShardedState state_of_strategy(const std::string& state, const SharedLayout& layout, const Tensor& values,
                                bool is_root);
 /// Of ranks that each have all: rank 0's.
