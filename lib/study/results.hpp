@@ -37,8 +37,7 @@ struct GroupResult {
   std::optional<double> noise_scale;       ///< gradient noise scale of the best trial, examples
   std::vector<std::string> at_border;      ///< keys of the space of which the best point is at an end
 
-  /// What the study has no answer for: without a feasible trial, and, of an ensemble, without one of its members;
-  /// empty: nothing.
+  /// That no trial is feasible, or not all members of an ensemble are; empty: neither.
   std::string shortcoming(const StudyConfig& study) const;
   /// "optimizer.nesterov true" of "batch 64, optimizer.nesterov true".
   std::string name_without_batch() const;

@@ -140,6 +140,8 @@ StudyReport study_report(const std::filesystem::path& folder) {
   std::vector<std::string> shortcomings;
   for (const GroupResult& group : results.groups)
     if (const std::string one = group.shortcoming(results.study); !one.empty()) shortcomings.push_back(one);
+  // That one of several batches diverges, say, is an answer, too.
+  if (!results.study.is_ensemble() && shortcomings.size() < results.groups.size()) shortcomings.clear();
   report.shortcomings = fmt::format("{}", fmt::join(shortcomings, "; "));
   report.files = {{"measurements.csv", measurements_csv(results)},
                   {"study.json", study_json(results, curves, branches)}};

@@ -11,7 +11,7 @@ namespace lockstep {
 /// What is known of a study, whether it has ended or not.
 struct StudyReport {
   std::string text;          ///< steps to the goal, the three regimes, the best points
-  std::string shortcomings;  ///< of its groups; empty: it has an answer for each
+  std::string shortcomings;  ///< what it has no answer for: without any feasible trial, or all members
   /// Names and texts of measurements.csv, study.json and pictures.
   std::vector<std::pair<std::string, std::string>> files;
 };
