@@ -163,9 +163,9 @@ class Stop(LockstepTest):
                 self.expect_stopped(out, "its time is up (rank 0 on ", f"run{i}")
                 end = float(environment.get("SLURM_JOB_END_TIME", environment.get("LOCKSTEP_JOB_END_TIME", 0)))
                 self.assertLess(time.time(), end if end > start else start + 5.5)
-                self.assertGreater(summary(self.folder / f"run{i}")["steps"], 20)
+                self.assertGreater(summary(self.folder / f"run{i}")["steps"], 5)
                 if "checkpoint" in "".join(overrides):  # beside it, those by time
-                    self.assertGreater(len(list((self.folder / f"run{i}/checkpoints").glob("step-*.h5"))), 3)
+                    self.assertGreater(len(list((self.folder / f"run{i}/checkpoints").glob("step-*.h5"))), 1)
 
     def test_time_that_is_too_short_for_the_first_evaluation(self):
         """Nobody knows yet how long it takes: as long as so many steps."""
