@@ -22,9 +22,9 @@ namespace lockstep {
 
 inline constexpr const char *optimizer_folder = "/optimizer/", *replicas_folder = "/replicas/",
                             *workers_folder = "/workers/";
-/// That of what a replica has of its own.
+/// The folder of what a replica has of its own.
 std::string replica_folder(int replica);
-/// Stands there in the place of a state's name, of parameters.
+/// Stands in a replica's folder, of parameters, where states have their names.
 inline constexpr const char* replica_parameters = "parameters";
 
 /// The arrays that a checkpoint of these numbers has, without data.
@@ -66,7 +66,7 @@ class CheckpointNumbers {
     const char* folder;
     int count = 0;
   };
-  /// Of such numbers; of none, where the file's are something else.
+  /// Who has numbers of this kind; nobody, where the file has something else in their place.
   Owners owners_of(const ShardedState& numbers) const;
 
   Hdf5File file_;

@@ -114,7 +114,7 @@ void OrderedStore::give(const ExecSpace& space, bool tells) {
   advance(space);
 }
 
-/// Of what was decided since the last time.
+/// Rows of the record, of what was decided since the last time.
 std::string OrderedStore::new_lines() {
   std::string text;
   for (const FreeOrder::Entry& entry : order_.take_entries()) text += PushOrder::line(entry.push, entry.part);
