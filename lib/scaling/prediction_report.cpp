@@ -17,7 +17,7 @@ namespace {
 
 /// The numbers of a list, none of an empty one; refuses what is no list of rising numbers of ranks.
 std::vector<int> ranks_of(const std::string& list) {
-  constexpr int most = 100'000;  // each rank's messages are gone through (replay)
+  constexpr int most = 65'536;  // each rank's messages are gone through (replay)
   std::vector<int> ranks;
   if (list.empty()) return ranks;
   for (std::size_t begin = 0, end = 0; begin <= list.size(); begin = end + 1) {

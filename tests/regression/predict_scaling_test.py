@@ -90,7 +90,7 @@ class PredictScaling(LockstepTest):
         for ranks, words in (("8,2", ["--ranks: 2 follows 8"]), ("0", ["--ranks: '0' is no number of ranks"]),
                              ("2,2", ["--ranks: 2 follows 2"]), ("-3", ["--ranks: '-3' is no"]),
                              ("4,8192", ["8192 ranks are more than the 4096 examples of a batch"]), ("1,few", ["--ranks: 'few' is no"]), ("1,,8", ["--ranks: '' is no"]),
-                             ("1.5", ["--ranks: '1.5' is no"]), ("1e3", ["'1e3' is no"]), ("100001", ["'100001' is no number of ranks; give whole numbers from 1 to 100000"])):
+                             ("1.5", ["--ranks: '1.5' is no"]), ("1e3", ["'1e3' is no"]), ("65537", ["'65537' is no number of ranks; give whole numbers from 1 to 65536"])):
             with self.subTest(ranks=ranks):
                 self.refused(64, words, "predict-scaling", "deck.yaml", "--machine", "machine.yaml", f"--ranks={ranks}")
         self.refused(64, ["9000 ranks are more than the 8192 examples of a batch", "a batch of 32768 is all of the data, which have 8192 to train on"],
