@@ -30,7 +30,7 @@ std::string key_of_other_alternatives(std::string_view key, std::string_view cho
 std::string misplaced_option(const DeckNode& item, const DeckNode::Entry& key,
                              std::span<const Alternative> alternatives);
 
-/// Which keys an entry of a list, whose type is known, may have. Empty: it is not.
+/// What keys a list's entry may have, where its type is known; else empty.
 std::string options_beside(const DeckNode& item, std::span<const Alternative> alternatives);
 
 /// "write batch: {global: 128}", of a value in the place of a mapping.

@@ -38,7 +38,7 @@ class StepTables {
 
   /// Whether there is a moving average of the parameters: the last state.
   bool averages() const { return ema_decay_ > 0; }
-  /// Of the parameters of a window; a part of each step.
+  /// Takes the new parameters of a window into their moving average, where there is one; a part of each step.
   void average(const ExecSpace& space, const ParameterBuffer& parameters, const StepScalars* step,
                const StateWindow& window) const;
 

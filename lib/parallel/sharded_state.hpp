@@ -15,7 +15,7 @@ namespace lockstep {
 /// number, one rank does. All ranks name the same, in the same order.
 struct ShardedState {
   std::string state;  ///< its name; empty: the parameters
-  /// Of a state, whose it is.
+  /// Whose a state is; the parameters are of none.
   enum class Kind { optimizer, strategy, compression } kind = Kind::optimizer;
   SharedLayout layout;               ///< what they are, and where in a flat buffer
   std::vector<ParameterRange> held;  ///< what this rank gives and takes of that buffer, in rising order

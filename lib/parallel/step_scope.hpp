@@ -11,7 +11,7 @@ namespace lockstep {
 
 class OwnSteps;
 
-/// Whose gradients make one update, who judges it together, and what it is to the run.
+/// What a step spans: whose gradients make one update, who judges it together, and what the run counts of it.
 struct StepScope {
   std::int64_t examples = 0;  ///< of its ranks, by which the sum of gradients is divided; 0: they leave it out
   const Communicator* group = nullptr;      ///< its ranks, which judge it; null: all

@@ -37,7 +37,7 @@ struct GroupResult {
   std::optional<double> noise_scale;       ///< gradient noise scale of the best trial, examples
   std::vector<std::string> at_border;      ///< keys of the space of which the best point is at an end
 
-  /// That no trial is feasible, or not all members of an ensemble are; empty: neither.
+  /// What is wrong where no trial is feasible, or not all members of an ensemble are; else empty.
   std::string shortcoming(const StudyConfig& study) const;
   /// "optimizer.nesterov true" of "batch 64, optimizer.nesterov true".
   std::string name_without_batch() const;

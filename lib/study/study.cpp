@@ -110,7 +110,7 @@ class Coordinator {
     }
   }
 
-  /// Of a trial that is not the best one of its group; an ensemble keeps its members.
+  /// Removes what a trial has saved that is not the best one of its group; an ensemble keeps its members'.
   void remove_checkpoints(const TrialId& id) const {
     std::error_code ignored;
     if (!plan_.study().is_ensemble()) fs::remove_all(plan_.folder(id) / "checkpoints", ignored);

@@ -19,7 +19,7 @@ class GradientReducer {
   virtual void begin_step(const BatchPlan& /*batch*/) {}
   /// The elements before `end` are final, of this rank or of one of its shards.
   virtual void ready(const ExecSpace& space, std::int64_t end) = 0;
-  /// So is all the rest of this rank's, or of the shard's: its gradients may be overwritten by the next sum's.
+  /// All gradients of this rank, or of the shard, are final: those of the next sum may overwrite them.
   virtual void gradient_sum_done(const ExecSpace& space) = 0;
   /// Waits for all that is left; afterwards every rank holds the same gradients. `meanwhile` is called again and again,
   /// and does not wait. Collective.

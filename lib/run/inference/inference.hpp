@@ -31,9 +31,8 @@ class Inference {
   Model model_;
   BatchUploader uploader_;
   bool has_computed_ = false;
-  // Which examples have inputs that are not finite:
-  OwnedTensor flags_;  // i32 [max_batch]
-  std::vector<std::int32_t> flags_on_host_;
+  OwnedTensor flags_;                        ///< i32 [max_batch]: not 0 where an example's inputs are not all finite
+  std::vector<std::int32_t> flags_on_host_;  ///< from where they are copied
 };
 
 /// Numbers of outputs' type, as users get them: f32, or f64.
