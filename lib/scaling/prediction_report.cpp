@@ -15,9 +15,11 @@
 namespace lockstep {
 namespace {
 
+/// The most ranks that a step is predicted of: each rank's messages are gone through (replay).
+constexpr int most_ranks = 65'536;
+
 /// The numbers of a list, none of an empty one; refuses what is no list of rising numbers of ranks.
 std::vector<int> ranks_of(const std::string& list) {
-  constexpr int most = 65'536;  // each rank's messages are gone through (replay)
   std::vector<int> ranks;
   if (list.empty()) return ranks;
   for (std::size_t begin = 0, end = 0; begin <= list.size(); begin = end + 1) {
@@ -25,9 +27,9 @@ std::vector<int> ranks_of(const std::string& list) {
     const std::string word = list.substr(begin, end - begin);
     int number = 0;
     const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    validate(error == std::errc() && rest == word.data() + word.size() && number >= 1 && number <= most,
+    validate(error == std::errc() && rest == word.data() + word.size() && number >= 1 && number <= most_ranks,
              ExitStatus::bad_usage, "--ranks: '{}' is no number of ranks; give whole numbers from 1 to {}, as 1,8,64",
-             for_message(word, 40), most);
+             for_message(word, 40), most_ranks);
     validate(ranks.empty() || number > ranks.back(), ExitStatus::bad_usage,
              "--ranks: {} follows {} (rows go by rising ranks); sort them, each once", number,
              ranks.empty() ? 0 : ranks.back());
@@ -121,6 +123,9 @@ std::string prediction_line(const RunConfig& config, const std::string& file, Ra
   if (count.nodes > 0) machine.ranks_per_node = ranks / count.nodes;
   if (const auto not_this = not_predicted(config.parallel))
     return fmt::format("expected             not predicted: {}\n", not_this->why);
+  if (ranks > most_ranks)
+    return fmt::format("expected             not predicted: {} ranks are more than the {} that are predicted\n", ranks,
+                       most_ranks);
   return with_positions(config.source, [&] {
     Workload workload(config);
     const Prediction p = Predictor(machine, workload).predict(ranks);

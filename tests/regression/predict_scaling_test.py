@@ -122,6 +122,8 @@ class PredictScaling(LockstepTest):
                              "--machine", "machine.yaml", "--ranks", "1,2")
                 out = self.lockstep("check", "deck.yaml", f"parallel.{key}={value}", "--machine", "machine.yaml", "--ranks", 4).out
                 self.assertRegex(out.splitlines()[-1], "^expected +not predicted: .*predicted$")
+        many = self.lockstep("check", "deck.yaml", "--machine", "machine.yaml", "--ranks", 70000).out
+        self.assertRegex(many.splitlines()[-1], "^expected +not predicted: 70000 ranks are more than the 65536 that are predicted$")
 
     def test_picture_in_no_folder(self):
         self.refused(73, ["none/plot.svg"], "predict-scaling", "deck.yaml", "--machine", "machine.yaml", "--plot", "none/plot.svg")
