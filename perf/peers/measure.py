@@ -59,7 +59,7 @@ def lockstep(options, network, precision, step_ms, folder):
 
 def measure(options, network, precision, folder):
     batch, *wanted = NETWORKS[options.device][network]
-    tried = {mode: pytorch(options, network, mode, precision, options.seconds / 2) for mode in MODES[options.device]}
+    tried = {mode: pytorch(options, network, mode, precision, options.seconds / 2) for mode in options.modes or MODES[options.device]}
     best = min((mode for mode in tried if tried[mode]), key=lambda mode: tried[mode]["step_ms"])
     rows = []
     for _ in range(options.rounds):
@@ -70,6 +70,7 @@ def measure(options, network, precision, folder):
         rows.append((1e3 * batch / theirs["step_ms"], gflops / theirs["step_ms"] / peak, 1e3 * batch / ours["step_ms"]["median"],
                      gflops / ours["step_ms"]["median"] / peak, theirs["step_ms"] / ours["step_ms"]["median"],
                      theirs["peak_rss_bytes"] / 1e6, ours["peak_rss_bytes"] / 1e6))
+        print(f"{network}, {precision}, round {len(rows)}: {theirs['step_ms']:.3f} ms ({best}), {ours['step_ms']['median']:.3f} ms, ratio {rows[-1][4]:.2f}", file=sys.stderr, flush=True)
     t, t_share, o, o_share, ratio, t_rss, o_rss = (statistics.median(column) for column in zip(*rows))
     spread = f"{min(r[4] for r in rows):.2f} to {max(r[4] for r in rows):.2f}"
     print(f"| {network}, {batch} | {precision} | {t:.1f} ({best}) | {t_share:.0%} | {o:.1f} | {o_share:.0%} | {ratio:.2f} ({spread}) | "
@@ -85,6 +86,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=6, help="of each measurement")
     parser.add_argument("--networks", nargs="+", help="of the device's; all, when not given")
+    parser.add_argument("--modes", nargs="+", choices=MODES["cuda"], help="of PyTorch, of which the fastest is measured; all, when not given")
     parser.add_argument("--precisions", nargs="+", choices=["fp32", "bf16"], default=["fp32", "bf16"])
     options = parser.parse_args()
     unknown = set(options.networks or []) - set(NETWORKS[options.device])
