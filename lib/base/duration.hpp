@@ -7,18 +7,19 @@
 
 namespace lockstep {
 
-/// "2:00:00", "1-12:00:00" (days-hours:minutes:seconds), "90 min", "1.5 h", "45 s", "2 d", in seconds, up to 10⁹; none
-/// for anything else, a bare number among it: schedulers do not agree on its unit. After a colon or a dash, there is
-/// less than one of what stands before it.
+/// Returns the seconds in "2:00:00", "1-12:00:00" (days-hours:minutes:seconds), "90 min", "1.5 h", "45 s" or "2 d":
+/// more than 0, at most 10⁹. Empty for anything else, including a bare number, because schedulers disagree about its
+/// unit. In the colon forms each part must be less than one unit of the part before it (minutes < 60, hours after days
+/// < 24).
 std::optional<double> duration_of(const std::string& text);
 
-/// Why `duration_of` takes no such text, and what to do; for keys of decks.
+/// Explains why `duration_of` rejects `text` and what to write instead; for errors about deck keys.
 std::string problem_of_duration(const std::string& text);
 
-/// "1 h 02 min", "3 min 20 s", "12 s".
+/// Formats a duration for people, rounded up to whole seconds: "1 h 02 min", "3 min 20 s", "12 s".
 std::string duration_text(double seconds);
 
-/// All of `text`, a number that is not negative; none where it is anything else.
+/// Parses all of `text` as a number from 0 to 10¹²; empty for anything else.
 std::optional<double> number_of(std::string_view text);
 
 }  // namespace lockstep

@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// What a process tells the batch system; the numbers are those of sysexits.h.
+/// Exit status of the process; the numbers are those of sysexits.h where it has one.
 enum class ExitStatus : int {
   done = 0,
   bad_usage = 64,
@@ -36,11 +36,12 @@ class Error : public std::runtime_error {
 
 inline constexpr char out_of_memory[] = "out of memory; use a smaller batch.global or batch.micro, or more ranks";
 
-/// What a user is told of any exception: full memories, and files that std::filesystem cannot reach, are theirs to
-/// mend; what nobody has foreseen is a fault of ours.
+/// Converts any exception to the error shown to the user. Exhausted memory and filesystem errors are the user's to fix;
+/// any other unexpected exception is reported as a fault of Lockstep.
 Error as_error(const std::exception& exception);
 
-/// For what users can get wrong; always on. (Assertions are for what only we can get wrong.)
+/// Throws `Error` unless `ok`. For mistakes that users can make, so always on; mistakes that only the code can make are
+/// asserted.
 template <class... Args>
 void validate(bool ok, ExitStatus status, fmt::format_string<Args...> message, Args&&... args) {
   if (!ok) throw Error(status, fmt::format(message, std::forward<Args>(args)...));

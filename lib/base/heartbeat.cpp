@@ -31,7 +31,7 @@ WaitsForRanks::WaitsForRanks() {
 
 WaitsForRanks::~WaitsForRanks() {
   if (!on_main_thread()) return;
-  heartbeat().beat();  // first: the time of waiting is not this rank's
+  heartbeat().beat();  // before `waits` drops: the time spent waiting must not count as this rank's silence
   heartbeat().waits.fetch_sub(1, std::memory_order_release);
 }
 

@@ -6,15 +6,17 @@
 
 namespace lockstep {
 
-/// What a rank is doing, where others of its node can look on while it does it (resilience/watchdog.hpp).
+/// Progress of one rank, which other processes of its node may read concurrently (resilience/watchdog.hpp).
 struct Heartbeat {
-  std::atomic<std::uint64_t> beats{0};    ///< signs of life
-  std::atomic<std::int64_t> since_ns{0};  ///< of the last one, by the steady clock, which a machine's processes share
-  std::atomic<std::int64_t> step{0};      ///< that is being done, from 1 on; 0: none yet
-  std::atomic<std::int32_t> phase{0};     ///< of the run; the trainer knows which
-  std::atomic<std::int32_t> bucket{-1};   ///< of gradients that is being summed, from 0 on; -1: none
-  std::atomic<std::int32_t> waits{0};     ///< not 0: for other ranks
-  std::atomic<std::int32_t> ends_by{0};   ///< a second signal, which ends it at once; set by its handler; 0: none
+  std::atomic<std::uint64_t> beats{0};  ///< number of signs of life so far
+  /// Time of the last beat, in ns of the steady clock, which all processes of a machine share.
+  std::atomic<std::int64_t> since_ns{0};
+  std::atomic<std::int64_t> step{0};     ///< current step, counted from 1; 0: none has begun
+  std::atomic<std::int32_t> phase{0};    ///< phase of the run, as numbered by the trainer (StepPhase)
+  std::atomic<std::int32_t> bucket{-1};  ///< gradient bucket being summed, counted from 0; -1: none
+  std::atomic<std::int32_t> waits{0};    ///< > 0 while the main thread waits for other ranks
+  /// Second stop signal, which ends this process at once; its handler stores it for the other processes. 0: none.
+  std::atomic<std::int32_t> ends_by{0};
 
   void beat();
   void enter(std::int32_t phase_number) {
@@ -27,12 +29,12 @@ struct Heartbeat {
   }
 };
 
-/// This process's.
+/// The heartbeat of this process.
 Heartbeat& heartbeat();
-/// Moves it to where others can read it.
+/// Makes `heartbeat()` refer to `place`, which other processes can read. The caller keeps it alive.
 void move_heartbeat(Heartbeat* place);
 
-/// While the main thread waits for other ranks. (Other threads wait for themselves.)
+/// Marks, for its lifetime, that the main thread waits for other ranks. No effect on other threads.
 class WaitsForRanks {
  public:
   WaitsForRanks();

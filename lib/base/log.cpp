@@ -24,9 +24,9 @@
 namespace lockstep {
 namespace {
 
-/// Waits, a second at most, until what was written there has left its pipe; 20 ms for terminals, which do not tell.
-/// Launchers may drop what they have not read of a rank that has ended; and where they have read half a line, Open
-/// MPI's go on with whatever line comes next from any stream (OpenPMIx, issue 3858).
+/// Waits up to one second until the reader of this descriptor's pipe has taken everything; 20 ms for a terminal, which
+/// gives no such information. Launchers may drop output of an ended rank that they have not read yet; and after half a
+/// line, Open MPI's launcher continues with the next line of any stream (OpenPMIx, issue 3858).
 void wait_for_reader(int descriptor) {
   struct stat file = {};
   if (fstat(descriptor, &file) != 0) return;
@@ -44,7 +44,7 @@ void last_words_as(std::string_view kind, std::string_view line) {
 
 std::atomic<bool> enabled = true;
 
-/// Who read the log has gone, or the disk is full: the work is not ended for that.
+/// Called when the log's reader has gone or the disk is full. The run continues: one warning, no error.
 void log_failed(const std::string& why) {
   static std::once_flag said;
   std::call_once(said, [&] { last_words_as("warning", fmt::format("the log cannot be written any more ({})", why)); });
@@ -65,7 +65,7 @@ spdlog::logger& to_stderr() {
   static const auto logger = [] {
     auto made = std::make_shared<spdlog::logger>("err", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_pattern("%l: %v");
-    made->set_error_handler([](const std::string&) {});  // there is nobody to tell
+    made->set_error_handler([](const std::string&) {});  // a failure of standard error cannot be reported anywhere
     made->flush_on(spdlog::level::info);
     return made;
   }();
@@ -73,9 +73,9 @@ spdlog::logger& to_stderr() {
 }
 
 std::mutex sink_lock;
-LogSink sink;  // empty: the standard streams
+LogSink sink;  // empty: lines go to the standard streams
 
-/// A sink's own failure ends nothing.
+/// Passes the line to the sink, if there is one; returns whether there is. A failure of the sink does not end the run.
 bool given_to_sink(LogLevel level, std::string_view line) {
   LogSink to;
   {
@@ -105,7 +105,7 @@ void log_line(std::string_view line) {
   errno = 0;
   to_stdout().info("{}", line);
   const int error = errno;
-  if (std::ferror(stdout) != 0) log_failed(std::strerror(error));  // of a flush, which spdlog does not look at
+  if (std::ferror(stdout) != 0) log_failed(std::strerror(error));  // spdlog does not check the result of fflush
 }
 void warn_line(std::string_view line) {
   if (enabled && !given_to_sink(LogLevel::warning, line)) to_stderr().warn("{}", line);

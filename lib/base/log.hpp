@@ -9,19 +9,20 @@
 
 namespace lockstep {
 
-/// Output for people. Only the rank that `enable_log` named speaks (rank 0), but errors always do. Returns what it was.
+/// Turns this process's log lines and warnings on or off and returns the previous setting. Normally only rank 0 logs;
+/// errors are always written.
 bool enable_log(bool enabled);
 
 enum class LogLevel { info, warning, error };
-/// Where lines go from now on, instead of the standard streams (which an empty sink means). Called by any
-/// thread, and by several at once; what it throws is passed over.
+/// Receives all log lines instead of the standard streams; an empty sink restores these. A sink may be called by
+/// several threads at once; exceptions that it throws are reported once and otherwise ignored.
 using LogSink = std::function<void(LogLevel level, std::string_view line)>;
 void set_log_sink(LogSink sink);
 
-void log_line(std::string_view line);    ///< standard output
-void warn_line(std::string_view line);   ///< standard error, "warning: …"
-void error_line(std::string_view text);  ///< standard error, "error: …", each line, whatever enable_log said
-/// As error_line, past all buffers and locks: the process may hang in one of them.
+void log_line(std::string_view line);    ///< to standard output
+void warn_line(std::string_view line);   ///< to standard error, as "warning: …"
+void error_line(std::string_view text);  ///< to standard error, each line as "error: …", whatever enable_log set
+/// Writes an error line directly to standard error, past all buffers and locks: the process may hang in one of them.
 void write_unbuffered(std::string_view line);
 
 template <class... Args>

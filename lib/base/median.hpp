@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// Of an even number of values the mean of the two in the middle. There must be one.
+/// Median; for an even number of values, the mean of the two middle ones. `values` must not be empty.
 inline double median(std::vector<double> values) {
   std::ranges::sort(values);
   const std::size_t half = values.size() / 2;

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// What to do where there is no file of this name.
+/// Advice for the error message about a file that does not exist.
 std::string advice_on_missing(const std::filesystem::path& file);
 
 }  // namespace lockstep

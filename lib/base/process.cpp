@@ -26,7 +26,7 @@ namespace {
 
 const auto start = std::chrono::steady_clock::now();
 
-/// The number in the first of these environment variables that holds one.
+/// Returns the number in the first of the environment variables that holds one.
 std::optional<int> number_in_environment(std::initializer_list<const char*> names) {
   for (const char* name : names) {
     const char* text = std::getenv(name);
@@ -55,7 +55,7 @@ std::string process_field(std::int64_t process, int number) {
   std::ifstream file(fmt::format("/proc/{}/stat", process));
   std::string line, field;
   std::getline(file, line);
-  const std::size_t name_end = line.rfind(')');  // the name may hold anything
+  const std::size_t name_end = line.rfind(')');  // the process's name may contain any character, including ')'
   if (name_end == std::string::npos) return "";
   std::istringstream fields(line.substr(name_end + 1));
   for (int i = 3; i <= number; ++i)
@@ -83,7 +83,7 @@ bool process_has_ended(std::int64_t process) {
 LaunchedRank launched_rank() {
   const auto rank = number_in_environment({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"});
   if (!rank) return {};
-  // PMIx has no variable for the number of ranks; Slurm, which starts ranks by it, has one.
+  // PMIx has no variable for the number of ranks; Slurm, which can start ranks through PMIx, has one.
   const auto size = number_in_environment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"});
   return {.rank = *rank, .size = size.value_or(*rank + 1), .by_launcher = true};
 }
@@ -103,7 +103,7 @@ std::string process_name() {
 }
 
 std::vector<int> usable_cores() {
-  std::array<cpu_set_t, 8> allowed{};  // as many as Linux can have
+  std::array<cpu_set_t, 8> allowed{};  // 8192 bits, the maximum number of processors in Linux
   if (::sched_getaffinity(0, sizeof allowed, allowed.data()) != 0) return {};
   std::set<int> cores;
   for (int thread = 0; thread < static_cast<int>(8 * sizeof allowed); ++thread) {
@@ -122,7 +122,7 @@ void end_by_signal(int number) {
   ::sigaddset(&only, number);
   ::pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
   ::raise(number);
-  ::_exit(128 + number);  // the first process of a container, which no signal ends
+  ::_exit(128 + number);  // reached only as process 1 of a container, which no default action ends
 }
 
 std::int64_t resident_bytes() {

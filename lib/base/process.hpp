@@ -9,28 +9,28 @@
 
 namespace lockstep {
 
-/// When this process began, but for what came before its first line: the launcher, and the loading of libraries. By the
-/// clock that nobody sets (not /proc, which containers make up).
+/// Time at which this program's static initialization ran, on the steady clock; it excludes the launcher and the
+/// loading of libraries. (/proc also has a start time, but containers falsify it.)
 std::chrono::steady_clock::time_point process_start();
-/// Since then.
+/// Seconds since `process_start()`.
 double seconds_since_process_start();
 
-/// Process numbers mean something only among processes of the same one. 0: not known.
+/// Identifier of this process's PID namespace: process numbers can be compared only within one namespace. 0: unknown.
 std::uint64_t process_namespace();
 
-/// "nodea-4711": this process's host and number, with nothing in it that a file's name had better not have.
+/// "nodea-4711": host name and process number, safe as part of a file name.
 std::string process_name();
 
-/// Field `number` of /proc/PROCESS/stat, as proc(5) counts them (3: state, 22: when it began); empty where it cannot be
-/// seen.
+/// Returns field `number` of /proc/PROCESS/stat, numbered as in proc(5) from 3 on (3: state, 22: start time); empty if
+/// it cannot be read.
 std::string process_field(std::int64_t process, int number);
-/// One of the signals in `wanted` that waits at a process because it blocks it; 0: none.
+/// Returns a signal of `wanted` that is pending at the process because the process blocks it; 0: none.
 int pending_signal(std::int64_t process, std::span<const int> wanted);
-/// Whether there is no such process (any more), or only its exit status, which nobody has asked for.
+/// True if the process does not exist or is a zombie.
 bool process_has_ended(std::int64_t process);
 
-/// This process among those that were started together, as the environment variables of Open MPI, PMIx, PMI or Slurm
-/// say: known before MPI has started. One of one, where none of them has started it.
+/// This process's rank among the processes that a launcher started together, from the environment variables of Open
+/// MPI, PMIx, PMI or Slurm; available before MPI is initialized. Rank 0 of 1 if there was no launcher.
 struct LaunchedRank {
   int rank = 0;
   int size = 1;
@@ -38,20 +38,20 @@ struct LaunchedRank {
 };
 LaunchedRank launched_rank();
 
-/// Ranks that were started together; where no launcher has started this process, those that the batch job that it runs
-/// in has asked for (Slurm), else 1.
+/// Number of ranks that the launcher started; without a launcher, the number of tasks of the surrounding Slurm job, or
+/// 1.
 int requested_ranks();
 
-/// The cores of this machine that this process may run on, each by the number of its first hardware thread.
+/// Physical cores that this process may run on, each identified by the number of its first hardware thread.
 std::vector<int> usable_cores();
 
-/// As the signal does by default, so that whoever waits for this process sees that (128 + its number, in a shell). May
-/// be called by a signal's handler.
+/// Ends the process by the signal's default action, so that its parent sees that signal (in a shell: 128 + number).
+/// Safe to call from a signal handler.
 [[noreturn]] void end_by_signal(int number);
 
-/// Largest resident memory of this process so far.
+/// Peak resident memory of this process, in bytes.
 std::int64_t peak_rss_bytes();
-/// Memory that this process has now.
+/// Current resident memory of this process, in bytes.
 std::int64_t resident_bytes();
 
 }  // namespace lockstep

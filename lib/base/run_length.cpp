@@ -11,10 +11,11 @@ namespace {
 
 constexpr std::int64_t endless = std::numeric_limits<std::int64_t>::max();
 
-/// Of epochs, whose fractions binary numbers do not have, nor sums of them: what is nearer is the same point.
+/// Tolerance, in epochs: fractions of an epoch, and their sums, are not exact in binary. Spans closer than this are the
+/// same point.
 constexpr double rounding = 1e-11;
 
-/// How far a point has come, in the unit of a span.
+/// Distance of a point from the beginning of the run, in the unit of a span.
 double progress(const RunPoint& point, TrainingSpan::Unit unit, std::int64_t examples_of_epoch) {
   switch (unit) {
     case TrainingSpan::Unit::steps: return static_cast<double>(point.step);
@@ -43,7 +44,7 @@ RunLength::RunLength(std::int64_t examples, bool drop_last, const std::vector<St
   if (epochs) steps_ = std::min(steps_, step_of({static_cast<double>(*epochs), TrainingSpan::Unit::epochs}));
 }
 
-/// From where a stage begins on, as if no other stage followed it.
+/// Returns the first point at or after `to`, counting from the beginning of `stage` as if no other stage followed.
 RunPoint RunLength::walk(const BegunStage& stage, const TrainingSpan& to) const {
   RunPoint point = stage.begin;
   const std::int64_t batch = std::min(stage.batch, examples_);
@@ -63,7 +64,7 @@ RunPoint RunLength::walk(const BegunStage& stage, const TrainingSpan& to) const 
   };
   const auto finish_epoch = [&] {
     const std::int64_t steps = steps_left(point.next);
-    double most = 0;  // steps until `to`
+    double most = 0;  // steps from here until `to`
     switch (to.unit) {
       case TrainingSpan::Unit::steps: most = left(); break;
       case TrainingSpan::Unit::examples: most = left() / static_cast<double>(batch); break;
@@ -73,15 +74,15 @@ RunPoint RunLength::walk(const BegunStage& stage, const TrainingSpan& to) const 
     }
     take(most < static_cast<double>(steps) ? static_cast<std::int64_t>(std::ceil(most)) : steps);
   };
-  take(0);  // the stage's batch may be more than is left of an epoch (drop_last)
+  take(0);  // with drop_last, fewer examples than the stage's batch may be left in its first epoch
   if (left() > 0) finish_epoch();
   if (left() <= 0) return point;
-  // Whole epochs from here on, at once.
+  // Skip all remaining whole epochs at once.
   const std::int64_t steps = steps_left(0), taken = std::min(steps * batch, examples_);
   const double epochs = to.unit == TrainingSpan::Unit::epochs  ? left()
                         : to.unit == TrainingSpan::Unit::steps ? left() / static_cast<double>(steps)
                                                                : left() / static_cast<double>(taken);
-  constexpr double farthest = 1e18;  // steps or examples; no run goes so far, and whole numbers can hold it
+  constexpr double farthest = 1e18;  // steps or examples; beyond any real run, and well within int64
   const double most = std::floor(farthest / static_cast<double>(std::max(steps, taken)));
   const auto whole = static_cast<std::int64_t>(std::min(epochs, most));
   point.epoch += whole;

@@ -8,56 +8,57 @@
 
 namespace lockstep {
 
-/// A length of training, or a point of a run, counted from its beginning.
+/// Length of training, or a point in a run measured from its beginning.
 struct TrainingSpan {
   enum class Unit { steps, epochs, examples };
   double count = 0;
   Unit unit = Unit::steps;
 };
 
-/// What a span looks like in decks.
+/// Pattern of a span in decks.
 inline constexpr std::string_view span_pattern = R"(0|[0-9]+(\.[0-9]+)?(e[0-9]{1,2})? (steps?|epochs?|examples?))";
 inline constexpr std::string_view span_words =
     "a length with its unit, as \"500 steps\", \"5 epochs\" or \"1e6 examples\"";
 
-/// The span that a text of that pattern means.
+/// Parses a text that matches `span_pattern`.
 TrainingSpan training_span_of(std::string_view text);
 
-/// Where a run stands between two steps.
+/// Position of a run between two steps.
 struct RunPoint {
-  std::int64_t step = 0;      ///< steps before it
-  std::int64_t epoch = 0;     ///< whole epochs before it
-  std::int64_t next = 0;      ///< examples of its epoch that are taken
-  std::int64_t examples = 0;  ///< of all steps before it
+  std::int64_t step = 0;      ///< steps completed
+  std::int64_t epoch = 0;     ///< epochs completed
+  std::int64_t next = 0;      ///< examples of the current epoch that were taken
+  std::int64_t examples = 0;  ///< examples of all completed steps
 };
 
-/// How steps, epochs and examples of a run correspond. The global batch may change on the way.
+/// Converts between the steps, epochs and examples of a run. The global batch may change during the run.
 class RunLength {
  public:
-  /// From `begin` on, steps take `batch` examples.
+  /// From `begin` on, each step takes `batch` examples (global batch).
   struct Stage {
     TrainingSpan begin;
     std::int64_t batch = 0;
   };
 
-  /// `examples`: of an epoch. `stages`: the first begins at 0, each other one after the one before it. An epoch ends
-  /// with a smaller batch, or with `drop_last` where less than a batch is left. The run ends after so many epochs or
-  /// steps, whichever is first.
+  /// `examples`: examples per epoch. `stages`: in order of `begin`; the first begins at 0. The last batch of an epoch
+  /// is smaller if examples do not divide evenly, or is left out with `drop_last`. The run ends after `epochs` epochs
+  /// or `steps` steps, whichever comes first.
   RunLength(std::int64_t examples, bool drop_last, const std::vector<Stage>& stages, std::optional<std::int64_t> epochs,
             std::optional<std::int64_t> steps);
 
   std::int64_t steps() const { return steps_; }
-  /// The first point between two steps that is not before `span`.
+  /// Returns the first point between two steps that is at or after `span`.
   RunPoint point_of(const TrainingSpan& span) const;
   std::int64_t step_of(const TrainingSpan& span) const { return point_of(span).step; }
-  /// The first step that is not before `span` after step `begin`.
+  /// Returns the first step that is at least `span` after step `begin`.
   std::int64_t step_after(std::int64_t begin, const TrainingSpan& span) const;
-  /// The first step from which on no more than `span` is left to step `end`; none: the span is longer than what is
-  /// before that.
+  /// Returns the first step from which at most `span` remains until step `end`; empty if `span` is longer than the run
+  /// up to `end`.
   std::optional<std::int64_t> step_before(std::int64_t end, const TrainingSpan& span) const;
-  /// Steps, epochs or examples before step `step`.
+  /// Returns how many steps, epochs or examples precede step `step`.
   double count_at(std::int64_t step, TrainingSpan::Unit unit) const;
-  /// Examples of steps that begin there, but for the last ones of epochs.
+  /// Global batch of the step that begins at example `next` of epoch `epoch`; the last step of an epoch may take fewer
+  /// examples.
   std::int64_t batch_at(std::int64_t epoch, std::int64_t next) const;
   std::int64_t batch_at_step(std::int64_t step) const;
   std::int64_t largest_batch() const;

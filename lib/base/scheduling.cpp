@@ -11,7 +11,8 @@
 namespace lockstep {
 namespace {
 
-/// sched-stats: the time on a core and the time of waiting for one, both in ns, and a count.
+/// The file schedstat holds the thread's time on a core, its time waiting for one (both in ns) and a count of time
+/// slices.
 class CoreStatistics {
  public:
   CoreStatistics() : file_(::open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)) {}
@@ -37,7 +38,7 @@ class CoreStatistics {
 
 void schedule_as_batch() {
   const sched_param priority{};
-  ::sched_setscheduler(0, SCHED_BATCH, &priority);  // where that is forbidden, runs that share cores are slower
+  ::sched_setscheduler(0, SCHED_BATCH, &priority);  // failure is harmless: runs that share cores are slower
 }
 
 std::chrono::nanoseconds waited_for_core() {

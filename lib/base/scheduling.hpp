@@ -5,12 +5,12 @@
 
 namespace lockstep {
 
-/// Makes this thread, and those that it starts from now on, SCHED_BATCH: where several want a core, each keeps it for a
-/// time slice, whoever wakes meanwhile.
+/// Gives this thread, and threads that it starts later, the policy SCHED_BATCH: on a shared core, a thread keeps its
+/// time slice even if another one wakes up.
 void schedule_as_batch();
 
-/// How long this thread has waited for a core so far while it had something to do; 0 where Linux does not count it. Two
-/// system calls the first time, one thereafter.
+/// Total time that this runnable thread has waited for a core; 0 where Linux does not count it. The first call by a
+/// thread makes two system calls, each later one a single call.
 std::chrono::nanoseconds waited_for_core();
 
 }  // namespace lockstep

@@ -20,12 +20,12 @@
 namespace lockstep {
 namespace {
 
-/// Real-time signals from here on are nobody's; the first ones are the C library's.
+/// A real-time signal that nobody else uses; the C library and its tools take the first ones.
 int trace_signal() { return SIGRTMIN + 5; }
 
 pthread_t traced;
 std::array<void*, 64> frames;
-std::atomic<int> frame_count = 0;  ///< 0: not answered yet
+std::atomic<int> frame_count = 0;  ///< 0: no answer yet
 
 void answer(int) { frame_count = ::backtrace(frames.data(), static_cast<int>(frames.size())); }
 
@@ -49,8 +49,8 @@ std::string line_of(void* address) {
 
 void allow_stack_trace() {
   traced = ::pthread_self();
-  ::backtrace(frames.data(), 1);  // the first call loads a library, which a signal handler must not
-  // On a stack beside this thread's: oneDNN's kernels may have that one's pointer elsewhere.
+  ::backtrace(frames.data(), 1);  // the first call loads a library, which a signal handler must not do
+  // The handler runs on an alternate stack: oneDNN's kernels may use this thread's stack pointer for something else.
   static std::array<std::byte, std::size_t{1} << 16> beside;
   const stack_t stack{.ss_sp = beside.data(), .ss_flags = 0, .ss_size = beside.size()};
   stack_t given{};
@@ -62,7 +62,7 @@ void allow_stack_trace() {
 }
 
 std::string stack_trace() {
-  constexpr int handler_frames = 2;  // `answer`, and the kernel's way into it
+  constexpr int handler_frames = 2;  // the frames of `answer` and of the kernel's signal trampoline
   frame_count = 0;
   if (::pthread_kill(traced, trace_signal()) != 0) return "";
   for (int tries = 0; frame_count == 0 && tries < 100; ++tries)

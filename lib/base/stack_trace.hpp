@@ -5,11 +5,12 @@
 
 namespace lockstep {
 
-/// Lets the calling thread be asked where it is.
+/// Prepares the calling thread to be traced by `stack_trace`.
 void allow_stack_trace();
 
-/// Where the thread that called allow_stack_trace is: one line a call, the innermost first. For other threads. Empty
-/// when it does not answer within a second: it is stopped, or waits in the kernel for what cannot be interrupted.
+/// Returns the calls on the stack of the thread that called `allow_stack_trace`, one per line, the innermost first. To
+/// be called by another thread. Empty if the traced thread does not answer within a second, because it is stopped or in
+/// an uninterruptible wait.
 std::string stack_trace();
 
 }  // namespace lockstep

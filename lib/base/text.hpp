@@ -7,23 +7,23 @@
 
 namespace lockstep {
 
-/// Whether a terminal would obey it rather than print it.
+/// True for bytes that a terminal interprets instead of printing.
 bool is_control(char c);
 
-/// As part of a message, which is one line: control characters are written \x1b, and the middle of long text is left
-/// out.
+/// Prepares text for a one-line message: control characters become \x1b escapes, and text beyond `most` bytes loses its
+/// middle.
 std::string for_message(std::string_view text, std::size_t most);
 
-/// Whether a name is what a pattern stands for, in which * stands for anything and ? for a letter.
+/// True if `name` matches the shell pattern: * matches anything, ? one character.
 bool matches_pattern(const std::string& pattern, const std::string& name);
 
-/// As a cell of CSV: quoted, where it has to be, as RFC 4180 says.
+/// Returns the text as a CSV cell, quoted where RFC 4180 requires it.
 std::string csv_cell(const std::string& text);
 
-/// The first lines in which two texts differ, without blanks at their beginning; "nothing" where a text has ended.
+/// Returns the first pair of lines in which two texts differ, without indentation; "nothing" for a text that has ended.
 std::pair<std::string, std::string> first_difference(const std::string& a, const std::string& b);
 
-/// "812 B", "1.50 KB", "3.27 GB": powers of 1000.
+/// Formats a size as "812 B", "1.50 KB" or "3.27 GB"; units are powers of 1000.
 std::string bytes_text(double bytes);
 
 }  // namespace lockstep

@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// Seconds of wall time since it was made or last restarted.
+/// Measures wall time in seconds since its construction or last restart.
 class Timer {
  public:
   double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }

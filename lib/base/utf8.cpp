@@ -14,7 +14,7 @@ std::size_t length_from(std::uint8_t lead) {
   return 0;
 }
 
-/// Not a form that is longer than needed, half of a pair, or beyond Unicode, as the second byte tells.
+/// Checks the second byte for overlong encodings, surrogates and code points beyond U+10FFFF.
 bool may_follow(std::uint8_t lead, std::uint8_t second) {
   switch (lead) {
     case 0xE0: return second >= 0xA0;

@@ -9,19 +9,19 @@
 
 namespace lockstep {
 
-/// The character that a text begins with (RFC 3629).
+/// Result of decoding the first character of a text (RFC 3629).
 struct Utf8Character {
-  std::size_t bytes = 0;  ///< 0: no character begins so
-  bool cut_off = false;   ///< one begins so, but the text ends too early; bytes is 0
+  std::size_t bytes = 0;  ///< length of its encoding; 0: invalid or cut off
+  bool cut_off = false;   ///< the text ends within a valid beginning of a character
   std::uint32_t code_point = 0;
 };
-/// `text` is not empty.
+/// Decodes the first character of `text`, which must not be empty.
 Utf8Character first_character(std::string_view text);
 
-/// The code points of a text; up to its first byte that is none.
+/// Code points of a text up to its first invalid byte.
 struct CodePoints {
   std::vector<std::uint32_t> points;
-  std::size_t bytes = 0;  ///< that they take: all of the text, if it is UTF-8
+  std::size_t bytes = 0;  ///< bytes decoded; the size of the text if it is valid UTF-8
 };
 CodePoints decode_utf8(std::string_view text);
 
