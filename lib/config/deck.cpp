@@ -18,12 +18,12 @@ namespace lockstep {
 namespace {
 
 constexpr std::uintmax_t max_bytes = 1u << 20;
-// Longest parts of a message: a value of a megabyte is not quoted whole.
+// Maximum lengths, in bytes, of the parts of a message: a value of a megabyte is not quoted whole.
 constexpr std::size_t max_path = 160, max_problem = 600;
 
-/// yaml-cpp reports an indenting tab in many ways or not at all, and takes a line that begins with % for a directive,
-/// wherever it stands, and leaves it out: so both are looked for first.
-/// Block scalars (| and >) do not occur in decks, so every leading tab is a mistake.
+/// Refuses tabs and directives before parsing: yaml-cpp reports an indenting tab in many ways or not at all, and it
+/// silently skips any line that begins with %. Decks have no block scalars (| and >), so every leading tab is a
+/// mistake.
 void refuse_tabs_and_directives(const std::string& text, const std::string& file) {
   std::istringstream lines(text);
   std::string line;
@@ -103,13 +103,14 @@ void refuse_large(std::uintmax_t bytes, const std::string& file) {
                     fmt::format("larger than {} MiB (no deck is); is this the right file?", max_bytes >> 20));
 }
 
-/// By the signature, which no text has: at the beginning, or after a block of text as checkpoints begin with.
+/// Looks for the HDF5 signature, which no text contains, at 0 and at 512, 1024, 2048, … bytes: checkpoints begin with
+/// text.
 bool is_hdf5(const std::string& path) {
   constexpr std::string_view signature = "\x89HDF\r\n\x1a\n";
   std::ifstream file(path, std::ios::binary);
   std::string found(signature.size(), '\0');
   for (std::streamoff at = 0; file.seekg(at).read(found.data(), static_cast<std::streamsize>(found.size()));
-       at = std::max<std::streamoff>(512, 2 * at))  // where the format has it
+       at = std::max<std::streamoff>(512, 2 * at))  // the positions that the HDF5 format allows
     if (found == signature) return true;
   return false;
 }
@@ -118,7 +119,8 @@ bool is_hdf5(const std::string& path) {
 
 std::string read_deck_file(const std::string& path) {
   std::error_code code;
-  if (std::filesystem::is_regular_file(path, code) && is_hdf5(path))  // a pipe can be read but once
+  // A pipe can be read only once, so it is not tested.
+  if (std::filesystem::is_regular_file(path, code) && is_hdf5(path))
     throw DeckError({path, 1, 1}, "",
                     "is an HDF5 file, not a deck; give the deck (YAML) here, and in it a dataset as data.file, a "
                     "checkpoint as run.resume or model.weights");
@@ -150,20 +152,20 @@ bool is_same(const DeckNode& a, const DeckNode& b) {
          std::ranges::equal(a.items, b.items, is_same) && std::ranges::equal(a.entries, b.entries, is_same_entry);
 }
 
-/// Where YAML reads a comment in a value of one line, if it does: what stands before it is the same. (Comments in
-/// several lines end with theirs.)
+/// Returns the position of a comment in a one-line YAML value: the text before it parses to the same value. npos if
+/// there is none. (In a value of several lines a comment ends with its line and hides nothing of the value.)
 std::size_t comment_in(const std::string& value, const DeckNode& whole, const std::string& file) {
   if (value.find('\n') != std::string::npos) return std::string::npos;
   for (std::size_t at = value.find('#'); at != std::string::npos; at = value.find('#', at + 1)) {
     try {
       if (is_same(build_deck(value.substr(0, at), file), whole)) return at;
-    } catch (const DeckError&) {  // within quotation marks, which are open before it
+    } catch (const DeckError&) {  // this # is within quotation marks
     }
   }
   return std::string::npos;
 }
 
-/// "model.layers.0" of "model.layers[0]", as programs would have it.
+/// Converts "model.layers[0]" to "model.layers.0".
 std::string with_dots(std::string path) {
   std::ranges::replace(path, '[', '.');
   std::erase(path, ']');

@@ -10,41 +10,42 @@
 
 namespace lockstep {
 
-/// How `file` begins of what an override says.
+/// Beginning of `DeckPosition::file` for values that an override set.
 inline constexpr std::string_view command_line = "command line";
 
-/// Where a deck says something. Lines and columns count from 1.
+/// Position in a deck. Lines and columns count from 1.
 struct DeckPosition {
   std::string file;
   int line = 1;
   int column = 1;
 };
 
-/// One node of a parsed deck. It knows where it stands, so that every later complaint can say so.
+/// One node of a parsed deck. It keeps its position, so that every later error message can name it.
 struct DeckNode {
   enum class Kind { null, scalar, sequence, mapping };
   struct Entry;
 
   Kind kind = Kind::null;
-  std::string text;             ///< scalar
-  bool quoted = false;          ///< a quoted scalar is text, whatever it looks like
-  std::vector<DeckNode> items;  ///< sequence
-  std::vector<Entry> entries;   ///< mapping, in the deck's order
+  std::string text;             ///< value of a scalar
+  bool quoted = false;          ///< a quoted scalar is text even if it looks like a number or a boolean
+  std::vector<DeckNode> items;  ///< elements of a sequence
+  std::vector<Entry> entries;   ///< entries of a mapping, in the deck's order
   DeckPosition position;
-  std::string path;        ///< "batch.global"; empty for the deck itself
-  bool is_stored = false;  ///< read from what a run has left, which nobody is to mend
+  std::string path;  ///< "batch.global"; empty for the root
+  /// Read from what an earlier run stored, which users do not edit: paths in it may contain ~ and $.
+  bool is_stored = false;
 
   const DeckNode* find(std::string_view key) const;
 };
 
 struct DeckNode::Entry {
   std::string key;
-  DeckPosition position;  ///< of the key
+  DeckPosition position;  ///< position of the key
   DeckNode value;
 };
 
-/// A complaint about a deck, "FILE:LINE:COL: key.path: problem; what to do"; exit status 78, unless it is about what a
-/// key names. (Without the place where the configuration was not read from a deck.)
+/// An error in a deck, "FILE:LINE:COL: key.path: problem; what to do" (without the position if the configuration was
+/// not read from a deck). Exit status 78, unless the error is in what the key refers to, such as a missing file.
 class DeckError : public Error {
  public:
   DeckError(const DeckPosition& where, std::string_view path, std::string_view problem,
@@ -56,8 +57,8 @@ class DeckError : public Error {
   DeckPosition where_;
 };
 
-/// A complaint about a key by code that does not know the deck: a rule between the deck and the data, say. Status as of
-/// a DeckError.
+/// An error about a key, thrown by code that does not know the deck: a rule between the deck and the data, for example.
+/// Its exit status is that of the resulting DeckError.
 class KeyError : public Error {
  public:
   KeyError(const std::string& path, const std::string& problem, ExitStatus status = ExitStatus::bad_deck)
@@ -71,21 +72,21 @@ class KeyError : public Error {
   std::string problem_;
 };
 
-/// `validate` for a key that code without the deck finds wrong.
+/// Like `validate`, but throws a KeyError; for code that does not know the deck.
 template <class... Args>
 void validate_key(bool ok, const std::string& path, fmt::format_string<Args...> message, Args&&... args) {
   if (!ok) throw KeyError(path, fmt::format(message, std::forward<Args>(args)...));
 }
 
-/// Throws KeyError, of status missing_file, where there is not the file that a key names. `advice`: what to do, when
-/// not given what advice_on_missing says.
+/// Throws a KeyError of status missing_file if `file`, the value of `key`, does not exist. `advice`: what to do; by
+/// default that of `advice_on_missing`.
 void require_file_of(const std::string& key, const std::string& file, std::string_view advice = {});
 
-/// A KeyError's complaint at the key's place in the deck, or, where the deck leaves the key out, at that of the section
-/// that it belongs to.
+/// Converts a KeyError to a DeckError at the key's position in the deck, or, if the deck omits the key, at the position
+/// of the innermost enclosing section.
 DeckError located(const DeckNode& deck, const KeyError& error);
 
-/// Runs `work`; its KeyErrors leave as DeckErrors.
+/// Runs `work` and converts its KeyErrors to DeckErrors.
 template <class Work>
 decltype(auto) with_positions(const DeckNode& deck, Work&& work) {
   try {
@@ -95,27 +96,28 @@ decltype(auto) with_positions(const DeckNode& deck, Work&& work) {
   }
 }
 
-/// Parses a deck. Throws DeckError for broken YAML, tabs used as indentation, repeated keys, and
-/// documents that are larger, deeper or more aliased than any deck (alias bombs).
-/// `file` only names the text in messages.
+/// Parses a deck; `file` only names it in messages. Throws DeckError for invalid UTF-8, broken YAML, tabs used as
+/// indentation, repeated keys, and documents beyond the limits on size, depth and aliases (alias bombs).
 DeckNode parse_deck(const std::string& text, const std::string& file);
 
-/// Applies "key.path=value" from the command line; missing mappings on the way are made, list
-/// entries are named by their index from 0. Throws Error(bad_usage) when there is no "=", and DeckError where
-/// the value, YAML of one line, ends in a comment.
+/// Applies "key.path=value" from the command line, creating missing mappings on the way; list entries are named by
+/// their index, from 0. Throws Error(bad_usage) if there is no "=" or a key is empty, and DeckError if the one-line
+/// YAML value ends in a comment.
 void apply_override(DeckNode& deck, const std::string& assignment);
 
-/// Puts a value where a path names it, "optimizer.learning_rate"; mappings on the way are made. Complaints about what
-/// is made are said of `where`.
+/// Sets the value at a path such as "optimizer.learning_rate", creating missing mappings on the way. Errors about
+/// created mappings refer to `where`.
 void set_value(DeckNode& deck, const std::string& path, DeckNode value, const DeckPosition& where);
 
-/// A resolved deck (see write_config) as JSON.
+/// Returns a resolved deck (see `write_config`) as JSON.
 std::string deck_json(const DeckNode& deck);
 
-/// The text of a deck; throws DeckError for a file that is too large to be one, and what read_text_file throws.
+/// Returns the text of a deck. Throws DeckError if the file is too large or an HDF5 file, and what `read_text_file`
+/// throws.
 std::string read_deck_file(const std::string& path);
 
-/// The whole text of a file. Throws missing_file, or io_error when it cannot be read.
+/// Returns the whole text of a file. Throws Error: missing_file, bad_data for a folder, or io_error if it cannot be
+/// read.
 std::string read_text_file(const std::string& path);
 
 }  // namespace lockstep

@@ -32,7 +32,7 @@ class NotAKey : public DeckError {
   using DeckError::DeckError;
 };
 
-/// What a node adds to the limits.
+/// Number of nodes and depth of a subtree, to be checked against the limits.
 struct Extent {
   std::size_t nodes = 1;
   std::size_t depth = 0;  ///< levels below it
@@ -50,8 +50,8 @@ Extent extent_of(const DeckNode& node) {
   return extent;
 }
 
-/// Makes our tree of what yaml-cpp reads, as it reads it: so limits hold before there is much, and repeated keys, tags
-/// and aliases, which yaml-cpp lets pass, are seen.
+/// Builds the tree from yaml-cpp's parser events, so that limits hold before much memory is used, and repeated keys,
+/// tags and aliases, which yaml-cpp's own tree hides, are seen.
 class DeckBuilder final : public YAML::EventHandler {
  public:
   explicit DeckBuilder(const std::string& file) : file_(file), root_{.position = {file, 1, 1}} {}
@@ -108,9 +108,9 @@ class DeckBuilder final : public YAML::EventHandler {
 
  private:
   struct Open {
-    DeckNode* node;  // stays where it is: what stands around it only grows when it is closed
+    DeckNode* node;  // stays valid: its parent's vector grows only after this node is closed
     YAML::anchor_t anchor;
-    bool has_key = false;  // of a mapping: its value is to come
+    bool has_key = false;  // for a mapping: a key was read, its value comes next
     std::unordered_map<std::string, DeckPosition> keys;
   };
 
@@ -135,7 +135,7 @@ class DeckBuilder final : public YAML::EventHandler {
     open_.back().has_key = true;
   }
 
-  /// The node that comes next, where it belongs.
+  /// Creates the next node at its place in the tree.
   DeckNode& begin(const YAML::Mark& mark, const std::string& tag) {
     const DeckPosition where = position_of(mark, file_);
     refuse_as_key(where);
@@ -165,7 +165,8 @@ class DeckBuilder final : public YAML::EventHandler {
   }
   void keep(YAML::anchor_t anchor, const DeckNode& node) {
     if (anchor == YAML::NullAnchor) return;
-    count(node.position, extent_of(node).nodes);  // a copy: anchors inside each other take memory, too
+    // Each anchor keeps a copy, and anchors within each other multiply memory.
+    count(node.position, extent_of(node).nodes);
     anchors_[anchor] = node;
   }
   void value_done() {
@@ -197,7 +198,7 @@ class DeckBuilder final : public YAML::EventHandler {
           fmt::format("more than {} values, aliases counted as often as they are used; write a smaller deck",
                       max_nodes));
   }
-  /// yaml-cpp says "?" where there is none, and "!" of quoted text.
+  /// yaml-cpp reports "?" for values without a tag and "!" for quoted text.
   static void refuse_tag(const std::string& tag, const DeckPosition& where, const std::string& path) {
     if (!tag.empty() && tag != "?" && tag != "!")
       throw DeckError(where, path, fmt::format("has the tag '{}' (tags mean nothing in a deck); remove it", tag));
@@ -207,11 +208,11 @@ class DeckBuilder final : public YAML::EventHandler {
   DeckNode root_;
   bool begun_ = false;
   std::vector<Open> open_;
-  std::unordered_map<YAML::anchor_t, DeckNode> anchors_;  // whole ones: who is still open has no end
+  std::unordered_map<YAML::anchor_t, DeckNode> anchors_;  // only complete nodes: an open one cannot be copied
   std::size_t nodes_ = 0;
 };
 
-/// Whether it is YAML at all.
+/// Ignores all events: checks only that the text is YAML.
 class SyntaxOnly final : public YAML::EventHandler {
  public:
   void OnDocumentStart(const YAML::Mark&) override {}
@@ -228,7 +229,7 @@ class SyntaxOnly final : public YAML::EventHandler {
 void parse(const std::string& text, YAML::EventHandler& handler) {
   std::istringstream stream(text);
   YAML::Parser parser(stream);
-  // Not YAML::LoadAll: it does not end where a stray comma begins a document that never gets anywhere.
+  // YAML::LoadAll is not used: it does not end if a stray comma begins a document that never advances.
   if (parser.HandleNextDocument(handler)) parser.HandleNextDocument(handler);
 }
 
@@ -250,13 +251,13 @@ DeckNode build_deck(const std::string& text, const std::string& file) {
     try {
       parse(text, builder);
     } catch (const NotAKey&) {
-      // In broken YAML yaml-cpp makes such keys up before it complains itself, and its complaint says more.
+      // yaml-cpp invents such keys in broken YAML before it reports the syntax error, which says more.
       SyntaxOnly syntax;
       parse(text, syntax);
       throw;
     }
     return builder.take();
-  } catch (const YAML::DeepRecursion& error) {  // where yaml-cpp itself goes deep and tells nothing on the way
+  } catch (const YAML::DeepRecursion& error) {  // yaml-cpp recurses deeply here without sending events
     throw too_deep(position_of(error.mark, file));
   } catch (const YAML::Exception& error) {
     const DeckPosition where = position_of(error.mark, file);

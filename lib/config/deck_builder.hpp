@@ -7,14 +7,14 @@
 
 namespace lockstep {
 
-/// The tree of one YAML document; null where the text has none. Throws DeckError for broken YAML, repeated keys, tags,
-/// documents that are larger, deeper or more aliased than any deck (alias bombs), and a second document.
+/// Builds the tree of one YAML document; null if the text is empty. Throws DeckError for broken YAML, repeated keys,
+/// tags, a second document, and documents beyond the limits on size, depth and aliases (alias bombs).
 DeckNode build_deck(const std::string& text, const std::string& file);
 
-/// "batch.global" of "batch" and "global".
+/// Joins "batch" and "global" to "batch.global".
 std::string child_path(const std::string& parent, const std::string& key);
 
-/// Gives a node, and all below it, the paths that they have where it now stands.
+/// Sets the path of a node to `path`, and the paths of all nodes below it accordingly.
 void repath(DeckNode& node, const std::string& path);
 
 }  // namespace lockstep

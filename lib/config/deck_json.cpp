@@ -13,7 +13,7 @@ Json json_of(const DeckNode& node) {
   switch (node.kind) {
     case DeckNode::Kind::null: break;
     case DeckNode::Kind::scalar:
-      // Numbers, true and false are the same words in both; other words stand without quotation marks in YAML alone.
+      // Numbers, true and false are written alike in YAML and JSON; other unquoted words are text.
       if (!node.quoted) json = Json::parse(node.text, nullptr, false);
       if (node.quoted || json.is_discarded()) json = node.text;
       break;

@@ -30,13 +30,14 @@ enum class Parsed { number, too_large, no_number };
 template <class T>
 Parsed parse_number(const std::string& text, T& value) {
   const char* begin = text.data();
-  if (text.size() > 1 && *begin == '+' && begin[1] != '-') ++begin;  // from_chars takes no +, but a - after it
+  // from_chars rejects a leading +, but would accept the - of "+-1".
+  if (text.size() > 1 && *begin == '+' && begin[1] != '-') ++begin;
   const auto [end, code] = std::from_chars(begin, text.data() + text.size(), value);
   if (end != text.data() + text.size() || begin == end) return Parsed::no_number;
   return code == std::errc{} ? Parsed::number : Parsed::too_large;
 }
 
-/// Whole numbers are compared as such: as floating-point ones, large neighbours would be equal.
+/// Compares a whole number with a bound without converting it to double, which would make large neighbours equal.
 bool less(std::int64_t a, double b) {
   constexpr double beyond = 9.2233720368547758e18;
   return b >= beyond || (b >= -beyond && a < static_cast<std::int64_t>(std::ceil(b)));
@@ -47,7 +48,7 @@ bool less(double a, std::int64_t b) {
 }
 bool less(double a, double b) { return a < b; }
 
-/// `is_meant`: what stands there would be what is wanted, without its quotes.
+/// `is_meant`: the text would be a valid value without its quotes.
 void refuse_quotes(const DeckNode& node, bool is_meant) {
   if (node.quoted && is_meant)
     throw DeckError(node.position, node.path,
@@ -66,9 +67,9 @@ void require_range(const DeckNode& node, T value, Range range) {
   if (low || high) out_of_range(node, range);
 }
 
-/// By POSIX: std::regex took a tenth of the time in which this folder is compiled.
+/// Matches all of `text` by POSIX: compiling std::regex took a tenth of the build time of this folder.
 bool has_form(const std::string& text, std::string_view pattern) {
-  constexpr std::size_t longest = 100;  // what has a form is short
+  constexpr std::size_t longest = 100;  // bytes; texts with a required form are short
   regex_t form;
   [[maybe_unused]] const int failure = ::regcomp(&form, fmt::format("^({})$", pattern).c_str(),
                                                  REG_EXTENDED | REG_NOSUB);
@@ -104,7 +105,7 @@ void refuse_word(const DeckNode& node, const std::vector<std::string>& words, co
       near.empty() && longer != words.end())
     near = *longer;
   const std::string known = fmt::format("(known: {})", fmt::join(words, ", "));
-  // The advice comes first: the end of a long list may be left out.
+  // Advice comes first because a long list of words may be cut off.
   throw DeckError(node.position, node.path,
                   !advice.empty() ? fmt::format("'{}' is unknown; {} {}", node.text, advice, known)
                   : !near.empty() ? fmt::format("'{}' is unknown; did you mean '{}'? {}", node.text, near, known)
@@ -120,9 +121,9 @@ std::string replacement(const DeckNode& mapping, const std::vector<std::string_v
 
 namespace {
 
-/// Why a folder cannot be made by this name in another one, and what to do; empty where it can be.
+/// Explains why a folder cannot have this name and what to do; empty if it can.
 std::string problem_of_folder_name(const std::string& name) {
-  constexpr std::size_t longest = 255;  // bytes, of file systems
+  constexpr std::size_t longest = 255;  // bytes; limit of common file systems
   std::string_view why;
   if (name == "." || name == "..") why = "it stands for a folder that there is already";
   else if (name.find('/') != std::string::npos) why = "it has a /";
@@ -165,7 +166,7 @@ std::int64_t to_integer(const DeckNode& node, Range range, std::string_view want
   const Parsed parsed = parse_number(node.text, value);
   refuse_quotes(node, parsed != Parsed::no_number);
   if (node.kind != DeckNode::Kind::scalar || parsed == Parsed::no_number) wrong_type(node, wanted);
-  if (parsed == Parsed::too_large) {  // for 64 bits
+  if (parsed == Parsed::too_large) {  // for int64
     constexpr double most = 9.2e18;
     range.min = std::max(range.min, -most);
     range.max = std::min(range.max, most);

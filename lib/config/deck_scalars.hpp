@@ -9,24 +9,24 @@
 #include "config/deck.hpp"
 #include "config/fields.hpp"
 
-// What a deck's single values mean. All throw DeckError at the value's place.
+// Conversion of a deck's scalars to typed values. Errors are DeckErrors at the value's position.
 namespace lockstep {
 
-/// Another kind of value is wanted there. `advice`: what to do, when not given to write what is wanted.
+/// Error for a value of the wrong kind. `advice`: what to do; by default, to write what is `wanted`.
 DeckError of_wrong_type(const DeckNode& node, std::string_view wanted, std::string_view advice = {});
 [[noreturn]] void wrong_type(const DeckNode& node, std::string_view wanted);
 
-/// "did you mean 'steps'?", or which words are known.
+/// "did you mean 'steps'?" if a word is near, else the list of known words.
 std::string suggestion(std::string_view word, const std::vector<std::string>& words);
-/// None of the words that may stand there does. `advice`: what to do, when not given that of `suggestion`.
+/// Throws the error for a word that is not among `words`. `advice`: what to do; by default that of `suggestion`.
 [[noreturn]] void refuse_word(const DeckNode& node, const std::vector<std::string>& words,
                               const std::string& advice = {});
 
-/// Of keys that exclude each other: what to do where the command line has set one of them beside the deck's, as further
-/// advice. Empty where it has not.
+/// Additional advice about keys that exclude each other, for the case that the command line has set one of them beside
+/// the deck's; else empty.
 std::string replacement(const DeckNode& mapping, const std::vector<std::string_view>& keys);
 
-/// An empty form: any text.
+/// Returns the text of a scalar after checking its form; an empty form admits any text.
 std::string to_text(const DeckNode& node, const TextForm& form = {});
 bool to_boolean(const DeckNode& node);
 std::int64_t to_integer(const DeckNode& node, Range range, std::string_view wanted = "a whole number");

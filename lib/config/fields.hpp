@@ -19,23 +19,21 @@ namespace lockstep {
 
 class Fields;
 
-/// A configuration that can say what its keys are. The typed structs that derive from it stand
-/// beside the classes that they configure, and are the only source of keys, defaults, limits and
-/// help: reading, checking, the resolved deck, the JSON Schema and the reference page all come
-/// from `describe`.
+/// A configuration that describes its own keys. The typed structs derived from it stand beside the classes that they
+/// configure and are the only source of keys, defaults, limits and help: reading, checking, the resolved deck, the JSON
+/// Schema and the reference page are all generated from `describe`.
 struct Config {
   virtual ~Config() = default;
   virtual void describe(Fields& fields) = 0;
 
-  /// The key that a value stands for where a list entry gives nothing else: `rate` in `- dropout: 0.1`. Empty: there is
-  /// none.
+  /// Key that receives a bare value in a list entry: `rate` in `- dropout: 0.1`. Empty: a bare value is not allowed.
   virtual std::string_view short_form() const { return {}; }
 
-  DeckPosition position;  ///< where the deck chose it (of alternatives and list entries)
+  DeckPosition position;  ///< position of the list entry, or of the key that chose this alternative
   std::string path;
 };
 
-/// One choice among several kinds of a thing, each with keys of its own.
+/// One of several kinds of a thing, each with keys of its own.
 struct Alternative {
   std::string_view name;
   std::string_view help;
@@ -47,7 +45,7 @@ std::shared_ptr<Config> make_config() {
   return std::make_shared<T>();
 }
 
-/// An entry of a list such as `model.layers`: `- relu` or `- {linear: {features: 10}, name: fc, from: a}`.
+/// Entry of a list such as `model.layers`: `- relu` or `- {linear: {features: 10}, name: fc, from: a}`.
 struct ListItem {
   std::string type;
   std::string name;               ///< empty: not given
@@ -57,18 +55,20 @@ struct ListItem {
 
 enum class Presence { optional, required };
 
-/// How some text must look.
+/// Required form of a text.
 struct TextForm {
-  std::string_view pattern;  ///< regular expression (ECMAScript) for all of it; empty: any text
-  std::string_view words;    ///< the same for people
-  /// What it is used for. Of paths and names nothing expands what shells do: no ~ at their beginning, and no $.
+  /// Regular expression (POSIX extended and ECMAScript) that matches all of it; empty: any text
+  std::string_view pattern;
+  std::string_view words;  ///< description of the pattern for people
+  /// Purpose of the text. In paths and folder names, a leading ~ and any $ are errors, because decks do not expand
+  /// them.
   enum class Use { any, path, folder_name } use = Use::any;
 };
 
-/// How many of some keys must be given.
+/// How many keys of a group must be given.
 enum class Needs { at_least_one, exactly_one };
 
-/// Limits of a number, ends included unless `above_min`.
+/// Range of a number; both ends are included unless `above_min` or `below_max` is set.
 struct Range {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
@@ -82,22 +82,23 @@ inline constexpr Range at_least_one{1};
 inline constexpr Range fraction{0, 1};
 inline constexpr Range fraction_below_one{0, 1, false, true};
 
-/// A whole number, or one of some words in its place.
+/// A whole number, or one of several words instead.
 struct NumberOrWord {
   std::optional<std::int64_t> number;
-  std::size_t word = 0;  ///< counts in the words, where there is no number
+  std::size_t word = 0;  ///< index of the word, if there is no number
 };
 
-/// What another program, or an older deck, calls a key or a word, and what it is here.
+/// A name that another program or an older deck uses for a key or a word, and its name here.
 struct OtherName {
   std::string_view name;
-  std::string_view section;  ///< pattern of the path of the mapping in which it stands; "": at the top, "*": anywhere
-  std::string_view instead;  ///< what to write, with the path of a key; empty: nothing is needed
+  /// Pattern of the path of the mapping that contains the name; "": at the top, "*": anywhere.
+  std::string_view section;
+  std::string_view instead;  ///< what to write, with the full path of a key; empty: nothing is needed
   std::string_view why;      ///< may be empty
 };
 
-/// Visits the keys of one mapping. Implementations read a deck, write the resolved deck, the JSON
-/// Schema or the reference page. Values passed by reference hold the default on entry.
+/// Visits the keys of one mapping. Implementations read a deck, or write the resolved deck, the JSON Schema or the
+/// reference page. Values passed by reference hold their default on entry.
 class Fields {
  public:
   virtual ~Fields() = default;
@@ -107,7 +108,7 @@ class Fields {
                        Presence presence = Presence::optional) = 0;
   virtual void integer(std::string_view key, std::optional<std::int64_t>& value, Range range,
                        std::string_view help) = 0;
-  /// See the overload for one word below.
+  /// A whole number or one of `words`; see the overload for one word below.
   virtual void integer_or(std::string_view key, NumberOrWord& value, std::span<const std::string_view> words,
                           Range range, std::string_view help) = 0;
   virtual void number(std::string_view key, double& value, Range range, std::string_view help,
@@ -120,61 +121,61 @@ class Fields {
                     Presence presence = Presence::optional, const TextForm& form = {}) = 0;
   virtual void texts(std::string_view key, std::vector<std::string>& values, std::string_view help,
                      const TextForm& form = {}) = 0;
-  /// A list of [text, number].
+  /// A list of [text, number] pairs.
   virtual void points(std::string_view key, std::vector<std::pair<std::string, double>>& values, const TextForm& form,
                       Range range, std::string_view help) = 0;
-  /// A mapping of names that the deck chooses to text, in the deck's order.
+  /// A mapping from names chosen in the deck to text, in the deck's order.
   virtual void text_pairs(std::string_view key, std::vector<std::pair<std::string, std::string>>& values,
                           std::string_view help) = 0;
-  /// One of several words; `index` counts in `names`. See the enum overload below.
+  /// One of several words; `index` is its index in `names`. See the enum overload below.
   virtual void choice(std::string_view key, int& index, std::span<const std::string_view> names,
                       std::string_view help) = 0;
-  /// Some of several words, each at most once.
+  /// A subset of several words, each at most once.
   virtual void words(std::string_view key, std::vector<std::string>& values, std::span<const std::string_view> names,
                      std::string_view help) = 0;
   virtual void section(std::string_view key, const std::function<void(Fields&)>& describe, std::string_view help,
                        Presence presence = Presence::optional) = 0;
-  /// A section whose absence means something; `present` is false on entry. `short_form`: the key that a value in the
-  /// place of the section stands for; empty: there must be a section.
+  /// A section that may be absent, which differs from being empty; `present` is false on entry. `short_form`: the key
+  /// that receives a bare value given instead of the section; empty: a bare value is an error.
   virtual void optional_section(std::string_view key, bool& present, const std::function<void(Fields&)>& describe,
                                 std::string_view help, std::string_view short_form = {}) = 0;
-  /// `key` names one of `alternatives`, whose own keys stand beside it. `name` holds the default
-  /// (empty: none is chosen unless the deck does), `config` receives what was chosen.
+  /// `key` chooses one of `alternatives`, whose own keys stand beside it in this mapping. `name` holds the default
+  /// (empty: no alternative unless the deck chooses one); `config` receives the chosen configuration.
   virtual void one_of(std::string_view key, std::string& name, std::shared_ptr<Config>& config,
                       std::span<const Alternative> alternatives, std::string_view help) = 0;
   virtual void list_of(std::string_view key, std::vector<ListItem>& items, std::span<const Alternative> alternatives,
                        std::string_view help) = 0;
 
-  /// A list of mappings that have the same keys. `resize` makes so many of them; `describe` visits the keys of one.
+  /// A list of mappings with the same keys. `resize` sets the number of mappings; `describe` visits the keys of one.
   virtual void sections(std::string_view key, std::size_t count, const std::function<void(std::size_t)>& resize,
                         const std::function<void(std::size_t, Fields&)>& describe, std::string_view help) = 0;
 
-  /// A mapping of names that the deck chooses to mappings that have the same keys, in the deck's order. `resize` and
-  /// `describe` as in `sections`; `short_form`: the key that anything but a mapping stands for.
+  /// A mapping from names chosen in the deck to mappings with the same keys, in the deck's order. `resize` and
+  /// `describe` are as in `sections`. `short_form`: the key that receives a value that is not a mapping.
   virtual void named_sections(std::string_view key, std::vector<std::string>& names,
                               const std::function<void(std::size_t)>& resize,
                               const std::function<void(std::size_t, Fields&)>& describe, std::string_view help,
                               std::string_view short_form) = 0;
 
-  /// A rule of presence between keys of this mapping that are described before. `why`: what is wrong without them.
+  /// Requires the presence of keys that were described before in this mapping. `why`: reason for the error message.
   virtual void need(Needs needs, std::span<const std::string_view> keys, std::string_view why) = 0;
-  /// Any other rule between keys. Only reading enforces it, as a DeckError at `key` of this mapping.
+  /// Checks any other rule between keys. Only reading enforces it, with a DeckError at `key` of this mapping.
   virtual void check(bool ok, std::string_view key, std::string_view problem) = 0;
 
-  /// Names that users may know from elsewhere, in this mapping and those in it that are described after. Only reading
-  /// says what to write in their place, where a deck has them. They outlive the reading.
+  /// Names known from other programs, valid for this mapping and mappings described later within it. Only reading uses
+  /// them: if a deck contains one, the error says what to write instead. The span must outlive the reading.
   virtual void other_names(std::span<const OtherName>) {}
 
-  /// The key that a single value in the place of this mapping is likely to be meant for, which the complaint about it
-  /// then names. (That of a `one_of`, where nothing else is said.)
+  /// Names the key that a bare value in place of this mapping was probably meant for, for the error message. By default
+  /// the key of the first `one_of`.
   virtual void meant_by_value(std::string_view) {}
 
-  /// Text that names a file or a folder.
+  /// Text that is the path of a file or a folder.
   void path(std::string_view key, std::string& value, std::string_view help, Presence presence = Presence::optional) {
     text(key, value, help, presence, {.use = TextForm::Use::path});
   }
 
-  /// Text that is the name of a folder, made in a place that it does not choose.
+  /// Text that is the name of a folder without a path; the folder's parent is fixed elsewhere.
   void folder_name(std::string_view key, std::string& value, std::string_view help) {
     text(key, value, help, Presence::optional, {.use = TextForm::Use::folder_name});
   }
@@ -194,7 +195,7 @@ class Fields {
     value = static_cast<Enum>(index);
   }
 
-  /// A whole number, or `word` where there is none.
+  /// A whole number, or `word` for none.
   void integer_or(std::string_view key, std::optional<std::int64_t>& value, std::string_view word, Range range,
                   std::string_view help) {
     NumberOrWord chosen{value};
@@ -203,21 +204,21 @@ class Fields {
   }
 };
 
-/// Fills `config` from a deck. Throws for unknown keys (with the nearest known one), wrong types, values out of range
-/// and broken rules: a DeckError, or an Error that has a line for each, where there are several (the first ten).
+/// Fills `config` from a deck. Errors are unknown keys (with the nearest known one), wrong types, values out of range
+/// and broken rules. Throws a DeckError for a single one, or an Error with one line for each of the first ten.
 void read_config(const DeckNode& deck, Config& config);
 
-/// The resolved deck: every key with its value, as YAML that reads back to the same config.
+/// Writes the resolved deck: every key with its value, as YAML that reads back to the same configuration.
 std::string write_config(Config& config);
 
-/// JSON Schema (draft 2020-12) of the decks that `config` reads.
+/// Returns the JSON Schema (draft 2020-12) of the decks that `config` reads.
 std::string json_schema(Config& config, std::string_view title);
 
-/// The reference page: Markdown tables of keys, types, defaults, limits and meanings.
+/// Returns the reference page: Markdown tables of keys, types, defaults, limits and meanings.
 std::string reference_page(Config& config);
 
-/// The candidate with the smallest edit distance (a letter more, less or changed for its neighbour: 1, another letter:
-/// 2; upper and lower case: 0), or empty when none is near.
+/// Returns the candidate with the smallest edit distance, or an empty text if none is near. Inserting or deleting a
+/// letter or swapping two neighbours costs 1, replacing a letter 2; case is ignored.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace lockstep

@@ -13,13 +13,14 @@
 namespace lockstep {
 namespace {
 
-/// Without what `section` says already: "optimizer.learning_rate" is "learning_rate" in the section optimizer.
+/// Shortens a path by the section that contains it: "optimizer.learning_rate" is "learning_rate" in the section
+/// optimizer.
 std::string_view seen_from(std::string_view section, std::string_view path) {
   const bool inside = !section.empty() && path.starts_with(section) && path.substr(section.size()).starts_with('.');
   return inside ? path.substr(section.size() + 1) : path;
 }
 
-/// The schema knows the keys of a configuration, whatever it has in them.
+/// Returns the keys of an alternative, from its JSON Schema.
 std::vector<std::string> keys_of(const Alternative& alternative) {
   std::vector<std::string> keys;
   const auto schema = nlohmann::json::parse(json_schema(*alternative.make(), ""));
@@ -33,7 +34,7 @@ bool has_key(const Alternative& alternative, std::string_view key) {
   return std::ranges::find(keys, key) != keys.end();
 }
 
-/// As it would stand between braces.
+/// Formats a node in YAML's flow style.
 std::string inline_text(const DeckNode& node) {
   std::vector<std::string> parts;
   switch (node.kind) {
@@ -50,7 +51,7 @@ std::string inline_text(const DeckNode& node) {
   return "";
 }
 
-/// All keys of the entry but `without`, which are options of its type.
+/// Formats the options of the entry's type: all its keys except `without`, name and from.
 std::string options_text(const DeckNode& item, std::string_view without) {
   DeckNode options{.kind = DeckNode::Kind::mapping};
   for (const DeckNode::Entry& entry : item.entries)

@@ -9,31 +9,32 @@
 #include "config/deck.hpp"
 #include "config/fields.hpp"
 
-// What those have likely meant who wrote something that a deck does not know.
+// Guesses what the author of a deck meant by a key or value that is not valid.
 namespace lockstep {
 
-/// Complaint about a key of the mapping at `section` that goes by another name here, or is not needed. Empty: none of
-/// `names` is it.
+/// Returns the error about a key of the mapping at `section` that has another name here or is not needed; empty if
+/// `names` does not contain it.
 std::string other_key(std::span<const OtherName> names, std::string_view section, std::string_view key);
 
-/// What to do about `word` at the key `path`, where another program's is one of `words`, or what another key says here.
-/// Empty: none of `names` is it.
+/// Returns the advice about `word` at the key `path` if `names` maps it to one of `words`, or to another key; else
+/// empty.
 std::string other_word(std::span<const OtherName> names, std::string_view path, std::string_view word,
                        const std::vector<std::string>& words);
 
-/// Complaint about a key beside `chooser: chosen` that other alternatives have. Empty: none has it.
+/// Returns the error about a key that is not valid with `chooser: chosen` but is with other alternatives; empty if none
+/// has it.
 std::string key_of_other_alternatives(std::string_view key, std::string_view chooser, std::string_view chosen,
                                       std::span<const Alternative> alternatives);
 
-/// Complaint about an entry `- {type: {…}}` of a list that has `key` beside its type, or gives the type as a value.
-/// Empty: it is nothing of that kind.
+/// Returns the error about a list entry `- {type: {…}}` that has the option `key` beside its type, or that gives the
+/// type as a value; else empty.
 std::string misplaced_option(const DeckNode& item, const DeckNode::Entry& key,
                              std::span<const Alternative> alternatives);
 
-/// What keys a list's entry may have, where its type is known; else empty.
+/// Lists the keys that a list entry may have, if its type is known; else empty.
 std::string options_beside(const DeckNode& item, std::span<const Alternative> alternatives);
 
-/// "write batch: {global: 128}", of a value in the place of a mapping.
+/// "write batch: {global: 128}": advice for a value that stands where a mapping is expected.
 std::string spelled_out_as(const DeckNode& value, std::string_view key);
 
 }  // namespace lockstep

@@ -212,8 +212,9 @@ class Reader final : public Fields {
 
   void meant_by_value(std::string_view key) override { meant_by_value_ = key; }
 
-  /// Every key of the mapping must have been asked for. What is wrong with single keys is the likelier mistake where
-  /// others are missing, and that where a rule between keys is broken: it alone is said then.
+  /// Collects the errors of the whole mapping: unknown keys, then missing keys, then broken rules. Missing keys are
+  /// reported only if nothing else is wrong here, and broken rules only if no key is missing either: the first kind
+  /// found is the likelier mistake.
   void finish() const {
     if (knows_its_keys_) complain_of_unknown_keys();
     for (const Complaints* next : {&missing_, &broken_})
@@ -244,11 +245,11 @@ class Reader final : public Fields {
     return node_.path.empty() ? std::string(key) : fmt::format("{}.{}", node_.path, key);
   }
 
-  /// A value that stands where a mapping belongs. Which key it is likely to be meant for, the mapping's description
-  /// says.
+  /// Returns the error about a value that stands where a mapping is expected. The mapping's description tells which key
+  /// the value was probably meant for.
   static DeckError no_mapping(const DeckNode& node, const std::function<void(Fields&)>& describe) {
     constexpr std::string_view wanted = "a mapping (key: value)";
-    constexpr std::size_t longest = 100;  // that is worth saying twice
+    constexpr std::size_t longest = 100;  // bytes of a value that the advice may repeat
     if (node.kind != DeckNode::Kind::scalar || node.text.size() > longest) return of_wrong_type(node, wanted);
     const DeckNode empty{.position = node.position, .path = node.path};
     Reading unread;
@@ -267,14 +268,15 @@ class Reader final : public Fields {
                          reader.known_.empty() ? "leave the value out, as there are no keys" : "write " + keys);
   }
 
-  /// Empty: it may be known, if only this mapping said which kind it is.
+  /// Returns an empty text if the key may become known once this mapping names its kind.
   std::string problem_of_unknown(const std::string& key) const {
     const std::vector<std::string> known(known_.begin(), known_.end());
     if (std::string other = other_key(reading_.other_names, node_.path, key); !other.empty()) return other;
     if (const auto colon = key.find(':'); colon != std::string::npos && known_.count(key.substr(0, colon)))
       return fmt::format("has no space after its colon; write {}: {}", key.substr(0, colon), key.substr(colon + 1));
     if (lacks_its_kind_ && nearest(key, known).empty()) return "";
-    const bool is_said = complaints_.size() < complaints_before_ + most_complaints;  // the search takes its time
+    // The search below is slow, so it is done only for errors that will be reported.
+    const bool is_said = complaints_.size() < complaints_before_ + most_complaints;
     for (const Choice& choice : choices_)
       if (std::string other = !is_said ? "" : key_of_other_alternatives(key, choice.key, choice.chosen, choice.of);
           !other.empty())
@@ -306,7 +308,7 @@ class Reader final : public Fields {
     return nullptr;
   }
 
-  /// `read` of the key's value, where there is one.
+  /// Calls `read` with the key's value, if there is one.
   template <class Read>
   void with(std::string_view key, Presence presence, Read read) {
     if (const DeckNode* node = take(key, presence)) attempt([&] { read(*node); });
@@ -366,7 +368,7 @@ class Reader final : public Fields {
     return item;
   }
 
-  /// What a `one_of` has chosen.
+  /// A choice made by `one_of`.
   struct Choice {
     std::string key, chosen;
     std::span<const Alternative> of;
@@ -376,13 +378,13 @@ class Reader final : public Fields {
   Reading& reading_;
   Complaints& complaints_;
   std::size_t complaints_before_;
-  Complaints missing_, broken_;  ///< keys; rules
+  Complaints missing_, broken_;  ///< missing keys; broken rules
   std::set<std::string> known_;
   std::vector<Choice> choices_;
   std::string meant_by_value_;
-  std::set<std::string> lacking_;  ///< of which one must be given, and none is
-  bool lacks_its_kind_ = false;    ///< which must be given, and would say what other keys there are
-  bool knows_its_keys_ = true;     ///< of this mapping: it is known which of several kinds it is
+  std::set<std::string> lacking_;  ///< keys of `need` groups of which none is given
+  bool lacks_its_kind_ = false;    ///< a required key that determines the other keys is missing
+  bool knows_its_keys_ = true;  ///< false if a `one_of` chose no valid alternative, so this mapping's keys are unknown
 };
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-/// Writes one table for a mapping; tables of nested mappings follow it.
+/// Writes one table for a mapping, followed by the tables of its nested mappings.
 class ReferenceWriter final : public Fields {
  public:
   ReferenceWriter(std::string title, std::string intro, int level)

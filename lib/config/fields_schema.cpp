@@ -91,7 +91,7 @@ class SchemaWriter final : public Fields {
     if (!name.empty()) selector["default"] = name;
     for (const auto& alternative : alternatives) {
       selector["enum"].push_back(alternative.name);
-      // A branch holds when the selector has its name; the default's also when there is none.
+      // A branch applies if the selector has its name; the default's branch also if there is no selector.
       Json condition = {{"properties", {{key, {{"const", alternative.name}}}}}};
       if (alternative.name != name) condition["required"] = {key};
       const auto config = alternative.make();
@@ -167,7 +167,7 @@ class SchemaWriter final : public Fields {
     return schema;
   }
 
-  /// A deck's words need no quotation marks, and may look like something else.
+  /// Text may be unquoted in a deck, where it can look like a number or a boolean.
   static Json text_schema(const TextForm& form = {}) {
     Json schema = {{"type", {"string", "number", "boolean"}}, {"minLength", 1}};
     if (!form.pattern.empty()) schema["pattern"] = fmt::format("^({})$", form.pattern);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-// How limits and choices read, the same in messages, in the schema's descriptions and in the reference.
+// Wording of ranges and choices, used in messages and in the reference page.
 
 #include <span>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// "1 to 10", "at least 1", "more than 0", "any".
+/// "at least 1 and at most 10", "at least 1", "more than 0", "any".
 std::string range_text(const Range& range);
 
 /// "a, b or c".

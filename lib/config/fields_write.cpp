@@ -6,7 +6,7 @@
 namespace lockstep {
 namespace {
 
-/// The shortest text that reads back to the same number, and is one in YAML 1.1 too: there 1e-08 is text.
+/// Returns the shortest text that reads back to the same number and is also a number in YAML 1.1, where 1e-08 is text.
 std::string number_text(double value) {
   std::string text = fmt::format("{}", value);
   if (const std::size_t exponent = text.find('e'); exponent != std::string::npos && text.find('.') == std::string::npos)
@@ -122,7 +122,7 @@ class Writer final : public Fields {
   void check(bool, std::string_view, std::string_view) override {}
 
  private:
-  // Words of the user's, which might look like something else.
+  // Texts from the user are quoted, because they may look like values of another type.
   void quoted_pair(std::string_view key, const std::string& value) {
     out_ << YAML::Key << std::string(key) << YAML::Value << YAML::DoubleQuoted << value;
   }

@@ -13,26 +13,26 @@ namespace lockstep {
 
 using Complaints = std::vector<DeckError>;
 
-/// What is wrong with a deck, as far as it has been read, and which names of others are known.
+/// Errors found so far in a deck, and the names known from other programs.
 struct Reading {
   Complaints complaints;
   std::span<const OtherName> other_names;
 };
 
-inline constexpr std::size_t most_complaints = 10;  ///< that are said
+inline constexpr std::size_t most_complaints = 10;  ///< maximum number of errors that are reported
 
-/// Where there are complaints, throws the only one, or an Error that has a line for each, as a compiler does it, in the
-/// deck's order (the first most_complaints).
+/// If there are errors, throws the only one, or an Error with one line for each of the first `most_complaints`, in the
+/// deck's order.
 void throw_complaints(Reading& reading);
 
-/// The mapping {key: node}.
+/// Returns the mapping {key: node}.
 DeckNode spelled_out(const DeckNode& node, std::string_view key);
 
-/// A name, or a list of names.
+/// Returns one or more names from a name or a list of names.
 std::vector<std::string> read_names(const DeckNode& node);
 
 std::vector<std::string> names_of(std::span<const Alternative> alternatives);
-/// Null: there is none of that name.
+/// Returns null if no alternative has this name.
 const Alternative* find(std::span<const Alternative> alternatives, std::string_view name);
 
 }  // namespace lockstep

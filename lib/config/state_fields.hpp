@@ -9,38 +9,39 @@
 
 namespace lockstep {
 
-/// Visits what a component has to remember in a checkpoint: when one is written, it takes the values; when a run goes
-/// on from one, it sets them. Throws Error(bad_data) where a value is missing, or of another kind.
+/// Visits the state that a component keeps in a checkpoint. Writing a checkpoint reads the values; restoring one sets
+/// them, and throws Error(bad_data) if a value is missing or has the wrong type.
 class StateFields {
  public:
   virtual ~StateFields() = default;
 
   virtual void integer(std::string_view key, std::int64_t& value) = 0;
-  /// Also of numbers that are not finite.
+  /// A number, which need not be finite.
   virtual void real(std::string_view key, double& value) = 0;
   virtual void flag(std::string_view key, bool& value) = 0;
   virtual void text(std::string_view key, std::string& value) = 0;
   virtual void reals(std::string_view key, std::vector<double>& values) = 0;
 
   using Describe = std::function<void(StateFields&)>;
-  /// An object: what it holds has names of its own.
+  /// An object with keys of its own.
   virtual void section(std::string_view key, const Describe& describe) = 0;
-  /// An array, of which what it holds are the entries, in their order; names within it say nothing.
+  /// An array. Its entries are the values that `describe` visits, in that order; their keys are ignored.
   virtual void array(std::string_view key, const Describe& describe) = 0;
-  /// Entries of the array that is being described; as many as `count` says when it is written.
+  /// Returns the number of entries of the array being described: `count` when writing, the stored number when
+  /// restoring.
   virtual std::int64_t length(std::int64_t count) = 0;
 
-  /// Whether there is a value that is not null: `wanted` when one is written, else what the checkpoint holds.
+  /// Returns whether the value exists and is not null: `wanted` when writing, what the checkpoint holds when restoring.
   virtual bool has(std::string_view key, bool wanted = true) = 0;
-  /// Values are set, not taken.
+  /// True when restoring: values are set, not read.
   virtual bool restores() const = 0;
 };
 
-/// A component with a state beyond parameters. The state of a run is a walk over all of them.
+/// A component with state beyond its parameters. The state of a run is that of all its components.
 class Stateful {
  public:
   virtual ~Stateful() = default;
-  /// Names each value once, for writing and for going on.
+  /// Visits each value once; called both to write a checkpoint and to restore one.
   virtual void describe_state(StateFields& fields) = 0;
 };
 

@@ -14,7 +14,7 @@ bool is_of_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/// Whether a line is `word:value`, which YAML takes for one word.
+/// True if the line is `word:value`, which YAML reads as one word.
 bool lacks_space(std::string_view line) {
   const auto begin = line.find_first_not_of(" -");
   if (begin == std::string_view::npos) return false;
@@ -36,10 +36,10 @@ std::vector<std::string_view> lines_of(std::string_view text) {
 
 struct Bracket {
   char sign;
-  std::size_t line, column;  ///< from 1
+  std::size_t line, column;  ///< counted from 1
 };
 
-/// The brackets that are open after the lines that it has read. Quoted text and comments have none.
+/// Tracks the brackets that are open after the lines read so far; those in quoted text and comments do not count.
 class Brackets {
  public:
   void read(std::string_view line) {
@@ -64,7 +64,7 @@ class Brackets {
   std::size_t lines_ = 0;
 };
 
-/// Brackets that are open after the first `count` lines and so many columns of the next one.
+/// Returns the brackets that are open after the first `count` lines and `columns` columns of the next one.
 std::vector<Bracket> open_brackets(const std::vector<std::string_view>& lines, std::size_t count, std::size_t columns) {
   Brackets brackets;
   for (std::size_t i = 0; i < lines.size() && i <= count; ++i)
@@ -72,18 +72,17 @@ std::vector<Bracket> open_brackets(const std::vector<std::string_view>& lines, s
   return brackets.open();
 }
 
-/// Without a comment, and spaces at its end.
+/// Returns the line without its comment and trailing spaces.
 std::string_view content_of(std::string_view line) {
   line = line.substr(0, line.starts_with('#') ? 0 : line.find(" #"));
   return line.substr(0, line.find_last_not_of(" \r") + 1);
 }
 
-/// What is wrong with the first of these lines that begins beside the columns of the entries above it. Empty: none
-/// does.
+/// Describes the first of the lines whose indentation matches no level of the entries above it; empty if there is none.
 std::string uneven_indentation(const std::vector<std::string_view>& lines, std::size_t count) {
-  std::vector<std::size_t> levels;  // columns in which entries begin, from 0
+  std::vector<std::size_t> levels;  // columns where entries begin, counted from 0
   Brackets brackets;
-  bool opens_level = false;  // the entry before, by having nothing after its colon
+  bool opens_level = false;  // the previous entry has nothing after its colon or dash
   for (std::size_t i = 0; i < std::min(count, lines.size()); ++i) {
     const std::string_view line = content_of(lines[i]);
     const bool is_inside = !brackets.are_closed();
@@ -115,7 +114,7 @@ std::string uneven_indentation(const std::vector<std::string_view>& lines, std::
 
 namespace {
 
-/// What is wrong where the parser has stopped, of what it does not say itself. Empty: nothing that is known.
+/// Describes a mistake at the parser's position that the parser itself does not explain; empty if none is recognized.
 std::string misread_value(std::string_view line, std::size_t at) {
   if (at < line.size() && line[at] == '*')
     return "text that begins with * stands in quotation marks, as YAML takes it for an alias";
@@ -132,7 +131,7 @@ std::string misread_value(std::string_view line, std::size_t at) {
 
 std::string syntax_advice(const std::string& text, const DeckPosition& where) {
   const std::vector<std::string_view> lines = lines_of(text);
-  const auto found = static_cast<std::size_t>(where.line - 1);  // may be after the last line
+  const auto found = static_cast<std::size_t>(where.line - 1);  // 0-based; may be after the last line
   const std::vector<Bracket> open = open_brackets(lines, found, static_cast<std::size_t>(where.column - 1));
   if (!open.empty())
     return fmt::format("is the {} of line {}, column {} closed?", open.back().sign, open.back().line,

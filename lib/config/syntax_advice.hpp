@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// What to do about text that is no YAML, as its parser finds at `where`: often that is a line after the mistake.
+/// Returns advice about a YAML syntax error at `where`, the parser's position, which is often a line after the mistake.
 std::string syntax_advice(const std::string& text, const DeckPosition& where);
 
 }  // namespace lockstep
