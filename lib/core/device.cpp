@@ -19,15 +19,15 @@ char kernel[128];  // zero-terminated
 
 void record(const char* name, std::uint32_t, std::uint64_t*) {
 #ifdef LOCKSTEP_DEVICE
-  static_cast<void>(LOCKSTEP_DEVICE(GetLastError)());  // what others have left
+  static_cast<void>(LOCKSTEP_DEVICE(GetLastError)());  // clears errors of earlier calls
 #endif
   const std::size_t length = std::min(std::strlen(name), sizeof(kernel) - 1);
   std::memcpy(kernel, name, length);
   kernel[length] = 0;
 }
 
-/// Kokkos does not ask whether the kernel has been started: the run would go on without what it was to compute. (The
-/// error of a device that has failed stays when it is asked for, and Kokkos says it at its next copy.)
+/// Throws if a kernel did not start. Kokkos does not check, so the run would continue without the kernel's results.
+/// (The error of a failed device is sticky; that one is left to Kokkos, which reports it at its next copy.)
 [[maybe_unused]] void expect_started(std::uint64_t) {
 #ifdef LOCKSTEP_DEVICE
   const auto status = LOCKSTEP_DEVICE(GetLastError)();
@@ -74,7 +74,7 @@ std::string device_address() {
 void record_kernels() {
   if constexpr (runs_on_device) {
     namespace tools = Kokkos::Tools::Experimental;
-    // Else Kokkos would wait for the device before each kernel.
+    // Otherwise Kokkos waits for the device before each kernel.
     tools::set_request_tool_settings_callback(
         [](const std::uint32_t, tools::ToolSettings* settings) { settings->requires_global_fencing = false; });
     tools::set_begin_parallel_for_callback(record);

@@ -6,24 +6,24 @@
 
 namespace lockstep {
 
-/// Devices that the runtime sees: 0 where there is none, or no driver. 1 where kernels run on the host.
-/// (Kokkos::num_devices ends the program where there is no driver.)
+/// Number of devices that the runtime sees; 0 without a device or driver, 1 if kernels run on the host.
+/// (Kokkos::num_devices would end the program without a driver.)
 int device_count();
 
-/// The device of the rank with this number within its node, of `devices` that it sees: by turns. None where there is
-/// nothing to choose, or Kokkos' environment variables (KOKKOS_DEVICE_ID, KOKKOS_VISIBLE_DEVICES,
-/// KOKKOS_MAP_DEVICE_ID_BY) do.
+/// Chooses a device round-robin by the rank's number within its node; `devices`: how many the rank sees. Empty if there
+/// are fewer than two, or if Kokkos' environment variables (KOKKOS_DEVICE_ID, KOKKOS_VISIBLE_DEVICES,
+/// KOKKOS_MAP_DEVICE_ID_BY) choose.
 std::optional<int> device_for(int rank_in_node, int devices);
 
-/// What tells this process' device from the others of its node, however they are numbered here: "0000:3b:00.0". Empty
-/// where kernels run on the host.
+/// PCI address of this process's device, "0000:3b:00.0", which identifies it within the node however devices are
+/// numbered here. Empty if kernels run on the host.
 std::string device_address();
 
-/// Has the names of kernels recorded as they start, in builds for devices, and has those that the device does not start
-/// throw Error(internal). Called before Kokkos starts. A tool of Kokkos' that the user loads takes its place.
+/// Makes device builds record the name of each kernel that starts, and throw Error(internal) for a kernel that the
+/// device fails to start. Must be called before Kokkos is initialized. A Kokkos tool loaded by the user replaces this.
 void record_kernels();
 
-/// The name of the kernel that started last; empty where none was recorded. Signal handlers may call it.
+/// Name of the kernel that started last; empty if none was recorded. Safe to call from a signal handler.
 const char* last_kernel();
 
 }  // namespace lockstep

@@ -18,8 +18,8 @@ using Executable = LOCKSTEP_DEVICE(GraphExec_t);
 
 constexpr Status good = LOCKSTEP_DEVICE(Success);
 
-/// What is given to the stream while this lives is recorded, and not done. Calls that other threads make meanwhile (of
-/// the loader, of MPI) have nothing to do with it; one of this thread that would wait or allocate spoils it.
+/// For its lifetime, work submitted to the stream is recorded instead of executed. Calls of other threads (the data
+/// loader, MPI) do not interfere; a call of this thread that waits or allocates invalidates the recording.
 class Recording {
  public:
   explicit Recording(const ExecSpace& space)
@@ -31,10 +31,10 @@ class Recording {
   ~Recording() {
     end();
     if (graph_ != nullptr) static_cast<void>(LOCKSTEP_DEVICE(GraphDestroy)(graph_));
-    static_cast<void>(LOCKSTEP_DEVICE(GetLastError)());  // else the next kernel's launch would find it
+    static_cast<void>(LOCKSTEP_DEVICE(GetLastError)());  // otherwise the next kernel launch would report this error
   }
 
-  /// Good when all of it is recorded, and can be launched.
+  /// Ends the recording; returns success if it is complete and can be launched.
   Status end_as(Executable& executable) {
     end();
     if (status_ == good) status_ = LOCKSTEP_DEVICE(GraphInstantiateWithFlags)(&executable, graph_, 0);
@@ -70,7 +70,7 @@ DeviceGraph::DeviceGraph(const ExecSpace& space, const std::function<void()>& wo
                    static_cast<void>(LOCKSTEP_DEVICE(GraphExecDestroy)(static_cast<Executable>(made)));
                  }};
     launch(space);
-  } catch (const std::exception& error) {  // Kokkos' word for a call that may not be recorded
+  } catch (const std::exception& error) {  // Kokkos throws on calls that cannot be recorded
     failure_ = error.what();
   }
 }

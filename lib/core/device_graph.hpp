@@ -10,28 +10,30 @@
 
 namespace lockstep {
 
-/// Work of a stream that is recorded once, and then begun by one call as often as wanted: CUDA's and HIP's graphs. Each
-/// time its kernels have the arguments with which they were recorded, whatever the host has computed since.
+/// Work on a stream that is recorded once and then launched repeatedly, each time by one call: a CUDA or HIP graph.
+/// Each launch uses the kernel arguments of the recording, whatever the host has computed since.
 class DeviceGraph {
  public:
-  /// Whether this build records anything.
+  /// True if this build can record work.
   static constexpr bool exist = runs_on_device;
 
-  /// Records what `work` gives to `space`, and begins it. `work` has been done before, so that all that is made on
-  /// first use is there; it neither waits for the device nor allocates. Where it cannot be recorded it is not begun,
-  /// and failure() says why.
+  /// Records the work that `work` submits to `space`, and launches it once. `work` must have run before, so that
+  /// everything created on first use exists; it must neither wait for the device nor allocate. If it cannot be
+  /// recorded, nothing is launched and `failure()` says why.
   DeviceGraph(const ExecSpace& space, const std::function<void()>& work);
 
-  /// Whether the memory is still there with which Kokkos has had its kernels reduce: else it is to be recorded anew.
+  /// True if Kokkos' scratch memory, which the recorded reductions use, is still the same; otherwise the work must be
+  /// recorded again.
   bool is_valid(const ExecSpace& space) const;
-  /// After what was given to `space` before; returns at once. Throws where the device does not take it.
+  /// Launches the recording on `space` after the work submitted so far, and does not wait. Throws Error if the device
+  /// refuses.
   void launch(const ExecSpace& space) const;
   const std::string& failure() const { return failure_; }
 
  private:
   std::shared_ptr<void> recorded_;
-  std::string failure_;                      ///< empty: none
-  std::array<const void*, 2> scratch_ = {};  ///< of Kokkos'
+  std::string failure_;                      ///< empty: the recording succeeded
+  std::array<const void*, 2> scratch_ = {};  ///< Kokkos' scratch memory at the time of recording
 };
 
 }  // namespace lockstep

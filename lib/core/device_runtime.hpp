@@ -5,8 +5,8 @@
 
 #include "core/execution.hpp"
 
-/// The run-time library of CUDA or HIP, whose names differ in their prefix alone: LOCKSTEP_DEVICE(GetDeviceCount) is
-/// cudaGetDeviceCount or hipGetDeviceCount. Not defined for other builds.
+/// Names of the CUDA or HIP runtime, which differ only in their prefix: LOCKSTEP_DEVICE(GetDeviceCount) is
+/// cudaGetDeviceCount or hipGetDeviceCount. Not defined in other builds.
 #if defined(KOKKOS_ENABLE_CUDA)
 #include <cuda_runtime_api.h>
 #define LOCKSTEP_DEVICE(name) cuda##name
@@ -18,9 +18,9 @@
 namespace lockstep {
 
 #if defined(KOKKOS_ENABLE_CUDA)
-/// What the library calls the stream of a space.
+/// Native stream of an execution space.
 inline auto stream_of(const ExecSpace& space) { return space.cuda_stream(); }
-/// Kokkos' memory for the reductions of a space, in place of which it takes other where one needs more.
+/// Kokkos' scratch memory for reductions of this space; Kokkos reallocates it when a reduction needs more.
 inline std::array<const void*, 2> scratch_of(const ExecSpace& space) {
   return {Kokkos::Impl::cuda_internal_scratch_space(space, 0), Kokkos::Impl::cuda_internal_scratch_flags(space, 0)};
 }

@@ -34,12 +34,12 @@ constexpr DType dtype_of() {
 
 constexpr bool is_16_bit_type(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
 
-/// The type of parameters, their gradients and statistics beside activations of `dtype`: 16-bit
-/// activations have fp32 ones.
+/// Type of the parameters, gradients and statistics of a layer whose activations are of type `dtype`: fp32 for 16-bit
+/// activations.
 constexpr DType master_dtype(DType dtype) { return is_16_bit_type(dtype) ? DType::f32 : dtype; }
 
-/// Calls f(T{}) with the floating-point type after `dtype`. These two are the places where a
-/// run-time type becomes a compile-time one; kernels stand in function templates that f calls.
+/// Calls f(T{}) with the C++ type for `dtype`. Only this function and `dispatch_master` turn a run-time type into a
+/// compile-time one; kernels are function templates that f calls.
 template <class F>
 decltype(auto) dispatch_float(DType dtype, F&& f) {
   switch (dtype) {
@@ -51,7 +51,7 @@ decltype(auto) dispatch_float(DType dtype, F&& f) {
   }
 }
 
-/// As dispatch_float, for numbers that are never of 16 bits: parameters, gradients of parameters, statistics.
+/// Like `dispatch_float`, for numbers that are never 16-bit: parameters, their gradients, statistics.
 template <class F>
 decltype(auto) dispatch_master(DType dtype, F&& f) {
   switch (dtype) {

@@ -27,37 +27,38 @@ namespace lockstep::fake_device {
 namespace {
 
 constexpr std::size_t page = 4096;
-constexpr std::size_t huge_page = 2 << 20;  // of which protection is changed at once
+constexpr std::size_t huge_page = 2 << 20;  // protection of a whole huge page changes at once
 
 struct Region {
-  std::size_t bytes;  // that were asked for
-  std::size_t size;   // whole pages
-  std::size_t guard;  // bytes before and after it, of the same mapping
+  std::size_t bytes;  // requested size
+  std::size_t size;   // size in whole pages
+  std::size_t guard;  // inaccessible bytes of the same mapping before and after it
   std::string label;
-  bool is_shared = false;  // with processes that are copies of this one
+  bool is_shared = false;  // mapped as shared with forked processes
 };
 
 struct Copy {
   const void* stream;
-  std::uint64_t number;  // of all copies
+  std::uint64_t number;  // position in the order of all copies
   void* to;
   const void* from;
   std::size_t bytes;
-  bool ordered;  // after the kernels that have written what it reads
+  bool ordered;  // ordered after the kernels that write its source
 };
 
 struct Device {
   std::mutex lock;
-  std::map<std::uintptr_t, Region> regions;  // by first address
-  int at_work = 0;                           // kernels and copies that have begun and not ended
+  std::map<std::uintptr_t, Region> regions;  // keyed by first address
+  int at_work = 0;                           // kernels and copies in progress
   std::vector<Copy> pending;
-  std::uint64_t kernels = 0, copies = 0;            // that have been started
-  std::map<const void*, std::uint64_t> beside;      // streams beside the step's: the kernels that they come after
-  struct sigaction before = {};                     // what is done at other SIGSEGVs
-  Kokkos::Tools::beginFunction listener = nullptr;  // who else is told of kernels
+  std::uint64_t kernels = 0, copies = 0;  // number started so far
+  // Streams beside the step's: number of kernels that each is ordered after.
+  std::map<const void*, std::uint64_t> beside;
+  struct sigaction before = {};                     // previous action for SIGSEGV
+  Kokkos::Tools::beginFunction listener = nullptr;  // previous listener for kernels
 };
 
-/// Never destroyed: buffers of static objects outlive it otherwise.
+/// Never destroyed, because buffers of static objects may be released later.
 Device& device() {
   static auto* const device = new Device;
   return *device;
@@ -68,7 +69,7 @@ void protect(int protection) {
     mprotect(reinterpret_cast<void*>(first), region.size, protection);
 }
 
-/// Who calls these two holds the lock.
+/// The caller must hold the lock, for this and close_memory.
 void open_memory() {
   if (device().at_work++ == 0) protect(PROT_READ | PROT_WRITE);
 }
@@ -76,7 +77,8 @@ void close_memory() {
   if (--device().at_work == 0) protect(PROT_NONE);
 }
 
-/// Makes the pending copies that are `due`; whether there were any. Who calls it holds the lock.
+/// Executes the pending copies for which `due` holds, and returns whether there were any. The caller must hold the
+/// lock.
 template <class Due>
 bool make_copies(Due due) {
   std::vector<Copy>& pending = device().pending;
@@ -120,7 +122,7 @@ void begin_copy(Kokkos::Tools::SpaceHandle, const char*, const void*, Kokkos::To
   begin();
 }
 
-/// Kokkos does not say which of its Serial instances is waited for: all are.
+/// Executes the copies of all streams, because Kokkos does not say which of its Serial instances the fence waits for.
 void begin_fence(const char*, std::uint32_t, std::uint64_t*) {
   const std::lock_guard lock(device().lock);
   make_copies([](const Copy&) { return true; });
@@ -135,7 +137,7 @@ const std::pair<const std::uintptr_t, Region>* find(const void* address) {
   return at < region.first + region.second.size ? &region : nullptr;
 }
 
-/// Says what was touched and from where. On return the access faults again, as it would have without this.
+/// Reports the touched memory and the backtrace. After the return the access faults again, with the previous action.
 void report(int, siginfo_t* info, void*) {
   if (const auto* region = find(info->si_addr)) {
     std::array<char, 256> text;
@@ -167,8 +169,8 @@ void listen() {
   sigaction(SIGSEGV, &action, &device().before);
 }
 
-/// Processes that are copies of this one see from here on what it writes, and it what they write. Not from the start:
-/// such memory has no huge pages, so that its protection takes longer to change. Who calls it holds the lock.
+/// Remaps the device memory so that forked processes share it from now on. Not done from the start, because shared
+/// memory has no huge pages and its protection takes longer to change. The caller must hold the lock.
 void share_memory() {
   open_memory();
   for (auto& [first, region] : device().regions) {
@@ -185,7 +187,7 @@ void share_memory() {
 
 void release(std::byte* first) {
   const std::lock_guard lock(device().lock);
-  make_copies([](const Copy&) { return true; });  // which may be of these bytes
+  make_copies([](const Copy&) { return true; });  // some may concern this memory
   const auto region = device().regions.find(reinterpret_cast<std::uintptr_t>(first));
   munmap(first - region->second.guard, region->second.size + 2 * region->second.guard);
   device().regions.erase(region);
@@ -252,7 +254,7 @@ void order(const void* stream, const Moment& after) {
 
 namespace {
 
-/// A copy of this process, which ends with it; 0 in the copy.
+/// Forks; the child ends with this process. Returns 0 in the child.
 pid_t copy_process() {
   const pid_t original = getpid(), copy = fork();
   if (copy < 0) throw std::runtime_error("fake_device: no further process can be started");
@@ -260,7 +262,7 @@ pid_t copy_process() {
   return copy;
 }
 
-/// Whether the work is done, by a copy of this process.
+/// Runs the work in a forked child and returns whether it succeeded.
 bool is_done_by_copy(const std::function<void()>& work) {
   const pid_t worker = copy_process();
   if (worker == 0) {
@@ -294,13 +296,14 @@ FrozenWork::FrozenWork(const std::function<void()>& work) {
   std::array<int, 2> ends;
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
     throw std::runtime_error("fake_device: no sockets are left");
-  const std::lock_guard lock(device().lock);  // so that the copy has it, and no thread that is not there
+  // Held during the fork, so that the child owns it and no absent thread does.
+  const std::lock_guard lock(device().lock);
   share_memory();
   process_ = copy_process();
   line_ = ends[process_ == 0 ? 1 : 0];
   close(ends[process_ == 0 ? 0 : 1]);
   if (process_ > 0) return;
-  device().pending.clear();  // this process makes them
+  device().pending.clear();  // the parent executes these
   device().lock.unlock();
   char message = 0;
   while (receive(line_, message) && send(line_, is_done_by_copy(work) ? 1 : 0)) continue;

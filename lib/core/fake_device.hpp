@@ -7,45 +7,45 @@
 #include <memory>
 #include <string>
 
-/// Preset fake_device: kernels run on the host, and the step's memory is as far from it as a GPU's. Its pages can be
-/// read and written inside Kokkos' kernels and copies alone; anything else that touches them ends the program by
-/// SIGSEGV, after a message and a backtrace. Copies that may still be under way when their call returns are made as
-/// late as possible, so that a missing wait shows: those of the step's stream at the next fence, or before the next
-/// kernel or copy; those of a stream beside it at the next fence, or when an event after them is waited for.
+/// Preset fake_device: kernels run on the host, but the step's memory is as separate from it as a GPU's. Its pages can
+/// be accessed only inside Kokkos' kernels and copies; any other access ends the program by SIGSEGV, after a message
+/// and a backtrace. Asynchronous copies are executed as late as possible, so that a missing wait shows: those on the
+/// step's stream at the next fence, kernel or copy; those on another stream at the next fence, or when an event after
+/// them is waited for.
 namespace lockstep::fake_device {
 
-/// Zeroed, at the start of a page, and between pages that nobody may touch. Kokkos must have started. Throws
+/// Allocates zeroed, page-aligned memory between inaccessible guard pages. Kokkos must be initialized. Throws
 /// std::bad_alloc.
 std::shared_ptr<std::byte> allocate(const std::string& label, std::size_t bytes);
 
-/// Bytes of it that are asked for now.
+/// Bytes of such memory currently requested.
 std::size_t bytes_in_use();
 
-/// Whether the address is within such memory.
+/// True if the address is within such memory.
 bool owns(const void* address);
 
-/// Has a stream from here on work beside the step's.
+/// Registers a stream that runs beside the step's stream.
 void add_stream(const void* stream);
 
-/// Copies bytes, of which one side is the host's, as late as possible. Where `from` is the device's, and the stream
-/// beside the step's is not ordered after all kernels that have been started, numbers that are none arrive.
+/// Queues a copy of `bytes` bytes between host and device, executed as late as possible. If `from` is device memory and
+/// `stream` is a registered one that is not ordered after all kernels started so far, the copy delivers NaN.
 void copy_later(const void* stream, void* to, const void* from, std::size_t bytes);
 
-/// A moment in the work of a stream: how many copies it has been given, and which kernels it comes after.
+/// A point in a stream: how many copies had been queued, and which kernels it is ordered after.
 struct Moment {
   const void* stream = nullptr;
   std::uint64_t copies = 0, kernels = 0;
 };
 Moment now(const void* stream);
-/// Makes the copies before it that are left; whether there were none. So a moment after copies has not come yet when
-/// it is first asked for.
+/// Executes the copies before the point that are still pending, and returns true if there were none. So the first query
+/// after a copy always answers "not yet".
 bool has_come(const Moment& moment);
-/// The stream's work from here on comes after that moment.
+/// Orders the stream's later work after that point.
 void order(const void* stream, const Moment& after);
 
-/// Kernels with the host's values as they are when this is made, however often and however late they run. For that a
-/// process that is a copy of this one stands by; whenever they are to run, it has a copy of itself do `work`, on the
-/// same memory of the device. What the host of that copy computes is lost, and so are copies to the host.
+/// Work whose kernels see the host's values of the time of construction, however often and late they run. A forked
+/// process keeps these values; for each run it forks a child that executes `work` on the same, shared device memory.
+/// What the child computes on the host is lost, and so are its copies to the host.
 class FrozenWork {
  public:
   explicit FrozenWork(const std::function<void()>& work);
@@ -53,8 +53,8 @@ class FrozenWork {
   FrozenWork& operator=(const FrozenWork&) = delete;
   ~FrozenWork();
 
-  /// As kernels of the step's stream do, after its copies. Throws std::runtime_error where the work ends by a signal
-  /// or an exception, of which the copy has spoken.
+  /// Runs the work in the order of the step's stream, after its queued copies. Throws std::runtime_error if the work
+  /// ends by a signal or an exception, which the child has reported on standard error.
   void run() const;
 
  private:

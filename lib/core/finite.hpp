@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-/// Whether a number is infinite or not a number: whether all bits of its exponent are set. (Compilers that are told that
-/// there are no such numbers leave that alone.)
+/// True if the number is infinite or NaN, that is, if all its exponent bits are set. Works on the bits, so that it also
+/// holds with -ffinite-math-only.
 KOKKOS_INLINE_FUNCTION bool is_nonfinite(float x) {
   return (Kokkos::bit_cast<std::uint32_t>(x) & 0x7F800000u) == 0x7F800000u;
 }

@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <type_traits>
 
-// Numbers of 16 bits as they are stored; arithmetic on them is fp32's. Kokkos' own half types are
-// plain floats in builds for hosts, where these have the same bits as on any device. (NVIDIA's GPUs have instructions
-// for conversions, which round alike.)
+// 16-bit floating-point numbers as storage types; arithmetic is done in fp32. Kokkos' own half types are plain floats
+// in host builds; these have the same bits everywhere. (On NVIDIA's GPUs the conversions are single instructions, which
+// round alike.)
 namespace lockstep {
 
-/// The upper half of a float: 8 bits of exponent, 7 of fraction.
+/// bfloat16, the upper half of a float: 8 exponent bits, 7 fraction bits.
 struct bfloat16 {
   std::uint16_t bits;
 
@@ -31,13 +31,13 @@ struct bfloat16 {
   }
 };
 
-/// IEEE 754 binary16: 5 bits of exponent, 10 of fraction; 65504 is the largest.
+/// IEEE 754 binary16: 5 exponent bits, 10 fraction bits, largest value 65504.
 struct half {
   std::uint16_t bits;
 
   half() = default;
-  /// Rounds to nearest, ties to even, subnormal numbers included; too large becomes infinite. Without
-  /// branches, so that loops over it become vectors (after F. Giesen, "float->half variants", 2012).
+  /// Rounds to nearest, ties to even, including subnormals; overflow gives infinity. Free of branches, so that loops
+  /// vectorize (after F. Giesen, "float->half variants", 2012).
   KOKKOS_INLINE_FUNCTION half(float value) {
 #ifdef __CUDA_ARCH__
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
@@ -45,7 +45,7 @@ struct half {
     const auto x = Kokkos::bit_cast<std::uint32_t>(value);
     const std::uint32_t magnitude = x & 0x7FFFFFFFu;
     const std::uint32_t special = magnitude > 0x7F800000u ? 0x7E00u : 0x7C00u;
-    // Below 2^-14 an addition of 0.5 leaves the rounded fraction in the lowest bits.
+    // Below 2^-14, adding 0.5 leaves the rounded fraction in the lowest bits.
     const std::uint32_t small = Kokkos::bit_cast<std::uint32_t>(Kokkos::bit_cast<float>(magnitude) + 0.5f) -
                                 0x3F000000u;
     const std::uint32_t normal = (magnitude - (112u << 23) + 0xFFFu + ((magnitude >> 13) & 1u)) >> 13;
@@ -60,10 +60,9 @@ struct half {
     return value;
 #else
     const std::uint32_t magnitude = static_cast<std::uint32_t>(bits & 0x7FFFu) << 13;
-    // A product by 2^112 moves the exponent, and makes normal numbers of subnormal ones.
+    // Multiplying by 2^112 adjusts the exponent and normalizes subnormals.
     const float finite = Kokkos::bit_cast<float>(magnitude) * Kokkos::bit_cast<float>((254u - 15u) << 23);
-    // Only whole numbers are chosen between: a product that runs in one case alone would keep loops from becoming
-    // vectors.
+    // Only integers are selected conditionally: a multiplication in one branch only would prevent vectorization.
     const std::uint32_t special = magnitude >= (0x7C00u << 13) ? 0x7F800000u : 0u;
     const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
     return Kokkos::bit_cast<float>(Kokkos::bit_cast<std::uint32_t>(finite) | special | sign);
@@ -74,7 +73,7 @@ struct half {
 template <class T>
 inline constexpr bool is_16_bit = std::is_same_v<T, bfloat16> || std::is_same_v<T, half>;
 
-/// The type that numbers stored as T are computed with.
+/// Type in which numbers stored as T are computed with.
 template <class T>
 using Compute = std::conditional_t<is_16_bit<T>, float, T>;
 

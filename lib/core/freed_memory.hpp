@@ -3,9 +3,9 @@
 
 namespace lockstep {
 
-/// Gives memory that has been freed back to the system, which C's library keeps for what may be asked for next: after
-/// a set-up that has needed much for a while, as initial values of parameters of which a rank keeps its part. Where the
-/// library cannot, nothing is done.
+/// Returns freed memory, which the C library keeps for later allocations, to the system. Worth calling after a set-up
+/// with a high temporary demand, such as drawing all initial parameters on a rank that keeps only its shard. No effect
+/// where the C library has no such call.
 void give_back_freed_memory();
 
 }  // namespace lockstep

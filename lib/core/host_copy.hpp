@@ -10,18 +10,18 @@
 
 namespace lockstep {
 
-/// A few numbers of the step's memory that are on their way to the host, which goes on meanwhile.
+/// Asynchronous copy of a small struct from the step's memory to the host.
 template <class T>
 class HostCopy {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
-  /// Copies a T as it is after the work given to `space` so far.
+  /// Starts copying a T, in order after the work submitted to `space` so far; does not wait.
   void start(const ExecSpace& space, const T* from) {
     start_copy_to_host(space, {const_cast<T*>(from), DType::u8, {sizeof(T)}}, place_.data());
     done_.emplace(space);
   }
-  /// Waits for it.
+  /// Waits for the copy and returns the value. `start` must have been called.
   T take() {
     done_->wait();
     T value;

@@ -14,7 +14,7 @@ MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
 
   MemoryPlan plan;
   plan.offsets.resize(lifetimes.size());
-  std::vector<std::size_t> placed;  // ordered by offset
+  std::vector<std::size_t> placed;  // indices of lifetimes, ordered by offset
   for (const auto item : by_size) {
     const auto& life = lifetimes[item];
     std::size_t offset = 0;

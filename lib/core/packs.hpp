@@ -7,11 +7,11 @@
 
 #include "core/execution.hpp"
 
-// Kernels that do the same to each element of some arrays. They are functions of one element, as in
+// Elementwise kernels over several arrays, written as a function of one element, as in
 //   for_elements(space, label, n, KOKKOS_LAMBDA(std::int64_t, const T& x, T& y) { y = f(x); }, Reads{x}, Writes{y});
-// A thread of a GPU takes packs of neighbouring elements, which it loads and stores 16 bytes at a time.
+// On a GPU, each thread takes packs of neighbouring elements, loaded and stored 16 bytes at a time.
 
-// LOCKSTEP_UNROLL unrolls a loop: arrays stay in registers where their indices are known in each turn.
+// LOCKSTEP_UNROLL unrolls a loop completely, so that arrays indexed by its counter stay in registers.
 #if defined(__CUDACC__) || defined(__HIPCC__)
 #define LOCKSTEP_UNROLL _Pragma("unroll")
 #else
@@ -20,7 +20,7 @@
 
 namespace lockstep {
 
-/// Neighbouring elements, which are loaded and stored up to 16 bytes at a time.
+/// Neighbouring elements, loaded and stored up to 16 bytes at a time.
 template <class T, int lanes>
 struct alignas(lanes * sizeof(T) < 16 ? lanes * sizeof(T) : 16) Pack {
   T lane[lanes];
@@ -34,11 +34,11 @@ template <int lanes, class T>
 KOKKOS_INLINE_FUNCTION Pack<T, lanes> load_pack(const T* from) {
   return *reinterpret_cast<const Pack<T, lanes>*>(from);
 }
-/// By value: nvcc writes a pack that is given by a reference to the thread's stack, too, from where nobody reads it.
+/// The pack is passed by value: for a reference, nvcc would also write the pack to the thread's stack.
 template <int lanes, class T>
 KOKKOS_INLINE_FUNCTION void store_pack(Pack<T, lanes> pack, T* to) {
 #ifdef __CUDA_ARCH__
-  // nvcc may store a struct member by member, where these have just been computed, but never a number.
+  // nvcc may split the store of a struct into its members if these were just computed, but never that of an integer.
   constexpr int numbers = sizeof(pack) / sizeof(unsigned __int128);
   if constexpr (numbers > 0) {
     unsigned __int128 number[numbers];
@@ -51,7 +51,7 @@ KOKKOS_INLINE_FUNCTION void store_pack(Pack<T, lanes> pack, T* to) {
   *reinterpret_cast<Pack<T, lanes>*>(to) = pack;
 }
 
-/// An array that is only read.
+/// An input array.
 template <class T>
 struct Reads {
   using Value = T;
@@ -73,7 +73,7 @@ struct Reads {
   KOKKOS_INLINE_FUNCTION void store(std::int64_t, const Pack<T, lanes>&) const {}
 };
 
-/// An array that is only written. It may be one that is read, too.
+/// An output array, which may also be one of the inputs.
 template <class T>
 struct Writes {
   using Value = T;
@@ -95,7 +95,7 @@ struct Writes {
   }
 };
 
-/// An array that is read and written.
+/// An array that is both read and written.
 template <class T>
 struct Updates : Writes<T> {
   explicit KOKKOS_INLINE_FUNCTION Updates(T* array) : Writes<T>(array) {}
@@ -105,13 +105,13 @@ struct Updates : Writes<T> {
   }
 };
 
-/// The row of element i of [rows, c]. GPUs divide 32 bits in a few instructions, and 64 in many.
+/// Row of element i of an array [rows, c]. Uses 32-bit division where possible, which is much faster on GPUs.
 KOKKOS_INLINE_FUNCTION std::int64_t row_of(std::int64_t i, std::int64_t c) {
   if ((i | c) >> 32 == 0) return static_cast<std::uint32_t>(i) / static_cast<std::uint32_t>(c);
   return i / c;
 }
 
-/// Numbers of columns [c] that are read for the elements of [rows, c].
+/// An array [c] with one value per column, read for the elements of [rows, c].
 template <class T>
 struct ReadsColumns {
   using Value = T;
@@ -121,7 +121,7 @@ struct ReadsColumns {
 
   KOKKOS_INLINE_FUNCTION ReadsColumns(const T* array, std::int64_t columns) : data(array), c(columns) {}
   KOKKOS_INLINE_FUNCTION const T& at(std::int64_t i) const { return data[i - row_of(i, c) * c]; }
-  /// No pack may go on in the next row.
+  /// A pack must not extend into the next row.
   template <int lanes>
   KOKKOS_INLINE_FUNCTION bool has_pack(std::int64_t) const {
     return c % lanes == 0 && holds_packs<T, lanes>(data);
@@ -134,8 +134,8 @@ struct ReadsColumns {
   KOKKOS_INLINE_FUNCTION void store(std::int64_t, const Pack<T, lanes>&) const {}
 };
 
-/// Random words, which are drawn where others are read: element i is that of number first + i, of which a draw makes
-/// four. `MakeStream` is called in the kernel, and makes the RandomStream.
+/// Random words that a kernel draws instead of reading an array: element i is random word number first + i; each draw
+/// yields four. `make_stream` is called inside the kernel and returns the RandomStream.
 template <class MakeStream>
 struct DrawsWords {
   using Value = std::uint32_t;
@@ -150,10 +150,11 @@ struct DrawsWords {
     const auto drawn = make_stream().bits(number / 4);
     const auto place = static_cast<int>(number % 4);
     std::uint32_t word = drawn.word[0];
-    for (int w = 1; w < 4; ++w) word = place == w ? drawn.word[w] : word;  // in registers, unlike word[place]
+    // Keeps the words in registers, unlike word[place].
+    for (int w = 1; w < 4; ++w) word = place == w ? drawn.word[w] : word;
     return word;
   }
-  /// Packs are of whole draws.
+  /// A pack must begin with a whole draw.
   template <int lanes>
   KOKKOS_INLINE_FUNCTION bool has_pack(std::int64_t i) const {
     return (first + static_cast<std::uint64_t>(i)) % 4 == 0;
@@ -172,27 +173,27 @@ inline constexpr bool is_drawn = false;
 template <class MakeStream>
 inline constexpr bool is_drawn<DrawsWords<MakeStream>> = true;
 
-/// Packs of one array, each `step` elements after the one before; or the one of its columns, which all share.
+/// `depth` packs of one array, `step` elements apart; a single one, shared by all, for an array of columns.
 template <class T, int lanes, int depth>
 struct PackRow {
   Pack<T, lanes> pack[depth];
   KOKKOS_INLINE_FUNCTION T& lane(int d, int l) { return pack[depth > 1 ? d : 0].lane[l]; }
 };
 
-/// What functions are given of an element as its number: where it is in arrays …
+/// Passes an element's position in the arrays as its number.
 struct ElementNumber {
   std::int64_t first, step;
   KOKKOS_INLINE_FUNCTION std::int64_t operator()(int d, int l) const { return first + d * step + l; }
 };
-/// … or in its pack.
+/// Passes an element's lane in its pack as its number.
 struct LaneNumber {
   KOKKOS_INLINE_FUNCTION int operator()(int, int l) const { return l; }
 };
 
-/// The arrays of a kernel. Loads come before what is done with the elements, and stores after it.
+/// The arrays of a kernel. Elements are loaded before the function is applied, and stored after it.
 template <class... Arrays>
 struct ArrayList {
-  static constexpr std::size_t narrowest = 16;  // bytes; no array is there
+  static constexpr std::size_t narrowest = 16;  // bytes, for an empty list
   static constexpr bool has_columns = false;
 
   KOKKOS_INLINE_FUNCTION std::int64_t columns() const { return 0; }
@@ -228,31 +229,31 @@ struct ArrayList<First, Rest...> {
   explicit KOKKOS_INLINE_FUNCTION ArrayList(const First& array, const Rest&... others)
       : first(array), rest(others...) {}
 
-  /// How many there are, where arrays of columns are.
+  /// Number of columns, if there are arrays of columns.
   KOKKOS_INLINE_FUNCTION std::int64_t columns() const {
     if constexpr (First::of_columns) return first.c;
     else return rest.columns();
   }
-  /// Whether packs of all arrays begin at element i.
+  /// True if packs of all arrays can begin at element i.
   template <int lanes>
   KOKKOS_INLINE_FUNCTION bool have_packs(std::int64_t i) const {
     return first.template has_pack<lanes>(i) && rest.template have_packs<lanes>(i);
   }
-  /// Up to where packs of the first array may begin.
+  /// Number of elements before the first possible pack of the first array.
   template <int lanes>
   KOKKOS_INLINE_FUNCTION std::int64_t elements_before_packs() const {
     constexpr std::uintptr_t alignment = alignof(Pack<Value, lanes>);
     const std::uintptr_t beyond = reinterpret_cast<std::uintptr_t>(first.address()) % alignment;
     return static_cast<std::int64_t>((alignment - beyond) % alignment / sizeof(Value));
   }
-  /// Calls f(i, its element of each array).
+  /// Calls f(i, element i of each array).
   template <class F, class... Elements>
   KOKKOS_INLINE_FUNCTION decltype(auto) do_element(const F& f, std::int64_t i, Elements&... elements) const {
     auto&& own = first.at(i);
     return rest.do_element(f, i, elements..., own);
   }
-  /// Calls f(number, element of each array) for the elements of the packs that begin at i, i + step, …, `depth` of
-  /// them; step is a multiple of the columns, where there are any.
+  /// Calls f(number, element of each array) for all elements of `depth` packs that begin at i, i + step, …; if there
+  /// are arrays of columns, `step` is a multiple of their length.
   template <int lanes, int depth, class Number, class F, class... Rows>
   KOKKOS_INLINE_FUNCTION void do_packs(const F& f, const Number& number, std::int64_t i, std::int64_t step,
                                        Rows&... rows) const {
@@ -264,20 +265,21 @@ struct ArrayList<First, Rest...> {
     LOCKSTEP_UNROLL
     for (int d = 0; d < own_depth; ++d) first.store(i + d * step, own.pack[d]);
   }
-  /// Calls f(i, element of each array) for the elements i of one pack.
+  /// Calls f(i, element i of each array) for the elements of the pack that begins at i.
   template <int lanes, class F>
   KOKKOS_INLINE_FUNCTION void do_pack(const F& f, std::int64_t i) const {
     do_packs<lanes, 1>(f, ElementNumber{i, 0}, i, 0);
   }
 };
 
-/// Elements of a pack: 16 bytes of the narrowest type, but not more than 8, which would take too many registers.
+/// Elements per pack: 16 bytes of the narrowest type, but at most 8 elements, because more would take too many
+/// registers.
 template <class... Arrays>
 inline constexpr int lanes_of = ArrayList<Arrays...>::narrowest == 1 ? 8 : 16 / ArrayList<Arrays...>::narrowest;
 
-/// One index does an element, or a pack where the arrays have them: of [rows, c] those of the same columns in a few
-/// rows, so that numbers of columns are loaded once. CPUs have packs for random words alone, which are drawn several at
-/// a time.
+/// Kernel in which one index handles one element, or packs where the arrays allow them. For [rows, c], an index takes
+/// packs of the same columns in several rows, so that values per column are loaded once. On CPUs only kernels that draw
+/// random words use packs, because several words are drawn at once.
 template <class F, class... Arrays>
 class ElementKernel {
  public:
@@ -317,20 +319,21 @@ class ElementKernel {
 
   F f_;
   ArrayList<Arrays...> arrays_;
-  std::int64_t in_packs_ = 0;  // elements
-  std::int64_t step_ = 0;      // from a pack to the next one of an index, elements
-  std::int64_t walks_ = 0;     // indices with packs
+  std::int64_t in_packs_ = 0;  // elements covered by packs
+  std::int64_t step_ = 0;      // distance between the packs of one index, in elements
+  std::int64_t walks_ = 0;     // number of indices with packs
   std::int64_t indices_ = 0;
 };
 
-/// The elements of a row, whose arrays begin with it: up to where packs may begin, in packs, `depth` of them at a time,
-/// and the rest.
+/// One row of each array, given by pointers to its beginning: single elements up to the first pack boundary, then
+/// groups of `depth` packs, then single packs and the remaining elements.
 template <int depth, class... Arrays>
 struct RowPacks {
   static constexpr int lanes = lanes_of<Arrays...>;
 
   ArrayList<Arrays...> arrays;
-  std::int64_t head = 0, groups = 0, in_groups = 0, packs = 0, indices;  // in_groups: elements; packs: in no group
+  // in_groups: elements covered by groups; packs: those outside groups.
+  std::int64_t head = 0, groups = 0, in_groups = 0, packs = 0, indices;
 
   explicit KOKKOS_INLINE_FUNCTION RowPacks(std::int64_t c, const Arrays&... all) : arrays(all...), indices(c) {
     if constexpr (thread_per_element) {
@@ -346,7 +349,7 @@ struct RowPacks {
       indices = c - in_groups + groups - packs * (lanes - 1);
     }
   }
-  /// Does a group, whose packs are as far from each other as groups are many, a pack, or an element.
+  /// Handles one index: a single element, a pack, or a group, whose packs lie `groups` packs apart.
   template <class F>
   KOKKOS_INLINE_FUNCTION void do_index(const F& f, std::int64_t index) const {
     if (index < head) return static_cast<void>(arrays.do_element(f, index));
@@ -361,11 +364,11 @@ struct RowPacks {
   }
 };
 
-/// One pack at a time: indices rise as elements do.
+/// Without groups, so that elements are handled in the order of indices.
 template <class... Arrays>
 using RowElements = RowPacks<1, Arrays...>;
 
-/// Calls f(i, element i of each array) for i < count. Calls for neighbours must not depend on each other.
+/// Calls f(i, element i of each array) for 0 ≤ i < count. Calls must be independent of each other.
 template <class F, class... Arrays>
 void for_elements(const ExecSpace& space, const char* label, std::int64_t count, const F& f, const Arrays&... arrays) {
   const ElementKernel<F, Arrays...> kernel(count, f, arrays...);

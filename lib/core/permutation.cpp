@@ -7,10 +7,10 @@
 namespace lockstep {
 namespace {
 
-/// Small sets want more of them before all orders are equally likely: tests/unit/core/permutation_test.cpp.
+/// Small sets need more rounds before all permutations are equally likely (tests/unit/core/permutation_test.cpp).
 constexpr std::uint64_t small = 64, rounds_of_small = 24, usual_rounds = 10;
 
-/// Even, so that odd permutations occur as well as even ones, and at least √n.
+/// Returns the smallest even number that is at least √n; even, so that odd permutations occur as well as even ones.
 std::uint64_t even_root(std::uint64_t n) {
   auto root = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(n)));
   while (root * root < n) ++root;

@@ -7,12 +7,13 @@
 
 namespace lockstep {
 
-/// An order of the numbers 0 … n−1 that looks random, and is a function of the random stream alone: each element is computed by
-/// itself, in no memory and without set-up, in whatever order they are asked for.
+/// A pseudorandom permutation of 0 … n−1 that depends only on the random stream. Each element is computed by itself,
+/// without memory or set-up, so elements can be asked for in any order.
 ///
-/// A Feistel network over pairs of numbers below a and b, a·b ≥ n, which walks on until it is below n (Black & Rogaway,
-/// "Ciphers with arbitrary finite domains", CT-RSA 2002): as a·b exceeds n by no more than a, that is hardly ever needed for
-/// large n. It has as many rounds as NIST's FF1 (SP 800-38G), for small n more, and Philox as its round function.
+/// A Feistel network on pairs of numbers below a and b with a·b ≥ n, repeated until the result is below n ("cycle
+/// walking": Black & Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002). As a·b exceeds n by less than a,
+/// repetition is rare for large n. It has as many rounds as NIST's FF1 (SP 800-38G), more for small n; the round
+/// function is Philox.
 class Permutation {
  public:
   /// `n` ≥ 1.

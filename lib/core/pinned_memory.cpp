@@ -9,7 +9,7 @@ namespace lockstep {
 PinnedMemory::PinnedMemory(void* data, std::size_t bytes) {
   if (LOCKSTEP_DEVICE(HostRegister)(data, bytes, 0) == LOCKSTEP_DEVICE(Success))
     pinned_ = {data, [](void* registered) { static_cast<void>(LOCKSTEP_DEVICE(HostUnregister)(registered)); }};
-  else static_cast<void>(LOCKSTEP_DEVICE(GetLastError)());  // or the next kernel would be blamed
+  else static_cast<void>(LOCKSTEP_DEVICE(GetLastError)());  // otherwise the next kernel would report this error
 }
 #else
 PinnedMemory::PinnedMemory(void*, std::size_t) {}

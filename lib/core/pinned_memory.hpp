@@ -6,9 +6,9 @@
 
 namespace lockstep {
 
-/// Has memory of the host, which outlives this, stay where it is, so that the device copies it by itself while the host
-/// goes on. Where that is refused (limits of locked memory), copies take longer, and the host waits for them. On hosts
-/// nothing is done.
+/// Pins host memory, which must outlive this object, so that copies between it and the device are asynchronous. If
+/// pinning is refused (limit of locked memory), copies are slower and the host waits for them. No effect in host
+/// builds.
 class PinnedMemory {
  public:
   PinnedMemory() = default;

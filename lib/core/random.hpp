@@ -7,10 +7,9 @@
 
 namespace lockstep {
 
-/// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11): a function
-/// from (key, counter) to 128 random bits. Nothing has a state, so that a number depends only on
-/// what it is for (seed, purpose, step, element), never on ranks, threads or order; a resumed run
-/// needs nothing but the seed and the step.
+/// 128 random bits of Philox4x32-10, a function of key and counter (Salmon et al., "Parallel random numbers: as easy as
+/// 1, 2, 3", SC'11). There is no state: a number depends only on its use (seed, purpose, step, element), never on
+/// ranks, threads or order, so a resumed run needs only the seed and the step.
 struct RandomBits {
   std::uint32_t word[4];
 };
@@ -30,7 +29,7 @@ KOKKOS_INLINE_FUNCTION RandomBits philox(std::uint64_t key, std::uint64_t counte
   return x;
 }
 
-/// What a stream of random numbers is for; mixed into the key so that purposes never share numbers.
+/// Purpose of a random stream; part of the counter, so that purposes never share numbers.
 enum class RandomPurpose : std::uint32_t {
   parameters = 1,
   shuffle = 2,
@@ -45,14 +44,14 @@ enum class RandomPurpose : std::uint32_t {
   delays = 11
 };
 
-/// One stream: element i of it, for every i, in any order.
+/// A random stream, whose elements can be computed in any order.
 class RandomStream {
  public:
   KOKKOS_FUNCTION RandomStream(std::uint64_t seed, RandomPurpose purpose, std::uint64_t index = 0)
       : key_(seed), high_((static_cast<std::uint64_t>(purpose) << 56) ^ index) {}
 
   KOKKOS_FUNCTION RandomBits bits(std::uint64_t i) const { return philox(key_, high_, i); }
-  /// The words of elements i, …, i + count − 1, four each: CPUs draw them as vectors.
+  /// Stores the words of elements i, …, i + count − 1, four per element; CPUs vectorize this.
   template <int count>
   KOKKOS_FUNCTION void bits(std::uint64_t i, std::uint32_t* words) const {
     for (int element = 0; element < count; ++element) {
@@ -61,14 +60,15 @@ class RandomStream {
     }
   }
 
-  /// In [0, 1), 53 random bits; exact arithmetic, the same on every machine.
+  /// Uniform in [0, 1) with 53 random bits; exact arithmetic, so the same on every machine.
   KOKKOS_FUNCTION double uniform(std::uint64_t i) const {
     const RandomBits b = bits(i);
     const std::uint64_t mantissa = ((static_cast<std::uint64_t>(b.word[0]) << 32) | b.word[1]) >> 11;
     return static_cast<double>(mantissa) * (1.0 / 9007199254740992.0);
   }
 
-  /// From N(0, 1): Box & Muller, "A note on the generation of random normal deviates", 1958, of 64 random bits each.
+  /// Normal, N(0, 1), from two uniform numbers of 53 random bits each (Box & Muller, "A note on the generation of
+  /// random normal deviates", 1958).
   KOKKOS_FUNCTION double normal(std::uint64_t i) const {
     const RandomBits b = bits(i);
     const auto in_unit = [](std::uint32_t high, std::uint32_t low) {  // in (0, 1]
@@ -80,11 +80,11 @@ class RandomStream {
            Kokkos::cos(two_pi * in_unit(b.word[2], b.word[3]));
   }
 
-  /// A whole number in [0, n), n > 0. Its bias is below n / 2^64.
+  /// A whole number in [0, n), n > 0, with a bias below n / 2^64.
   KOKKOS_FUNCTION std::uint64_t below(std::uint64_t n, std::uint64_t i) const {
     const RandomBits b = bits(i);
     const std::uint64_t value = (static_cast<std::uint64_t>(b.word[0]) << 32) | b.word[1];
-    // The high half of value · n, by 32-bit pieces (no 128-bit integers on devices).
+    // The high half of value · n in 32-bit pieces, because devices have no 128-bit integers.
     const std::uint64_t low = (value & 0xFFFFFFFFu) * (n & 0xFFFFFFFFu);
     const std::uint64_t mid1 = (value >> 32) * (n & 0xFFFFFFFFu) + (low >> 32);
     const std::uint64_t mid2 = (value & 0xFFFFFFFFu) * (n >> 32) + (mid1 & 0xFFFFFFFFu);

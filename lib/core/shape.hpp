@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-/// Extents of a row-major tensor, outermost first; at most six of them.
+/// Extents of a row-major tensor, outermost first; at most six dimensions.
 class Shape {
  public:
   static constexpr int max_rank = 6;
@@ -26,7 +26,7 @@ class Shape {
   }
 
   int rank() const { return rank_; }
-  /// Negative dimensions count from the last one.
+  /// Extent of a dimension; negative ones count from the last.
   std::int64_t operator[](int dimension) const {
     if (dimension < 0) dimension += rank_;
     assert(dimension >= 0 && dimension < rank_);
@@ -37,7 +37,7 @@ class Shape {
     for (const auto extent : extents()) product *= extent;
     return product;
   }
-  /// Vectors along the last dimension: T of [T, K], H·W of [H, W, K].
+  /// Number of vectors along the last dimension: T of [T, K], H·W of [H, W, K].
   std::int64_t rows() const {
     std::int64_t product = 1;
     for (int dimension = 0; dimension + 1 < rank_; ++dimension) product *= (*this)[dimension];
@@ -51,7 +51,7 @@ class Shape {
     for (const auto extent : extents()) batched.extents_[static_cast<std::size_t>(batched.rank_++)] = extent;
     return batched;
   }
-  /// Of [N, …]: the shape of one example.
+  /// The shape of one example of [N, …].
   Shape of_example() const { return Shape(extents().subspan(1)); }
 
   friend bool operator==(const Shape&, const Shape&) = default;

@@ -6,14 +6,14 @@
 
 namespace lockstep {
 
-/// The number of a step: known to the host, or in the step's memory, where kernels that were recorded once
-/// (DeviceGraph) find that of each step in which they run.
+/// Number of a step: either a value known to the host, or a location in the step's memory, from which kernels of a
+/// DeviceGraph read the number of each step that they run in.
 class StepNumber {
  public:
   constexpr StepNumber(std::int64_t number = 0) : number_(number) {}
   explicit constexpr StepNumber(const std::int64_t* in_memory) : in_memory_(in_memory) {}
 
-  /// In kernels, and on the host where it knows the number.
+  /// Callable in kernels, and on the host if it holds a value.
   KOKKOS_INLINE_FUNCTION std::int64_t operator()() const { return in_memory_ ? *in_memory_ : number_; }
 
  private:

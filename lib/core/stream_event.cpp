@@ -14,7 +14,7 @@ Event event_in(const std::shared_ptr<void>& pointer) { return static_cast<Event>
 
 }  // namespace
 
-// Statuses are not looked at: a device that has failed says so at its next copy or wait.
+// Return codes are ignored here: a failed device reports its error at the next copy or wait.
 
 StreamEvent::StreamEvent(const ExecSpace& space) {
   Event event = nullptr;
@@ -24,7 +24,8 @@ StreamEvent::StreamEvent(const ExecSpace& space) {
 }
 bool StreamEvent::has_happened() const {
   if (LOCKSTEP_DEVICE(EventQuery)(event_in(event_)) != LOCKSTEP_DEVICE(ErrorNotReady)) return true;
-  static_cast<void>(LOCKSTEP_DEVICE(GetLastError)());  // else a program would take it for that of its next kernel
+  // Otherwise the next kernel launch would report this status as its error.
+  static_cast<void>(LOCKSTEP_DEVICE(GetLastError)());
   return false;
 }
 void StreamEvent::wait() const { static_cast<void>(LOCKSTEP_DEVICE(EventSynchronize)(event_in(event_))); }

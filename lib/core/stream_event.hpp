@@ -9,31 +9,31 @@
 
 namespace lockstep {
 
-/// A moment in the work given to an execution space: when all that was given before it is done. Where kernels run in
-/// the call that starts them, that is now.
+/// An event on an execution space, which happens when all work submitted before it is done. In host builds, where
+/// kernels finish in the call that starts them, it happens at once.
 class StreamEvent {
  public:
   explicit StreamEvent(const ExecSpace& space);
 
   bool has_happened() const;
-  /// Returns when it has.
+  /// Waits until the event has happened.
   void wait() const;
-  /// From another event of the same space to this one; waits for this one.
+  /// Seconds from event `before` of the same space to this one; waits for this one.
   double seconds_since(const StreamEvent& before) const;
 
  private:
   friend void wait_for(const ExecSpace& space, const StreamEvent& event);
 
-  Timer since_;                  // hosts
-  std::shared_ptr<void> event_;  // devices
-  fake_device::Moment moment_;   // preset fake_device
+  Timer since_;                  // time of the event in host builds
+  std::shared_ptr<void> event_;  // event in device builds
+  fake_device::Moment moment_;   // event in preset fake_device
 };
 
-/// An instance on the same device, whose work is done beside that of `space`.
+/// Returns an instance on the same device whose work runs concurrently with that of `space`.
 ExecSpace space_beside(const ExecSpace& space);
-/// What is given to `space` from now on begins when the event has happened. Returns at once.
+/// Makes work submitted to `space` from now on wait for the event. The host does not wait.
 void wait_for(const ExecSpace& space, const StreamEvent& event);
-/// Events of the device of `space` may from now on be asked for by this thread too.
+/// Lets the calling thread query and wait for events of this space's device.
 void bind_thread(const ExecSpace& space);
 
 }  // namespace lockstep

@@ -25,8 +25,8 @@ Bytes<std::byte, MemorySpace> bytes_of(const Tensor& tensor) {
   return !LOCKSTEP_FAKE_DEVICE || !fake_device::owns(address);
 }
 
-/// Pages of 2 MiB for memory that has not been touched yet: products and optimizers walk over so much of it that they
-/// would wait for the addresses of small ones. A wish, which systems may ignore.
+/// Asks for 2 MiB pages for memory not touched yet: with small pages, matrix products and optimizers walk over so much
+/// memory that they wait for address translation. The system may ignore the request.
 [[maybe_unused]] void ask_for_huge_pages(std::byte* data, std::size_t bytes) {
   constexpr std::uintptr_t page = 2 << 20;
   const std::uintptr_t begin = (reinterpret_cast<std::uintptr_t>(data) + page - 1) / page * page;
@@ -34,12 +34,12 @@ Bytes<std::byte, MemorySpace> bytes_of(const Tensor& tensor) {
   if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 }
 
-/// Says what is wrong where there is no room.
+/// Runs `work` and converts its exception to an Error about exhausted memory.
 template <class Work>
 void allocate(const std::string& label, std::size_t bytes, const char* advice, const Work& work) {
   try {
     work();
-  } catch (const std::exception&) {  // of a type that differs from Kokkos to Kokkos
+  } catch (const std::exception&) {  // the exception's type depends on the version of Kokkos
     throw Error(ExitStatus::internal, fmt::format("out of memory ({} bytes for {}); {}", bytes, label, advice));
   }
 }
@@ -49,10 +49,10 @@ void allocate(const std::string& label, std::size_t bytes, const char* advice, c
 Buffer::Buffer(const std::string& label, std::size_t bytes) : size_(bytes) {
   allocate(label, bytes, memory_advice, [&] {
     if constexpr (LOCKSTEP_FAKE_DEVICE) {
-      assert(Kokkos::is_initialized());  // devices have no memory before, and none at all on login nodes
+      assert(Kokkos::is_initialized());  // devices have no memory before that, and login nodes no device
       data_ = fake_device::allocate(label, bytes);
     } else {
-      const std::size_t room = is_a_device ? memory_alignment : 0;  // Kokkos' own 128 bytes are in front
+      const std::size_t room = is_a_device ? memory_alignment : 0;  // Kokkos puts a header of 128 bytes in front
       const Kokkos::View<std::byte*, MemorySpace> view(Kokkos::view_alloc(label, Kokkos::WithoutInitializing),
                                                        bytes + room);
       if constexpr (std::is_same_v<MemorySpace, Kokkos::HostSpace>) ask_for_huge_pages(view.data(), bytes);

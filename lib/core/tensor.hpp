@@ -14,15 +14,14 @@
 
 namespace lockstep {
 
-/// Whether kernels can use the address. Only preset fake_device can tell; others say so of any.
+/// True if kernels can use the address. Only preset fake_device can tell; other builds accept any non-null address.
 inline bool is_step_memory(const void* address) {
   if constexpr (LOCKSTEP_FAKE_DEVICE) return fake_device::owns(address);
   else return address != nullptr;
 }
 
-/// A view of row-major numbers in the step's memory. It owns nothing and is cheap to copy: storage
-/// belongs to a Buffer (the activation arena, the parameter buffer, …). An empty Tensor (no data)
-/// stands for "not wanted" in argument lists.
+/// A view of row-major numbers in the step's memory. It owns nothing and is cheap to copy: storage belongs to a Buffer
+/// (activation arena, parameter buffer, …). In argument lists, an empty Tensor (no data) means "not wanted".
 struct Tensor {
   void* data = nullptr;
   DType dtype = DType::f32;
@@ -43,18 +42,18 @@ struct Tensor {
   }
 };
 
-/// What can be done where a host or a device has no room left.
+/// Advice for errors about exhausted memory of a host or a device.
 inline constexpr char memory_advice[] =
     "of what grows with examples, use a smaller batch.micro or batch.global, or more ranks; of what grows with the "
     "model, a smaller one, or more ranks that divide it (parallel.shard)";
 
-/// Owns memory of the step, zeroed. Allocated at plan time, never inside a step.
+/// Owns zeroed memory of the step. Allocated during planning, never inside a step. Copies share the memory.
 class Buffer {
  public:
   Buffer() = default;
-  /// Throws Error(internal) when there is not enough memory.
+  /// Throws Error(internal) if there is not enough memory.
   Buffer(const std::string& label, std::size_t bytes);
-  /// Somebody else's memory, which outlives this.
+  /// Refers to memory owned by someone else, who must keep it alive.
   static Buffer borrow(std::byte* data, std::size_t bytes);
 
   std::byte* data() const { return data_.get(); }
@@ -86,21 +85,21 @@ class OwnedTensor {
 };
 
 using StagingMemory = Kokkos::View<std::byte*, StagingSpace>;
-/// Memory of the host, zeroed. Throws Error(internal), which ends with the advice, when there is not enough.
+/// Allocates zeroed host memory. Throws Error(internal), whose message ends with `advice`, if there is not enough.
 StagingMemory staging_memory(const std::string& label, std::size_t bytes, const char* advice = memory_advice);
 
-/// Copies between the host and the step's memory; they return when the copy is done.
+/// Copies between the host and the step's memory, and waits for the copy.
 void copy_to_host(const ExecSpace& space, const Tensor& from, void* to);
 void copy_from_host(const ExecSpace& space, const void* from, const Tensor& to);
-/// An f64 [1].
+/// Copies an f64 scalar, shape [1], to the host, and waits for it.
 double f64_on_host(const ExecSpace& space, const Tensor& number);
-/// Ordered after the work already given to `space`; returns at once. The numbers at `from`, in memory of StagingSpace,
-/// must stay as they are until the next fence of `space`.
+/// Starts a copy in the order of `space`; does not wait. `from` must be in StagingSpace memory and stay unchanged until
+/// the next fence of `space`.
 void start_copy_from_host(const ExecSpace& space, const void* from, const Tensor& to);
-/// Returns at once, ordered as other work given to `space`. `to`: in memory of StagingSpace, or PinnedMemory, where the
-/// numbers are when an event after it has happened.
+/// Starts a copy in the order of `space`; does not wait. `to` must be in StagingSpace memory or PinnedMemory; it holds
+/// the numbers once an event recorded after this call has happened.
 void start_copy_to_host(const ExecSpace& space, const Tensor& from, void* to);
-/// Ordered after the work already given to `space`; returns at once.
+/// Copies within the step's memory, in the order of `space`; does not wait.
 void copy(const ExecSpace& space, const Tensor& from, const Tensor& to);
 void fill_zero(const ExecSpace& space, const Tensor& tensor);
 
