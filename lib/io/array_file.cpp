@@ -64,7 +64,7 @@ class Hdf5Array final : public ArrayFile::Format {
   std::int64_t written_ = 0;
 };
 
-/// Bytes one after the other.
+/// Writes bytes one after the other.
 class PlainArray : public ArrayFile::Format {
  public:
   using Format::Format;

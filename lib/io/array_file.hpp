@@ -11,23 +11,23 @@
 
 namespace lockstep {
 
-/// Numbers that others are to read, as the file's name says: HDF5 (.h5: one dataset), NumPy (.npy) or text (.csv: a
-/// line for each row, below a line of names). It comes into being all at once: without `commit`, nothing is left and
-/// nothing is replaced.
+/// Output file of numbers for other programs, in the format of its extension: HDF5 (.h5, one dataset), NumPy (.npy) or
+/// text (.csv, one line per row below a line of column names). The file appears only on `commit`; without it, nothing
+/// is left and nothing is replaced.
 class ArrayFile {
  public:
   class Format;
 
-  /// `extents`: rows × what a row holds; `name`: of the dataset, and of columns. Throws bad_usage for another kind of
-  /// file, and cannot_create. i32, f32 and f64.
+  /// `extents`: [rows, extents of a row…]; `dtype`: i32, f32 or f64; `name`: name of the dataset or prefix of the
+  /// columns. Throws bad_usage for an unknown extension, and what ReplaceFile throws.
   ArrayFile(const std::filesystem::path& path, const std::string& name, DType dtype,
             const std::vector<std::int64_t>& extents);
   ~ArrayFile();
 
-  /// Throws bad_usage where a file's name is of no kind: to be asked before what is to be in it is computed.
+  /// Throws bad_usage for an unknown extension; to be called before the numbers are computed.
   static void require_kind(const std::filesystem::path& path);
 
-  /// The next `rows` rows. Throws io_error, as `commit` does.
+  /// Appends `rows` packed rows. Throws io_error, as does `commit`.
   void append(const void* numbers, std::int64_t rows);
   void commit();
 

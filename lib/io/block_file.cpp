@@ -79,7 +79,7 @@ void BlockFile::start(const Request& request) {
 
 void BlockFile::start_read(std::size_t slot, std::uint64_t place) {
   start(Request::Kind::read, slot, place);
-  read_by_[slot] = started_;  // which this thread alone changes
+  read_by_[slot] = started_;  // `started_` is changed only by this thread
 }
 
 void BlockFile::wait_for(std::uint64_t requests) {

@@ -13,14 +13,14 @@
 
 namespace lockstep {
 
-/// Blocks in a scratch file, for kernels that work in the host's memory: a thread reads and writes what is started, one
-/// after the other.
+/// A block store in a scratch file, for kernels that work in host memory. One thread executes the started reads and
+/// writes in order.
 class BlockFile final : public BlockStore {
  public:
-  /// What is fetched, of any place and length, passes through so much memory: a huge page (scratch_memory).
+  /// Size of the bounce buffer for fetches and unaligned accesses: one huge page (see scratch_memory).
   static constexpr std::size_t copied_bytes = std::size_t{2} << 20;
 
-  /// Slots of `block_bytes`, a multiple of ScratchFile::alignment. Throws what ScratchFile throws.
+  /// Creates `slots` slots of `block_bytes`, a multiple of ScratchFile::alignment. Throws what ScratchFile throws.
   BlockFile(const std::filesystem::path& folder, std::size_t block_bytes, std::size_t slots);
   BlockFile(const BlockFile&) = delete;
   BlockFile& operator=(const BlockFile&) = delete;
@@ -59,20 +59,21 @@ class BlockFile final : public BlockStore {
 
   std::size_t block_bytes_;
   ScratchFile file_;
-  ScratchMemory memory_;                ///< of the slots
-  std::vector<std::uint64_t> read_by_;  ///< requests after which a slot has its block
-  std::uint64_t fetched_by_ = 0;        ///< and those after which nothing is to be fetched
+  ScratchMemory memory_;                ///< memory of the slots
+  std::vector<std::uint64_t> read_by_;  ///< number of requests after which each slot's last read is done
+  std::uint64_t fetched_by_ = 0;        ///< number of requests after which all fetches are done
 
+  // Protects `copied_`.
   std::mutex copying_;
-  ScratchMemory copied_;  ///< on the way of read, write and fetch
+  ScratchMemory copied_;  ///< bounce buffer of read, write and fetch
 
-  std::mutex mutex_;  ///< of what follows
+  std::mutex mutex_;  ///< protects the members below
   std::condition_variable changed_;
-  std::vector<Request> requests_;         ///< a ring, which grows in the first steps
-  std::uint64_t started_ = 0, done_ = 0;  ///< requests
+  std::vector<Request> requests_;         ///< ring buffer, enlarged on demand
+  std::uint64_t started_ = 0, done_ = 0;  ///< number of requests
   std::exception_ptr failure_;
   bool ends_ = false;
-  std::thread thread_;  ///< last: it uses the others
+  std::thread thread_;  ///< last member: the thread uses all others
 };
 
 }  // namespace lockstep

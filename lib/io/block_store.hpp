@@ -8,35 +8,35 @@
 
 namespace lockstep {
 
-/// Where blocks of bytes are kept, and a few slots of the step's memory, through which they pass. What is started is
-/// done beside the step's work; a read finds what the writes that were started before it have written, and its slot
-/// free of them. What fails throws io_error in all calls that can, from there on, on the thread that calls.
+/// Storage for blocks of bytes, with a few slots in the step's memory through which they pass. Started operations run
+/// concurrently with the step's work. A read sees all writes started before it, and does not overwrite its slot before
+/// they have left it. After a failure, every call that can fail throws io_error on the calling thread.
 class BlockStore {
  public:
   virtual ~BlockStore() = default;
 
   virtual std::byte* memory(std::size_t slot) const = 0;
-  /// Has room for so many bytes from here on, of which new ones are zero. Throws where there is none.
+  /// Makes the store at least `bytes` long; new bytes are zero. Throws if there is no room.
   virtual void reserve(std::uint64_t bytes) = 0;
 
-  /// What is started from here on comes after the work that `space` has been given.
+  /// Orders operations started from now on after the work submitted to `space` so far.
   virtual void follow(const ExecSpace& space) = 0;
-  /// Fills a slot with the bytes from `place` on, or writes it there.
+  /// Starts reading the bytes from `place` on into a slot, or writing a slot to `place`.
   virtual void start_read(std::size_t slot, std::uint64_t place) = 0;
   virtual void start_write(std::size_t slot, std::uint64_t place) = 0;
-  /// Whether the last read into the slot is done.
+  /// True if the last read into the slot is done.
   virtual bool has_read(std::size_t slot) = 0;
-  /// The work that `space` is given from here on comes after it.
+  /// Orders work submitted to `space` from now on after the last read into the slot.
   virtual void await_read(const ExecSpace& space, std::size_t slot) = 0;
-  /// Copies bytes, of any place and length, to other memory of the host, which is free until has_fetched. What it
-  /// finds is as with start_read.
+  /// Starts copying bytes of any place and length to other host memory, which belongs to the store until `has_fetched`.
+  /// Sees all writes started before.
   virtual void start_fetch(std::uint64_t place, std::byte* to, std::size_t bytes) = 0;
-  /// Whether all that was to be fetched is there.
+  /// True if all started fetches are done.
   virtual bool has_fetched() = 0;
-  /// Returns when all that was started is done, or has failed.
+  /// Waits until everything started is done or has failed.
   virtual void settle() = 0;
 
-  // Of any place and length, and any thread; not beside what was started of the same bytes.
+  // Synchronous access to bytes of any place and length, from any thread, but not while a started operation uses them.
   virtual void read(std::uint64_t place, std::byte* to, std::size_t bytes) = 0;
   virtual void write(std::uint64_t place, const std::byte* from, std::size_t bytes) = 0;
 };

@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-/// Hashes a whole dataset, which is given to `take` in pieces of some megabytes.
+/// Hashes a whole dataset, passing it to `take` in pieces of about 16 MiB.
 std::uint64_t hash_in_pieces(const Hdf5File& file, const std::string& dataset, const StoredArray& array,
                              const std::function<void(std::int64_t, std::int64_t, const std::byte*)>& take) {
   RunningHash hash;

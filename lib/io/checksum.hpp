@@ -12,8 +12,8 @@
 
 namespace lockstep {
 
-/// The attribute that holds a dataset's checksum: XXH3 (64 bits) of its packed elements (of the
-/// characters, for a text), as 16 hexadecimal digits.
+/// Name of the attribute that holds a dataset's checksum: XXH3 (64 bits) of its packed elements, or of a text's
+/// characters, as 16 hexadecimal digits.
 inline constexpr const char* checksum_attribute = "xxh3";
 
 std::string checksum_text(const void* data, std::size_t bytes);
@@ -21,7 +21,7 @@ std::string checksum_text(std::uint64_t hash);
 /// XXH3, 64 bits.
 std::uint64_t hash_of(const void* data, std::size_t bytes);
 
-/// The hash of data that come in pieces.
+/// Computes the hash of data that arrive in pieces.
 class RunningHash {
  public:
   RunningHash();
@@ -35,12 +35,12 @@ class RunningHash {
 /// Writes a text with its checksum.
 void write_text_checked(Hdf5File& file, const std::string& dataset, const std::string& text);
 
-/// A dataset whose rows are written one after the other, as they come, and at last its checksum.
+/// Writes a dataset row by row, and finally its checksum.
 class CheckedRows {
  public:
-  /// `extents`: rows × what a row holds.
+  /// `extents`: [rows, extents of a row…].
   CheckedRows(Hdf5File& file, std::string dataset, const StoredType& type, const std::vector<std::int64_t>& extents);
-  /// The next `count` rows, packed.
+  /// Writes the next `count` rows, which are packed.
   void append(const void* rows, std::int64_t count);
   void finish();
 
@@ -53,20 +53,21 @@ class CheckedRows {
   std::int64_t written_ = 0;
 };
 
-/// Throws bad_data when `dataset` has a checksum and `data` has another one.
+/// Whether a dataset without a checksum is an error.
 enum class Checksum { required, if_present };
+/// Throws bad_data if `data` does not match the checksum of `dataset`, or if a required checksum is missing.
 void verify_checksum(const Hdf5File& file, const std::string& dataset, const void* data, std::size_t bytes,
                      Checksum presence);
-/// Verifies a dataset's stored checksum against a hash that is known already.
+/// Verifies the checksum of a dataset against a hash that was computed already.
 void verify_checksum(const Hdf5File& file, const std::string& dataset, std::uint64_t hash, Checksum presence);
 
-/// Reads a dataset once, in pieces, whatever its size: gives each to `take`, with the number of its first row, and
-/// verifies the checksum at the end where there is one. The heart beats with each piece.
+/// Reads a dataset of any size once, in pieces. Passes each piece to `take` with the number of its first row, and beats
+/// the heartbeat. At the end verifies the checksum, if there is one.
 void read_in_pieces(const Hdf5File& file, const std::string& dataset, const StoredArray& array,
                     const std::function<void(std::int64_t first, std::int64_t rows, const std::byte* values)>& take);
 
 enum class ChecksumState { none, holds, broken };
-/// Reads the dataset in pieces, whatever its size.
+/// Verifies the checksum of a dataset of any size, reading it in pieces.
 ChecksumState check_dataset(const Hdf5File& file, const std::string& dataset);
 
 }  // namespace lockstep

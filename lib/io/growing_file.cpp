@@ -39,7 +39,7 @@ void GrowingFile::flush_to_disk() {
     const std::lock_guard lock(mutex_);
     write_waiting();
   }
-  file_->flush_to_disk();  // while the next lines may be written
+  file_->flush_to_disk();  // without the lock, so that lines can be appended meanwhile
 }
 
 }  // namespace lockstep

@@ -12,26 +12,26 @@
 
 namespace lockstep {
 
-/// A text file that grows by lines, which can be read at once. Those that a full disk does not take wait for the next
-/// ones, or for flush_to_disk.
+/// A text file to which lines are appended, and which can be read at any time. Lines that a full disk refuses are kept
+/// and written with the next ones, or by flush_to_disk. Thread-safe.
 class GrowingFile {
  public:
-  /// Begins with this text, in the place of what there was. Throws what ReplaceFile does.
+  /// Creates the file with this text, replacing an existing one. Throws what ReplaceFile throws.
   GrowingFile(const std::filesystem::path& path, std::string_view text);
 
-  /// Where they cannot be written, warns.
+  /// Appends lines; warns if they cannot be written.
   void append(std::string_view lines);
-  /// On disk, not only on its way: before a checkpoint that counts on the lines. From any thread. Throws io_error.
+  /// Waits until all lines are on disk; for a checkpoint that relies on them. Throws io_error.
   void flush_to_disk();
 
  private:
   void write_waiting();
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // protects the members below
   std::optional<RawFile> file_;
-  std::uint64_t bytes_ = 0;  ///< in the file
-  std::string waiting_;      ///< lines that are not
-  bool fails_ = false;       ///< the last attempt to write them
+  std::uint64_t bytes_ = 0;  ///< bytes written to the file
+  std::string waiting_;      ///< lines not written yet
+  bool fails_ = false;       ///< the last attempt to write failed
 };
 
 }  // namespace lockstep

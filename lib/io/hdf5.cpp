@@ -24,7 +24,7 @@ void require_readable_file(const std::filesystem::path& path) {
   validate(!code, ExitStatus::io_error, "{}: cannot be opened ({}); check its permissions and its file system",
            path.string(), code.message());
   if (std::filesystem::is_directory(status)) {
-    const std::filesystem::path latest = path / "checkpoints" / "latest";  // of a run's output folder
+    const std::filesystem::path latest = path / "checkpoints" / "latest";  // if the folder is a run's output
     throw Error(ExitStatus::bad_data,
                 fmt::format("{}: is a folder (an HDF5 file is expected); name the file in it{}", path.string(),
                             std::filesystem::exists(latest, code) ? fmt::format(", as {}", latest.string()) : ""));
@@ -50,7 +50,7 @@ Hdf5File Hdf5File::open(const std::filesystem::path& path) {
   auto raw = std::make_unique<RawFile>(path, RawFile::Access::read);
   const LibraryLock lock;
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
-  H5Pset_file_locking(access, false, true);  // see create
+  H5Pset_file_locking(access, false, true);  // as in `create`
   const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
   if (id >= 0) return {path.string(), id, std::move(raw)};
   const std::string why = reason();
@@ -66,10 +66,10 @@ Hdf5File Hdf5File::open(const std::filesystem::path& path) {
 
 Hdf5File Hdf5File::create(const std::filesystem::path& path, const std::string& name, std::size_t user_block) {
   const LibraryLock lock;
-  // Version 1.8 of the format: headers carry checksums, and every HDF5 since 2008 reads it.
+  // Version 1.8 of the format: headers have checksums, and every HDF5 since 2008 reads it.
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18);
-  // Files are renamed when they are whole, so nobody meets a writer; and some file systems have no locks.
+  // No locks: files are renamed when complete, so readers never meet a writer, and some file systems have no locks.
   H5Pset_file_locking(access, false, true);
   const Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
   H5Pset_obj_track_times(creation, false);
@@ -83,7 +83,8 @@ std::vector<std::string> Hdf5File::datasets() const {
   const LibraryLock lock;
   std::vector<std::string> links;
   const herr_t visited = H5Lvisit(
-      id_, H5_INDEX_NAME, H5_ITER_NATIVE,  // sorted below: the library's own table crashes over wrong counts of links
+      // Sorted below, because the library's own sorting crashes on wrong link counts.
+      id_, H5_INDEX_NAME, H5_ITER_NATIVE,
       [](hid_t, const char* name, const H5L_info_t* info, void* to) -> herr_t {
         if (info->type == H5L_TYPE_HARD) static_cast<std::vector<std::string>*>(to)->push_back(std::string("/") + name);
         return 0;
@@ -111,7 +112,7 @@ bool Hdf5File::has(const std::string& dataset) const {
     if (exists < 0) damaged(where);
     if (exists == 0) return false;
     if (end == std::string::npos) return true;
-    if (object_at(id_, part, where).type != H5G_GROUP) return false;  // below it H5Lexists fails
+    if (object_at(id_, part, where).type != H5G_GROUP) return false;  // below it H5Lexists would fail
   }
 }
 
@@ -155,7 +156,7 @@ StoredArray Hdf5File::info(const std::string& dataset) const {
   const Handle space(H5Dget_space(id), H5Sclose);
   if (type < 0 || space < 0) damaged(where);
   StoredArray array{stored_type(type), extents_of(space)};
-  // Sizes that no memory holds come from damaged or hostile files; products below must not overflow.
+  // Absurd sizes come from damaged or hostile files; the products below must not overflow.
   double elements = 1;
   for (const auto extent : array.extents) elements *= static_cast<double>(extent);
   validate(elements * static_cast<double>(std::max<std::size_t>(array.type.bytes, 1)) < 1e18, ExitStatus::bad_data,
@@ -220,7 +221,7 @@ std::optional<std::string> Hdf5File::attribute(const std::string& dataset, const
 }
 
 void Hdf5File::make_groups(const std::string& dataset) {
-  // Not by H5Pset_create_intermediate_group: groups made that way carry the time of day.
+  // Not by H5Pset_create_intermediate_group: those groups would store the time of day.
   const Handle creation(H5Pcreate(H5P_GROUP_CREATE), H5Pclose);
   H5Pset_obj_track_times(creation, false);
   for (std::size_t end = dataset.find('/', 1); end != std::string::npos; end = dataset.find('/', end + 1)) {
@@ -325,7 +326,7 @@ Hdf5Rows::~Hdf5Rows() {
   H5Dclose(id_);
 }
 
-/// Gives the library two descriptions of these rows, packed in memory and as they lie in the file.
+/// Calls `transfer` with the dataspaces of these rows in memory, packed, and in the file.
 template <class Transfer>
 bool Hdf5Rows::transfer(std::int64_t first, std::int64_t count, Transfer transfer) const {
   std::vector<hsize_t> start(extents_.size(), 0), size(extents_.begin(), extents_.end());
@@ -341,7 +342,7 @@ void Hdf5Rows::read(std::int64_t first, std::int64_t count, void* to) const {
   const LibraryLock lock;
   const bool done = transfer(first, count, [&](hid_t packed, hid_t in_file) {
     const herr_t status = H5Dread(id_, native_type(type_), packed, in_file, H5P_DEFAULT, to);
-    if (status < 0) read_failed(id_, where_);  // before other calls make the library forget why
+    if (status < 0) read_failed(id_, where_);  // before other calls overwrite the reason
     return status;
   });
   if (!done) damaged(where_);
@@ -351,7 +352,7 @@ void Hdf5Rows::write(std::int64_t first, std::int64_t count, const void* from) {
   const LibraryLock lock;
   const bool done = transfer(first, count, [&](hid_t packed, hid_t in_file) {
     const herr_t status = H5Dwrite(id_, native_type(type_), packed, in_file, H5P_DEFAULT, from);
-    if (status < 0) write_failed(where_);  // before other calls make the library forget why
+    if (status < 0) write_failed(where_);  // before other calls overwrite the reason
     return status;
   });
   if (!done) write_failed(where_);
@@ -359,8 +360,8 @@ void Hdf5Rows::write(std::int64_t first, std::int64_t count, const void* from) {
 
 void skip_hdf5_at_exit() {
   H5dont_atexit();
-  // A parallel HDF5 that starts once MPI has also closes itself in MPI_Finalize, where it goes round in circles over a
-  // file that it could not write.
+  // Initializes the library before MPI_Init: a parallel HDF5 initialized later would also close itself in MPI_Finalize,
+  // which loops over a file that it could not write.
   H5open();
 }
 

@@ -16,19 +16,19 @@ namespace lockstep {
 class Hdf5Rows;
 class RawFile;
 
-/// One HDF5 file. Everything that touches the HDF5 library stands in hdf5.cpp, behind one lock
-/// (distributions build HDF5 without thread safety, and the loader's thread reads beside the main
-/// one). Damage throws bad_data, failed writes io_error, both with the library's own reason.
+/// An HDF5 file. All calls of the HDF5 library are in hdf5.cpp and hdf5_calls.cpp, behind one lock: distributions build
+/// HDF5 without thread safety, and the loader's thread reads beside the main one. Damaged files throw bad_data, failed
+/// writes io_error, with the library's own reason.
 class Hdf5File {
  public:
-  /// Read only. Throws missing_file, or bad_data for what is no sound HDF5 file.
+  /// Opens a file for reading. Throws missing_file, io_error, or bad_data for anything but a sound HDF5 file.
   static Hdf5File open(const std::filesystem::path& path);
-  /// A new file; replaces what has that name. Its first `user_block` bytes (0, or a power of 2 from 512 on) are left to
-  /// others. Throws cannot_create, and io_error where there is no room.
+  /// Creates a file, replacing an existing one. Its first `user_block` bytes (0, or a power of 2 from 512 on) are left
+  /// to other writers. Throws cannot_create, or io_error if there is no room.
   static Hdf5File create(const std::filesystem::path& path, std::size_t user_block = 0) {
     return create(path, path.string(), user_block);
   }
-  /// `name` is for messages.
+  /// `name`: the file's name in messages.
   static Hdf5File create(const std::filesystem::path& path, const std::string& name, std::size_t user_block = 0);
 
   Hdf5File(Hdf5File&&) noexcept;
@@ -36,43 +36,43 @@ class Hdf5File {
   ~Hdf5File();
 
   const std::string& name() const { return name_; }
-  /// Absolute names of all datasets, sorted; of none that a link leads to.
+  /// Absolute names of all datasets, sorted; those behind soft and external links are left out.
   std::vector<std::string> datasets() const;
-  /// Whether there is anything of that name, or a link.
+  /// True if there is an object or a link of this name.
   bool has(const std::string& dataset) const;
   bool has_dataset(const std::string& name) const;
   StoredArray info(const std::string& dataset) const;
 
-  /// The whole dataset, converted to `type`.
+  /// Reads the whole dataset, converted to `type`.
   void read(const std::string& dataset, const StoredType& type, void* to) const;
-  /// Where in the file its numbers lie, packed, as this machine keeps those of that type; none for a dataset without
-  /// numbers. Throws bad_data for one that is stored in another way.
+  /// Offset in the file of the dataset's numbers, which are packed and stored as this machine represents `type`; empty
+  /// for a dataset without elements. Throws bad_data if they are stored in another way.
   std::optional<std::uint64_t> place(const std::string& dataset, const StoredType& type) const;
-  /// Opens a dataset for reading rows (slices along its first dimension) again and again.
+  /// Opens a dataset for repeated reading of rows (slices along its first dimension).
   Hdf5Rows rows(const std::string& dataset, const StoredType& type) const;
   std::string read_text(const std::string& dataset) const;
   std::optional<std::string> attribute(const std::string& dataset, const std::string& key) const;
 
-  /// Groups on the way are made. Nothing in the file depends on time or machine.
+  /// Writes a dataset, and creates its missing groups. The file's bytes do not depend on time or machine.
   void write(const std::string& dataset, const StoredType& type, const std::vector<std::int64_t>& extents,
              const void* data);
-  /// Makes a dataset whose numbers, packed, are to be written by others, once this file is flushed: at this place in
-  /// it. None for a dataset without numbers.
+  /// Creates a dataset and returns the offset in the file where its packed numbers must be written by other means, once
+  /// this file is flushed; empty for a dataset without elements.
   std::optional<std::uint64_t> reserve(const std::string& dataset, const StoredType& type,
                                        const std::vector<std::int64_t>& extents);
-  /// Makes a dataset whose rows are then written one after the other.
+  /// Creates a dataset whose rows are written later.
   Hdf5Rows create_rows(const std::string& dataset, const StoredType& type, const std::vector<std::int64_t>& extents);
   void write_text(const std::string& dataset, const std::string& text);
   void write_attribute(const std::string& dataset, const std::string& key, const std::string& text);
-  /// In the place of the text that is there, which is as long: nothing else in the file changes.
+  /// Overwrites an attribute with a text of the same length, so that nothing else in the file changes.
   void replace_attribute(const std::string& dataset, const std::string& key, const std::string& text);
   void flush();
-  /// Flushes and closes; the destructor would keep silent about a full disk.
+  /// Flushes and closes the file. Throws io_error, on a full disk for example, which the destructor would hide.
   void close();
 
  private:
   Hdf5File(std::string name, std::int64_t id, std::unique_ptr<RawFile> raw);
-  /// An identifier to close.
+  /// Returns an identifier that the caller must close.
   std::int64_t open_dataset(const std::string& dataset, const std::string& where) const;
   void require_old_layout(std::uint64_t header, const std::string& where) const;
   void make_groups(const std::string& dataset);
@@ -81,17 +81,17 @@ class Hdf5File {
 
   std::string name_;
   std::int64_t id_;
-  std::unique_ptr<RawFile> raw_;  ///< what is read past the library; null: the file is written
+  std::unique_ptr<RawFile> raw_;  ///< for reads that bypass the library; null if the file is open for writing
 };
 
-/// Rows of one dataset. Keeps its file open by itself.
+/// Rows of one dataset. Keeps the file open by itself.
 class Hdf5Rows {
  public:
   Hdf5Rows(Hdf5Rows&&) noexcept;
   Hdf5Rows& operator=(Hdf5Rows&&) = delete;
   ~Hdf5Rows();
 
-  /// Rows first … first+count-1, packed.
+  /// Transfers rows first … first+count-1, packed in memory.
   void read(std::int64_t first, std::int64_t count, void* to) const;
   void write(std::int64_t first, std::int64_t count, const void* from);
 
@@ -107,14 +107,14 @@ class Hdf5Rows {
   std::vector<std::int64_t> extents_;
 };
 
-/// Throws missing_file, bad_data or io_error unless `path` is a file, not empty, that can be opened.
+/// Throws missing_file, bad_data or io_error unless `path` is a readable file that is not empty.
 void require_readable_file(const std::filesystem::path& path);
 
 /// "1.14.5", for `lockstep info`.
 std::string hdf5_version();
 
-/// For a process that is ours, before anything else here: HDF5 is not to close files at its end. They are closed by
-/// their objects, and the library would try again, and loop, over one whose disk is full.
+/// Keeps HDF5 from closing files when the process exits. To be called at the beginning of Lockstep's own programs. The
+/// files are closed by their objects, and HDF5 would retry, in an endless loop, one whose disk is full.
 void skip_hdf5_at_exit();
 
 }  // namespace lockstep

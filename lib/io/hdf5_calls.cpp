@@ -23,7 +23,7 @@ std::recursive_mutex& LibraryLock::mutex() {
 
 namespace {
 
-/// Whether a disk or a quota is, by the system's words.
+/// True if the system's message says that a disk or a quota is full.
 bool is_full(const std::string& why) { return why == std::strerror(ENOSPC) || why == std::strerror(EDQUOT); }
 
 std::string strip_padding(std::string text) {
@@ -57,7 +57,7 @@ void damaged(const std::string& where, const std::string& why) {
 }
 
 void read_failed(hid_t dataset, const std::string& where) {
-  const std::string why = reason();  // what follows would forget it
+  const std::string why = reason();  // before the calls below overwrite it
   const Handle creation(H5Dget_create_plist(dataset), H5Pclose);
   for (int i = 0; i < H5Pget_nfilters(creation); ++i) {
     unsigned flags = 0, kind = 0;
@@ -125,7 +125,7 @@ hid_t text_type(const std::string& text) {
 
 namespace {
 
-/// What a link leads to, for messages; empty: it is none that leads to a name, or a damaged one.
+/// Target of a soft or external link, for messages; empty for any other name, or a damaged link.
 std::string target_of_link(hid_t file, const std::string& name) {
   constexpr std::size_t longest = std::size_t{1} << 16, shown = 200;
   H5L_info_t link{};
@@ -139,7 +139,7 @@ std::string target_of_link(hid_t file, const std::string& name) {
   return fmt::format("{} in the file {}", for_message(object, shown), for_message(other_file, shown));
 }
 
-/// Throws bad_data where a link on the way to an object leads to nothing.
+/// Throws bad_data if a link on the path to an object is dangling.
 void refuse_dangling_link(hid_t file, const std::string& name, const std::string& where) {
   for (std::size_t end = name.find('/', 1);; end = name.find('/', end + 1)) {
     const std::string part = name.substr(0, end);
@@ -157,7 +157,7 @@ void refuse_dangling_link(hid_t file, const std::string& name, const std::string
 H5G_stat_t object_at(hid_t file, const std::string& name, const std::string& where) {
   H5G_stat_t object{};
   if (H5Gget_objinfo(file, name.c_str(), true, &object) >= 0) return object;
-  const std::string why = reason();  // what follows would forget it
+  const std::string why = reason();  // before the calls below overwrite it
   refuse_dangling_link(file, name, where);
   damaged(where, why);
 }
@@ -191,7 +191,7 @@ std::string string_of(hid_t type, hid_t space, const std::string& where,
     throw Error(ExitStatus::bad_data, fmt::format("{}: is not a text (one string is expected)", where));
   const Handle memory(H5Tcopy(H5T_C_S1), H5Tclose);
   H5Tset_cset(memory, H5Tget_cset(type));
-  // A text's length stands somewhere in the file, and the library believes it, be it gigabytes.
+  // The library would believe a variable length stored in a damaged file, even gigabytes.
   if (H5Tis_variable_str(type) != 0)
     throw Error(ExitStatus::bad_data,
                 fmt::format("{}: is a text of variable length (a fixed one is expected); store it so", where));
@@ -199,7 +199,7 @@ std::string string_of(hid_t type, hid_t space, const std::string& where,
   validate(H5Tget_size(type) <= longest, ExitStatus::bad_data,
            "{}: is a text of {} bytes (at most {} are read); the file is damaged, make or copy it again", where,
            H5Tget_size(type), longest);
-  // Room for a terminator: a conversion to the same size would cut the last character off.
+  // One more byte for the terminator: converting to the same size would cut off the last character.
   std::string text(H5Tget_size(type) + 1, '\0');
   H5Tset_size(memory, text.size());
   if (read(memory, text.data()) < 0) damaged(where);

@@ -13,11 +13,11 @@
 #include "base/error.hpp"
 #include "io/hdf5.hpp"
 
-// For io/hdf5.cpp alone: HDF5's identifiers, errors and types as it needs them.
+// HDF5's identifiers, errors and types, for hdf5.cpp only.
 namespace lockstep::hdf5 {
 
-/// Held during every call of the library. Meanwhile the library does not print errors itself, whatever the process has
-/// set for that (of this thread, in thread-safe builds).
+/// Held during every call of the library. Meanwhile the library prints no errors, whatever the process has configured
+/// (for this thread only, in thread-safe builds).
 class LibraryLock {
  public:
   LibraryLock();
@@ -28,7 +28,7 @@ class LibraryLock {
  private:
   static std::recursive_mutex& mutex();
   std::lock_guard<std::recursive_mutex> lock_;
-  H5E_auto2_t print_ = nullptr;  ///< as it was
+  H5E_auto2_t print_ = nullptr;  ///< previous settings
   void* print_data_ = nullptr;
 };
 
@@ -41,9 +41,9 @@ class Handle {
   ~Handle() {
     if (id_ >= 0) close_(id_);
   }
-  operator hid_t() const { return id_; }  // NOLINT: stands for the identifier
+  operator hid_t() const { return id_; }  // NOLINT: represents the identifier
   hid_t release() { return std::exchange(id_, -1); }
-  /// False where what the library has kept back until now cannot be written.
+  /// Returns false if data still buffered by the library cannot be written.
   bool close() { return close_(release()) >= 0; }
 
  private:
@@ -51,40 +51,41 @@ class Handle {
   herr_t (*close_)(hid_t);
 };
 
-/// The innermost entry of the library's error stack: the cause, not who noticed it. Of what the system has refused, the
-/// system's own words.
+/// Innermost entry of the library's error stack, which is the cause. For a refused system call, the system's message.
 std::string reason();
 
-/// Throws bad_data for what cannot be read, with the library's reason.
+/// Throws bad_data for an object that cannot be read, with the library's reason.
 [[noreturn]] void damaged(const std::string& where, const std::string& why = reason());
-/// Throws bad_data for a dataset whose numbers cannot be read: naming the filter that this library lacks, where it is
-/// stored with one, or else as `damaged`.
+/// Throws bad_data for a dataset that cannot be read: names the filter that this library lacks if the dataset uses one,
+/// otherwise as `damaged`.
 [[noreturn]] void read_failed(hid_t dataset, const std::string& where);
-/// Throws io_error for what cannot be written, with the library's reason.
+/// Throws io_error for a file that cannot be written, with the library's reason.
 [[noreturn]] void write_failed(const std::string& file);
-/// Throws cannot_create, with the library's reason; io_error where there is no room.
+/// Throws cannot_create with the library's reason, or io_error if there is no room.
 [[noreturn]] void create_failed(const std::string& file);
 
-/// The type in memory: at most as wide as `type`, whose size the caller's array has. Of a number (stored_type).
+/// Memory type for a number of type `type`; never wider than type.bytes, the element size of the caller's array.
 hid_t native_type(const StoredType& type);
-/// Of sizes for which memory has no type, as reals of three bytes: other.
+/// Type of a number; Kind::other for sizes without a memory type, such as reals of three bytes.
 StoredType stored_type(hid_t type);
 std::vector<std::int64_t> extents_of(hid_t space);
-/// To be closed by the caller.
+/// Fixed-length UTF-8 type for `text`; the caller must close it.
 hid_t text_type(const std::string& text);
 
-/// A string dataset or attribute, which `read` (memory type, address) reads.
+/// Returns the single string of a dataset or attribute; `read` gets the memory type and the address.
 std::string string_of(hid_t type, hid_t space, const std::string& where,
                       const std::function<herr_t(hid_t, char*)>& read);
 
-/// Not opened: kind, and address of its header. (The newer calls for these differ between HDF5 1.10 and 1.12.)
+/// Returns kind and header address of an object without opening it. (The newer calls for this differ between HDF5 1.10
+/// and 1.12.)
 H5G_stat_t object_at(hid_t file, const std::string& name, const std::string& where);
 
-/// Throws bad_data where external links have led out of `file`: what guards a dataset would look at the wrong bytes.
+/// Throws bad_data if external links led to another file, in which the checks of a dataset would look at wrong bytes.
 void require_in_file(hid_t file, const H5G_stat_t& object, const std::string& where);
 
-/// A few bytes can promise terabytes. What is to be read must be there, but for what deflate, the strongest of the
-/// usual filters, makes of it at most (1032 : 1).
+/// Throws bad_data if the file cannot hold the dataset, since a few bytes can promise terabytes. It must store at least
+/// 1/1032 of the bytes to be read, the limit of deflate, the strongest of the usual filters. Up to 1 MiB is always
+/// accepted.
 void require_stored(hid_t file, hid_t dataset, const StoredArray& array, const std::string& where);
 
 }  // namespace lockstep::hdf5

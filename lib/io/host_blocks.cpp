@@ -57,7 +57,7 @@ void HostBlocks::write(std::uint64_t place, const std::byte* from, std::size_t b
   std::memcpy(at(place), from, bytes);
 }
 
-/// Blocks, and what is read and written, are each within a piece.
+/// Returns the address of a place. Each block, and each range read or written, lies within one piece.
 std::byte* HostBlocks::at(std::uint64_t place) const {
   const auto after = std::ranges::upper_bound(pieces_, place, {}, &Piece::first);
   assert(after != pieces_.begin());

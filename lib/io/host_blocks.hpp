@@ -10,18 +10,18 @@
 
 namespace lockstep {
 
-/// Blocks in pinned memory of the host, for kernels that work in a device's: copies to it and from it go on in a stream
-/// each, beside the step's, so that the host waits for none.
+/// A block store in pinned host memory, for kernels that work in device memory. Copies in each direction run in a
+/// stream of their own, beside the step's, so that the host waits for none.
 class HostBlocks final : public BlockStore {
  public:
-  /// Throws Error(internal) where the device has no room for so many slots of `block_bytes`.
+  /// Throws Error(internal) if the device has no room for the slots.
   HostBlocks(std::size_t block_bytes, std::size_t slots);
   HostBlocks(const HostBlocks&) = delete;
   HostBlocks& operator=(const HostBlocks&) = delete;
   ~HostBlocks() override { settle(); }
 
   std::byte* memory(std::size_t slot) const override { return slots_.data() + slot * block_bytes_; }
-  /// Throws Error(internal) where the host has no room.
+  /// Throws Error(internal) if the host has no room.
   void reserve(std::uint64_t bytes) override;
   void follow(const ExecSpace& space) override;
   void start_read(std::size_t slot, std::uint64_t place) override;
@@ -35,7 +35,7 @@ class HostBlocks final : public BlockStore {
   void write(std::uint64_t place, const std::byte* from, std::size_t bytes) override;
 
  private:
-  /// What one call of reserve has added.
+  /// Memory added by one call of `reserve`.
   struct Piece {
     std::uint64_t first = 0;
     StagingMemory bytes;
@@ -46,8 +46,8 @@ class HostBlocks final : public BlockStore {
   std::size_t block_bytes_;
   Buffer slots_;
   ExecSpace reads_, writes_;
-  std::vector<std::optional<StreamEvent>> read_;  ///< of each slot, after its last read
-  std::vector<Piece> pieces_;                     ///< in the order of their places
+  std::vector<std::optional<StreamEvent>> read_;  ///< event after each slot's last read
+  std::vector<Piece> pieces_;                     ///< ordered by their first place
 };
 
 }  // namespace lockstep

@@ -66,7 +66,7 @@ Inspection inspect_file(const std::filesystem::path& path) {
     inspection.text += fmt::format("  {:<{}}  {:<4}  {:<16}  {:>10}  {}\n", name, width, to_string(array.type),
                                    is_text ? "" : extents_text(array.extents),
                                    bytes_text(static_cast<double>(array.bytes())), checksum);
-    // Texts without a checksum need not be such that they can be read.
+    // Texts without a checksum may be unreadable.
     if (is_text && checksum != "UNREADABLE" && checksum != "no checksum")
       texts += fmt::format("  {}:\n{}", name, indented(file.read_text(name), shown_lines));
   }

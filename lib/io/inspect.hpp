@@ -6,13 +6,13 @@
 
 namespace lockstep {
 
-/// What `lockstep inspect` prints, and whether the file can be trusted.
+/// Output of `lockstep inspect`, and whether the file can be trusted.
 struct Inspection {
-  std::string text;     ///< a line per dataset, then the beginning of each text
-  std::string problem;  ///< empty: every checksum holds; else what to fail with (bad_data)
+  std::string text;     ///< one line per dataset, then the beginning of each text
+  std::string problem;  ///< empty if every checksum holds; else the message of the bad_data error
 };
 
-/// Throws missing_file, or bad_data when the file cannot be described at all.
+/// Throws missing_file, or bad_data if the file cannot be described at all.
 Inspection inspect_file(const std::filesystem::path& path);
 
 }  // namespace lockstep

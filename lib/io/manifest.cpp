@@ -39,7 +39,7 @@ std::string text_of(const std::vector<FilePart>& parts, std::size_t block, std::
   return text + fmt::format("{:016x} end\n", hash_of(text.data(), text.size()));
 }
 
-/// Takes a text apart; everything that is not as text_of writes it is damage.
+/// Parses a manifest; any deviation from the output of text_of is damage.
 class Reader {
  public:
   Reader(std::string_view text, std::string file) : left_(text), file_(std::move(file)) {}
@@ -77,7 +77,8 @@ class Reader {
 
 std::size_t manifest_block(const std::vector<std::string>& datasets) {
   constexpr std::size_t most_digits = std::numeric_limits<std::uint64_t>::digits10 + 1;
-  // A line, and one for what lies before the dataset; and the first, the last, and what lies after all.
+  // Upper bound: two lines per dataset (its own, and one for the structure before it), plus the first, the last, and
+  // one for the structure after all datasets.
   std::size_t bytes = 3 * (magic.size() + 3 * most_digits);
   for (const std::string& name : datasets) bytes += 2 * (16 + 2 * most_digits + 4) + name.size();
   std::size_t block = least_block;
@@ -114,7 +115,7 @@ ManifestState verify_manifest(const std::filesystem::path& path, const std::func
   std::string head(static_cast<std::size_t>(std::min<std::uint64_t>(file_bytes, 64)), '\0');
   file.read(0, head.data(), head.size());
   if (!head.starts_with(magic)) {
-    // A file with a user block, which a manifest of ours may have been, is believed nothing.
+    // A user block without a manifest may be a damaged manifest, so such a file is not trusted.
     constexpr std::string_view signature = "\x89HDF\r\n\x1a\n";
     std::string found(signature.size(), '\0');
     for (std::uint64_t at = least_block; at + found.size() <= file_bytes && at <= most_block; at *= 2) {
@@ -149,7 +150,7 @@ ManifestState verify_manifest(const std::filesystem::path& path, const std::func
     if (const std::string_view rest = std::string_view(text).substr(text.size() - reader.left());
         rest.starts_with("end\n")) {
       reader.word("end\n");
-      // Hexadecimal digits have two spellings; the text has one.
+      // Compared as text, because hexadecimal digits have two spellings.
       if (text.compare(before, 16, fmt::format("{:016x}", hash_of(text.data(), before))) != 0 ||
           text.find_first_not_of('\0', text.size() - reader.left()) != std::string::npos)
         reader.damaged("its manifest has changed");

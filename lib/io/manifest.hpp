@@ -12,26 +12,27 @@
 
 namespace lockstep {
 
-/// A stretch of a file and its XXH3 (64 bits).
+/// A range of a file and its XXH3 hash (64 bits).
 struct FilePart {
   std::uint64_t first = 0, bytes = 0, hash = 0;
-  std::string name;  ///< of the dataset whose numbers it holds; empty: what lies between them, HDF5's structure
+  std::string name;  ///< dataset whose numbers it holds; empty: HDF5's structures between datasets
 };
 
-/// Every byte of an HDF5 file, told in its user block (the first bytes of a file, which HDF5 leaves to others): lines
-/// of text, the last of which is a hash of those before it, and zeros up to the block's end. So a file can be found
-/// sound, or damaged, before HDF5 reads any of it.
+/// A manifest covers every byte of an HDF5 file. It is stored in the user block (the first bytes of a file, which HDF5
+/// leaves to applications) as lines of text, the last of which holds a hash of all lines before it, padded with zeros.
+/// So damage is found before HDF5 reads any of the file.
 
-/// The size of a user block for a manifest of so many datasets: HDF5 wants a power of two, 512 at least.
+/// Size of the user block for a manifest of these datasets: a power of two, at least 512, as HDF5 requires.
 std::size_t manifest_block(const std::vector<std::string>& datasets);
 
-/// Writes the manifest of a file whose datasets are `datasets` (their parts in any order, hashes already made); hashes
-/// what lies between them. The first `block` bytes must be free.
+/// Writes the manifest of a file. `datasets`: parts of all datasets, in any order, with their hashes; the ranges
+/// between them are hashed here. The first `block` bytes of the file must be free.
 void write_manifest(RawFile& file, std::size_t block, std::vector<FilePart> datasets);
 
 enum class ManifestState { none, holds };
-/// Reads all of the file. Throws bad_data for one that is damaged, naming the dataset or what else is wrong, io_error
-/// when it cannot be read; `none`: it begins as HDF5 files do, or is none. `progress`: another part has been read.
+/// Reads and verifies the whole file. Returns `none` if it has no manifest: it begins with the HDF5 signature, or is no
+/// HDF5 file. Throws bad_data if it is damaged, naming the dataset or other cause, and io_error if it cannot be read.
+/// `progress` is called after each piece.
 ManifestState verify_manifest(const std::filesystem::path& path, const std::function<void()>& progress = [] {});
 
 }  // namespace lockstep

@@ -19,9 +19,9 @@ namespace {
 
 constexpr std::string_view npy_magic = "\x93NUMPY";
 constexpr char native_order = std::endian::native == std::endian::little ? '<' : '>';
-/// Bytes of the magic and the two of the version.
+/// Bytes of the magic and the version.
 constexpr std::size_t version_end = 8;
-/// Headers of these three keys need some hundred bytes: more must not make us allocate them.
+/// Limit on header bytes: valid headers need some hundred, and a damaged length must not cause a huge allocation.
 constexpr std::size_t longest_header = std::size_t{1} << 16;
 
 template <class... Args>
@@ -29,14 +29,14 @@ void require_npy(bool ok, const RawFile& file, fmt::format_string<Args...> probl
   if (!ok) throw Error(ExitStatus::bad_data, file.name() + ": " + fmt::format(problem, std::forward<Args>(args)...));
 }
 
-/// What the dictionary of a header says.
+/// Values in a header's dictionary.
 struct HeaderValues {
   std::optional<std::string> descr;  ///< "<f4"
   std::optional<bool> fortran_order;
   std::optional<std::vector<std::int64_t>> shape;
 };
 
-/// Reads {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }: these three keys, each once, in any order.
+/// Parses {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }: exactly these three keys, in any order.
 class HeaderReader {
  public:
   HeaderReader(const RawFile& file, std::string_view text) : file_(file), text_(text), left_(text) {}
@@ -117,7 +117,7 @@ class HeaderReader {
     left_.remove_prefix(static_cast<std::size_t>(end - left_.data()));
     return value;
   }
-  /// (), (3,) or (3, 4); in Python, (3) would be no tuple.
+  /// Parses (), (3,) or (3, 4); in Python, (3) is no tuple.
   std::vector<std::int64_t> shape() {
     std::vector<std::int64_t> extents;
     expect('(');
@@ -135,7 +135,7 @@ class HeaderReader {
   std::string_view text_, left_;
 };
 
-/// "<f4" is a byte order, a kind and the bytes of a number.
+/// Parses a type such as "<f4": byte order, kind and number of bytes.
 StoredType type_of(const std::string& descr, const RawFile& file) {
   const std::string shown = for_message(descr, 40);
   const char order = descr.empty() ? '\0' : descr[0], kind = descr.size() < 2 ? '\0' : descr[1];
@@ -157,7 +157,7 @@ StoredType type_of(const std::string& descr, const RawFile& file) {
   return {real ? StoredType::Kind::real : StoredType::Kind::integer, bytes, kind != 'u'};
 }
 
-/// What other kinds of files begin with, and what to do with them.
+/// Refuses other kinds of files, recognized by their first bytes, with advice for each.
 void refuse_others(const RawFile& file, std::string_view start) {
   require_npy(!start.starts_with("PK"), file,
               "is an archive of arrays (.npz); unpack it, by unzip or numpy.save(\"X.npy\", numpy.load(\"{}\")[NAME])",
@@ -168,7 +168,7 @@ void refuse_others(const RawFile& file, std::string_view start) {
               "is no NumPy file (it does not begin with \\x93NUMPY); name a .npy file, which numpy.save makes");
 }
 
-/// Throws unless the file ends where its last number does.
+/// Throws unless the file ends exactly after the last number.
 void check_size(const RawFile& file, const NpyArray& npy) {
   const auto& [type, extents] = npy.array;
   const std::string what = extents_text(extents) + " " + to_string(type);
@@ -189,7 +189,7 @@ void check_size(const RawFile& file, const NpyArray& npy) {
 }  // namespace
 
 std::string npy_header(const StoredType& type, const std::vector<std::int64_t>& extents) {
-  constexpr std::size_t alignment = 64, before = version_end + 2;  // two bytes of the length
+  constexpr std::size_t alignment = 64, before = version_end + 2;  // two bytes hold the length
   const char kind = type.kind == StoredType::Kind::real ? 'f' : type.is_signed ? 'i' : 'u';
   std::string header = fmt::format("{{'descr': '{}{}{}', 'fortran_order': False, 'shape': ({}{}), }}", native_order,
                                    kind, type.bytes, fmt::join(extents, ", "), extents.size() == 1 ? "," : "");

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t layout_message = 0x08, continuation_message = 0x10;
 
-/// Bytes of a file, as many as there are.
+/// Bytes of a file from `from` on; fewer than requested at the end of the file.
 class Block {
  public:
   Block(const RawFile& file, std::uint64_t from, std::uint64_t bytes) {
@@ -23,7 +23,7 @@ class Block {
   bool begins(std::string_view text) const {
     return std::string_view(reinterpret_cast<const char*>(bytes_.data()), bytes_.size()).starts_with(text);
   }
-  /// A number, least byte first; what is beyond the end is 0.
+  /// Little-endian number; bytes beyond the end count as 0.
   std::uint64_t number(std::size_t at, std::size_t count) const {
     std::uint64_t value = 0;
     for (std::size_t i = 0; i < std::min<std::size_t>(count, 8) && at + i < bytes_.size(); ++i)
@@ -46,8 +46,8 @@ bool has_new_layout(const RawFile& file, const AddressFormat& format, std::uint6
   const std::uint64_t begin = format.base + address;
   const Block prefix(file, begin, longest_prefix);
   const bool version_2 = prefix.begins("OHDR");
-  std::size_t type_bytes = 2, head_bytes = 8;  // of a message: its type, and all that comes before its data
-  std::vector<Stretch> left;                   // of messages
+  std::size_t type_bytes = 2, head_bytes = 8;  // size of a message's type, and of its whole header
+  std::vector<Stretch> left;                   // ranges of messages still to be parsed
   if (version_2) {
     const std::uint64_t flags = prefix.number(5, 1), size_bytes = std::uint64_t{1} << (flags & 3);
     const std::size_t size_at = 6 + ((flags & 0x20) != 0 ? 16 : 0) + ((flags & 0x10) != 0 ? 4 : 0);
@@ -59,7 +59,7 @@ bool has_new_layout(const RawFile& file, const AddressFormat& format, std::uint6
   for (std::uint64_t seen = 0; !left.empty();) {
     const Stretch stretch = left.back();
     left.pop_back();
-    // No header is so long, and none has a block twice.
+    // A longer block, or more bytes than the file has, is damage, such as a cycle of continuation blocks.
     if (stretch.bytes > longest_block || (seen += stretch.bytes) > file.size()) return true;
     const Block block(file, stretch.from, stretch.bytes);
     for (std::size_t at = 0; at + head_bytes <= block.size();) {
@@ -69,7 +69,7 @@ bool has_new_layout(const RawFile& file, const AddressFormat& format, std::uint6
       if (type == continuation_message) {
         const Stretch next{format.base + block.number(data, format.address_bytes),
                            block.number(data + format.address_bytes, format.length_bytes)};
-        // Version 2 has a signature and a checksum around them.
+        // In version 2, a signature and a checksum enclose the messages.
         left.push_back(version_2 ? Stretch{next.from + 4, std::max<std::uint64_t>(next.bytes, 8) - 8} : next);
       }
       at = data + bytes;

@@ -65,7 +65,7 @@ void PassingBlocks::work(const ExecSpace& space, const Work& work) {
   ++turn_;
   --left_;
   if (unread_ < unread_end_) start_read(slot, present_, has_turned_ ? --unread_end_ : unread_++);
-  else start_read(slot, to_, slots_ - 1 - left_);  // of the next pass
+  else start_read(slot, to_, slots_ - 1 - left_);  // the first blocks of the next pass
   if (left_ > 0) return;
   present_ = to_;
   is_ahead_ = true;
@@ -77,7 +77,7 @@ void PassingBlocks::pass(const ExecSpace& space, Pass kind, const Work& each) {
 
 void PassingBlocks::hold() {
   assert(!is_passing());
-  store_->settle();  // else reads might come before writes
+  store_->settle();  // otherwise reads could overtake writes
   held_ = present_;
 }
 

@@ -11,55 +11,57 @@
 
 namespace lockstep {
 
-/// Blocks of bytes, which pass through the step's memory one after the other: while one is worked on, the one before it
-/// is written and those after it are read, up to three at a time in all. A pass works on the first blocks first, which
-/// are read when the pass before it ends; from a `turn` on, the last blocks come first.
+/// Blocks of bytes that pass through the step's memory one after the other: while one is worked on, the one before it
+/// is written and the next ones are read, with at most three in memory. A pass works on blocks in rising order; the
+/// first ones are already read at the end of the pass before. After a call of `turn`, the remaining blocks come in
+/// falling order.
 class PassingBlocks {
  public:
   static constexpr std::size_t most_in_memory = 3;
   static std::size_t slots(std::size_t blocks) { return blocks < most_in_memory ? blocks : most_in_memory; }
 
-  /// `blocks` (at least one) of `block_bytes`; zero at first. `store` is empty, and has slots(blocks) slots. Throws
-  /// what it throws.
+  /// Creates `blocks` (at least one) blocks of `block_bytes`, zero at first. `store` must be empty and have
+  /// slots(blocks) slots. Throws what the store throws.
   PassingBlocks(std::unique_ptr<BlockStore> store, std::size_t block_bytes, std::size_t blocks);
 
   enum class Pass { reads, changes };
-  /// What is done with a block, where its bytes are in the step's memory; what it leaves there is kept if the pass
+  /// Work on one block, whose bytes are in the step's memory. Changes to the bytes are kept if the pass is of kind
   /// `changes`.
   using Work = std::function<void(std::size_t block, std::byte* bytes)>;
 
-  // A pass, block by block:
+  // One pass, block by block:
   void begin(Pass kind);
   bool is_passing() const { return left_ > 0; }
-  /// The block that is next, and the last one of those that are left.
+  /// `next`: the next block; `last_left`: the highest block that is left in this pass.
   std::size_t next() const { return block_in_[turn_ % slots_]; }
   std::size_t last_left() const;
-  /// Whether the next one is in memory.
+  /// True if the next block has arrived in memory.
   bool is_here() { return store_->has_read(turn_ % slots_); }
-  /// Does `work` on it, which gives its kernels to `space`, after its arrival.
+  /// Runs `work` on the next block; kernels that it submits to `space` run after the block has arrived.
   void work(const ExecSpace& space, const Work& work);
-  /// From here on, those that are not read yet come in falling order.
+  /// From now on, blocks whose reads have not been started come in falling order.
   void turn() { has_turned_ = true; }
-  /// A pass over all blocks, in rising order.
+  /// Runs a whole pass over all blocks, in rising order.
   void pass(const ExecSpace& space, Pass kind, const Work& work);
 
-  /// Copies the bytes of now, of any place and length within a block, to other memory of the host (BlockStore); in a
-  /// pass that changes them, new ones of the blocks that it has worked on.
+  /// Starts copying current bytes, of any place and length within a block, to other host memory (see BlockStore).
+  /// During a pass that changes blocks, those already worked on give their new bytes.
   void start_fetch(std::uint64_t offset, std::byte* to, std::size_t bytes);
   bool has_fetched() { return store_->has_fetched(); }
 
-  /// Takes room for `hold`.
+  /// Reserves the room that `hold` needs.
   void make_room_to_hold() { store_->reserve(2 * bytes_); }
-  /// The bytes of now can be read until the next call, whatever passes change: these write elsewhere. Between passes.
+  /// Keeps the current bytes readable as Version::held until the next call: passes that change blocks write elsewhere.
+  /// To be called between passes.
   void hold();
 
   enum class Version { present, held };
-  // Of any place and length within a block, and any thread; of `present`, between passes.
+  // Access to bytes of any place and length within a block, from any thread; for `present` only between passes.
   void read(Version version, std::uint64_t offset, std::byte* to, std::size_t bytes);
   void write(std::uint64_t offset, const std::byte* from, std::size_t bytes);
 
  private:
-  /// Half of the store that has a version of the bytes.
+  /// Half of the store that holds one version of the bytes.
   enum class Half : std::uint64_t { first, second };
 
   std::uint64_t place(Half half, std::uint64_t offset) const {
@@ -70,16 +72,17 @@ class PassingBlocks {
 
   std::unique_ptr<BlockStore> store_;
   std::size_t block_bytes_, blocks_, slots_;
-  std::uint64_t bytes_;  ///< of a version
+  std::uint64_t bytes_;  ///< size of one version
   Half present_ = Half::first, held_ = Half::second;
-  std::uint64_t turn_ = 0;  ///< blocks that passes have worked on; that of turn t is in slot t modulo slots
-  bool is_ahead_ = false;   ///< whether the first blocks of the next pass are read, or being read
-  std::array<std::size_t, most_in_memory> block_in_{};  ///< a slot, when it is read
-  // The pass that goes on, or the last one:
-  Half to_ = Half::first;  ///< where its blocks are written
+  /// Number of blocks that passes have worked on; the block of turn t is in slot t modulo `slots_`.
+  std::uint64_t turn_ = 0;
+  bool is_ahead_ = false;                               ///< the reads of the next pass's first blocks have been started
+  std::array<std::size_t, most_in_memory> block_in_{};  ///< the block last read into each slot
+  // The current pass, or the last one:
+  Half to_ = Half::first;  ///< where changed blocks are written
   bool changes_ = false, has_turned_ = false;
-  std::size_t left_ = 0;                     ///< blocks that were not worked on
-  std::size_t unread_ = 0, unread_end_ = 0;  ///< whose reads were not started
+  std::size_t left_ = 0;                     ///< number of blocks still to be worked on
+  std::size_t unread_ = 0, unread_end_ = 0;  ///< range of blocks whose reads have not been started
 };
 
 }  // namespace lockstep

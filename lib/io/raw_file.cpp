@@ -38,7 +38,7 @@ RawFile::~RawFile() {
 
 std::uint64_t RawFile::size() const {
   struct stat status{};
-  const bool known = ::fstat(file_, &status) == 0;  // before errno is looked at
+  const bool known = ::fstat(file_, &status) == 0;  // evaluated before errno is read
   validate(known, ExitStatus::io_error, "{}: cannot be read ({})", name_, std::strerror(errno));
   return static_cast<std::uint64_t>(status.st_size);
 }

@@ -9,15 +9,15 @@
 
 namespace lockstep {
 
-/// The bytes of a file, without anybody's buffer in between. Short reads and writes, and those that a signal cuts off,
-/// are gone on with; what fails throws io_error, naming the file and the reason.
+/// Unbuffered access to a file. Short and interrupted reads and writes are continued; failures throw io_error, naming
+/// the file and the reason.
 class RawFile {
  public:
-  enum class Access { read, change, create, folder };  ///< create: anew, for its owner alone
+  enum class Access { read, change, create, folder };  ///< create: empty, readable and writable by its owner only
   RawFile(const std::filesystem::path& path, Access access) : RawFile(path, access, path.string()) {}
-  /// `name` is for messages.
+  /// `name`: the file's name in messages.
   RawFile(const std::filesystem::path& path, Access access, std::string name);
-  /// Takes over a file that is open.
+  /// Takes ownership of an open file descriptor.
   RawFile(std::string name, int file) : name_(std::move(name)), file_(file) {}
   RawFile(const RawFile&) = delete;
   RawFile& operator=(const RawFile&) = delete;
@@ -25,16 +25,16 @@ class RawFile {
 
   const std::string& name() const { return name_; }
   std::uint64_t size() const;
-  /// All of [offset, offset + bytes), which must be there.
+  /// Reads all of [offset, offset + bytes), which must exist.
   void read(std::uint64_t offset, void* to, std::size_t bytes) const;
   void write(std::uint64_t offset, const void* from, std::size_t bytes);
-  /// Gives [offset, offset + bytes) its place on the disk. Returns 0, or the number of the error: EOPNOTSUPP on file
-  /// systems that reserve nothing.
+  /// Allocates disk space for [offset, offset + bytes). Returns 0 or an errno value: EOPNOTSUPP on file systems that
+  /// cannot reserve space.
   int reserve(std::uint64_t offset, std::uint64_t bytes);
-  /// Returns when what was written is on disk. (Some network file systems cannot flush folders; their renames are
-  /// durable by themselves.)
+  /// Waits until everything written is on disk. (Network file systems that cannot flush folders are tolerated; their
+  /// renames are durable by themselves.)
   void flush_to_disk();
-  /// The destructor would keep silent about what only closing a file brings to light.
+  /// Closes the file. Throws io_error for failures that only closing reveals, which the destructor would hide.
   void close();
 
  private:

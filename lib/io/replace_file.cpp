@@ -17,14 +17,14 @@
 namespace lockstep {
 namespace {
 
-/// Between a file's name, and the host and number of the process that writes it.
+/// Stands between a file's name and the host and number of the process that writes its temporary file.
 constexpr std::string_view marker = ".tmp-";
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// Where a name leads to by links, which may be to a file that is not there yet.
+/// Follows links; the final target need not exist.
 std::filesystem::path target_of(const std::filesystem::path& path) {
-  constexpr int most_links = 40;  // Linux' own
+  constexpr int most_links = 40;  // the limit of Linux
   std::filesystem::path target = path;
   std::error_code code;
   for (int links = 0; std::filesystem::is_symlink(target, code); ++links) {
@@ -47,7 +47,7 @@ std::optional<std::string> ReplaceFile::left_of(std::string_view name) {
 }
 
 void ReplaceFile::require_replaceable(const std::filesystem::path& path) {
-  std::error_code ignored;  // what else is wrong is found when it is made
+  std::error_code ignored;  // other problems show when the file is made
   const auto status = std::filesystem::status(path, ignored);
   validate(!std::filesystem::is_directory(status), ExitStatus::cannot_create,
            "{}: cannot be created (a folder has that name); choose another name", path.string());
@@ -60,7 +60,7 @@ void ReplaceFile::remove_leftovers(const std::filesystem::path& path) {
   const std::filesystem::path target = target_of(path);
   const std::string own = process_name(), host = own.substr(0, own.rfind('-') + 1);
   const std::string begin = target.filename().string() + std::string(marker) + host;
-  std::error_code ignored;  // what is wrong with the folder is found when the file is made
+  std::error_code ignored;  // problems of the folder show when the file is made
   const auto folder = target.parent_path();
   std::filesystem::directory_iterator entry(folder.empty() ? "." : folder, ignored);
   for (; !ignored && entry != std::filesystem::directory_iterator(); entry.increment(ignored)) {
@@ -79,7 +79,8 @@ ReplaceFile::ReplaceFile(std::filesystem::path path)
     return ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   };
   int file = make();
-  if (file < 0 && errno == EEXIST) {  // of a dead process of this number: unlinked, wherever it may lead
+  // A leftover of an ended process with this number; it may be a link, so it is unlinked.
+  if (file < 0 && errno == EEXIST) {
     ::unlink(temporary_.c_str());
     file = make();
   }
@@ -112,7 +113,7 @@ void ReplaceFile::commit() {
 }
 
 void check_output(const std::filesystem::path& output, bool overwrite, const std::vector<std::string>& inputs) {
-  std::error_code ignored;  // what else is wrong is found when it is made
+  std::error_code ignored;  // other problems show when the file is made
   for (const std::string& input : inputs)
     validate(!std::filesystem::equivalent(output, input, ignored), ExitStatus::bad_usage,
              "{}: is {}, which is read (what is made would replace it); choose another name", output.string(), input);

@@ -11,46 +11,48 @@
 
 namespace lockstep {
 
-/// A file that comes into being all at once: written under a temporary name beside its own,
-/// flushed to disk, renamed. Without `commit`, nothing is left and nothing is replaced. Where a name is a link, it is
-/// the file that it leads to which is replaced.
+/// Replaces a file atomically: the new one is written under a temporary name in the same folder, flushed to disk and
+/// renamed by `commit`. Without `commit`, nothing is left and nothing is replaced. If the name is a link, the file that
+/// it leads to is replaced.
 class ReplaceFile {
  public:
-  /// Throws what require_replaceable throws, and cannot_create when the folder is missing or cannot be written to.
+  /// Throws what require_replaceable throws, cannot_create if the folder is missing or not writable, and io_error if
+  /// the disk is full.
   explicit ReplaceFile(std::filesystem::path path);
   ReplaceFile(const ReplaceFile&) = delete;
   ReplaceFile& operator=(const ReplaceFile&) = delete;
   ~ReplaceFile();
 
-  /// Removes what processes of this host have left of that file that are there no more.
+  /// Removes temporary files of `path` left by processes of this host that have ended.
   static void remove_leftovers(const std::filesystem::path& path);
-  /// Throws cannot_create where something is there that is no file: a folder, a device, a pipe.
+  /// Throws cannot_create if the name belongs to something other than a file: a folder, a device, a pipe.
   static void require_replaceable(const std::filesystem::path& path);
-  /// "metrics.csv" for "metrics.csv.tmp-nodea-4711", which a killed process has left; none for other names.
+  /// Returns "metrics.csv" for "metrics.csv.tmp-nodea-4711", the temporary file of a killed process; empty for other
+  /// names.
   static std::optional<std::string> left_of(std::string_view name);
 
   const std::filesystem::path& temporary() const { return temporary_; }
-  /// What users call it, for messages of whoever writes the temporary file.
+  /// The final name as given by the user, for messages of the writer.
   std::string name() const { return path_.string(); }
-  /// The temporary file; its messages name the file that it is to become.
+  /// Opens the temporary file; messages use the final name.
   RawFile open() const { return {temporary_, RawFile::Access::change, name()}; }
-  /// The writer has closed the temporary file. Throws io_error.
+  /// Flushes and renames the temporary file, which the writer must have closed. Throws io_error.
   void commit();
 
  private:
-  std::filesystem::path path_;    ///< as it was given
-  std::filesystem::path target_;  ///< the same, but for links
+  std::filesystem::path path_;    ///< name as given
+  std::filesystem::path target_;  ///< name with links resolved
   std::filesystem::path temporary_;
   bool committed_ = false;
 };
 
-/// Throws bad_usage when it is one of the files that are read, whose only copy it would replace, and cannot_create when
-/// there is such a file already and it is not to be replaced, or something that is no file, or where none can be made,
-/// as in a folder that is missing. To be asked first, before anything is read or measured; what killed processes have
-/// left of that output makes room. `inputs`: files; those that are not there, and empty names, are passed over.
+/// Checks that an output file can be made; to be called before anything is read or computed. Throws bad_usage if it is
+/// one of `inputs`, and cannot_create if it exists and `overwrite` is false, if the name belongs to something other
+/// than a file, or if no file can be created there. Missing inputs and empty names are ignored. Removes temporary files
+/// of killed processes.
 void check_output(const std::filesystem::path& output, bool overwrite, const std::vector<std::string>& inputs);
 
-/// A whole file of text, put in place so. Throws what ReplaceFile does, and io_error.
+/// Writes a whole text file by ReplaceFile. Throws what ReplaceFile throws, and io_error.
 void replace_text_file(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace lockstep

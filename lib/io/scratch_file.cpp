@@ -22,7 +22,7 @@ namespace {
 
 bool is_full(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
 
-/// The descriptor of a new file that has no name any more.
+/// Returns the descriptor of a new file that is already unlinked.
 int open_nameless(const std::filesystem::path& folder) {
   struct stat status{};
   validate(::stat(folder.c_str(), &status) == 0, ExitStatus::missing_file,
@@ -36,12 +36,12 @@ int open_nameless(const std::filesystem::path& folder) {
     return ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_DIRECT, 0600);
   };
   int file = make();
-  if (file < 0 && errno == EEXIST) {  // of a dead process of this number
+  if (file < 0 && errno == EEXIST) {  // leftover of an ended process with this number
     ::unlink(path.c_str());
     file = make();
   }
   const int error = file < 0 ? errno : 0;
-  ::unlink(path.c_str());  // some file systems make the file before they refuse O_DIRECT
+  ::unlink(path.c_str());  // some file systems create the file before they refuse O_DIRECT
   validate(error != EINVAL, ExitStatus::cannot_create,
            "{}: its file system cannot go past the page cache (O_DIRECT), which would take the memory that is to be "
            "saved; name a folder on another one",
@@ -57,7 +57,7 @@ int open_nameless(const std::filesystem::path& folder) {
 }  // namespace
 
 ScratchMemory scratch_memory(std::size_t bytes) {
-  // A disk is given fewer and longer pieces of huge pages: on a virtual one it was three times as fast.
+  // With huge pages the disk gets fewer and longer requests: three times as fast on a virtual disk.
   constexpr std::size_t huge_page = std::size_t{2} << 20;
   const std::size_t alignment = bytes < huge_page ? ScratchFile::alignment : huge_page;
   const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
@@ -75,7 +75,8 @@ void ScratchFile::reserve(std::uint64_t bytes) {
   const int error = file_.reserve(bytes_, bytes - bytes_);
   validate(error == 0 || error == EOPNOTSUPP, ExitStatus::io_error, "{}: {} bytes have no room there ({}); make room",
            name(), bytes, std::strerror(error));
-  // Where a file system reserves nothing, zeros do. Else one piece tells whether it takes any, and gives it back.
+  // If the file system cannot reserve space, zeros are written everywhere. Otherwise one piece is written and read
+  // back, to test that it supports O_DIRECT transfers.
   constexpr std::size_t most = std::size_t{1} << 20;
   const ScratchMemory zeros = scratch_memory(most);
   std::fill_n(zeros.get(), most, std::byte{0});

@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// How a file stores one number (or that it stores something else).
+/// Type of one element in a file; Kind::other if it is neither number nor text.
 struct StoredType {
   enum class Kind { integer, real, text, other };
   Kind kind = Kind::other;
