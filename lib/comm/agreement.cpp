@@ -10,7 +10,7 @@ namespace lockstep {
 void expect_agreement(const Communicator& comm, const Agreement& agreement) {
   std::string first = agreement.value, host = host_name();
   comm.broadcast(first);
-  // The lowest rank that has something else.
+  // Lowest rank with a different value.
   const auto other = static_cast<int>(-comm.all_reduce_max(-(agreement.value == first ? comm.size() : comm.rank())));
   if (other == comm.size()) return;
   comm.broadcast(host);

@@ -7,16 +7,16 @@
 
 namespace lockstep {
 
-/// What all ranks must have alike.
+/// A value that must be the same on all ranks.
 struct Agreement {
   std::string what;    ///< "the deck"
-  std::string value;   ///< of this rank; compared whole
+  std::string value;   ///< this rank's value, compared as a whole
   std::string advice;  ///< "start all ranks with the same deck"
   ExitStatus status = ExitStatus::internal;
 };
 
-/// Throws SharedError on all ranks where one has something else than rank 0: it names the first such rank, both hosts,
-/// and the lines in which the two differ. Collective.
+/// Throws SharedError on all ranks if any value differs from that of rank 0. The message names the lowest such rank,
+/// both hosts, and the lines that differ. Collective.
 void expect_agreement(const Communicator& comm, const Agreement& agreement);
 
 }  // namespace lockstep

@@ -59,14 +59,14 @@ MPI_Datatype mpi_type(DType dtype) {
     case DType::i32: return MPI_INT32_T;
     case DType::i64: return MPI_INT64_T;
     case DType::bf16:
-    case DType::f16: break;  // MPI does not know them
+    case DType::f16: break;  // MPI has no such types
   }
   refuse_dtype(dtype, "a type that MPI knows");
 }
 
 namespace {
 
-/// Waits for what `start` has begun. Waits of the MPI library would keep the core, which other ranks may share, busy.
+/// Waits for the request made by `start`. Unlike MPI_Wait, this does not keep a core busy that other ranks may share.
 template <class Start>
 void complete(Start start) {
   const WaitsForRanks waits;
@@ -81,7 +81,7 @@ void complete(Start start) {
 }  // namespace
 
 MpiSession::MpiSession(int& argc, char**& argv) {
-  // A process alone has nobody to send to, and Open MPI would leave 16 MB of shared memory behind for that.
+  // A single process sends nothing, and Open MPI would otherwise leave 16 MB of shared memory behind.
   if (!launched_rank().by_launcher) ::setenv("OMPI_MCA_btl", "self", 1);
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
@@ -99,7 +99,7 @@ bool mpi_serves_threads() {
   return level >= MPI_THREAD_SERIALIZED;
 }
 
-/// Open MPI 5's end may wait for ranks that are lost.
+/// Open MPI 5 may wait in MPI_Finalize for lost ranks.
 MpiSession::~MpiSession() {
   if (!ranks_were_lost()) MPI_Finalize();
 }
@@ -124,7 +124,7 @@ Communicator communicator_of(MPI_Comm comm) {
            "the communicator is MPI_COMM_NULL; give one that this process is in");
   MPI_Comm copy = MPI_COMM_NULL;
   MPI_Comm_dup(comm, &copy);
-  MPI_Comm_set_errhandler(copy, MPI_ERRORS_ARE_FATAL);  // until ranks are to survive
+  MPI_Comm_set_errhandler(copy, MPI_ERRORS_ARE_FATAL);  // overridden by SurvivingRanks
   return Communicator::over_handle(std::make_shared<MpiHandle>(copy));
 }
 
@@ -174,7 +174,7 @@ void Communicator::broadcast(std::string& text, int from) const {
 
 void Communicator::broadcast(const ExecSpace& space, const Tensor& tensor, int from) const {
   if (size_ == 1) return;
-  if constexpr (memory_is_separate) {  // an MPI that takes device addresses must not be assumed
+  if constexpr (memory_is_separate) {  // MPI need not support device addresses
     std::vector<std::byte> staged(tensor.bytes());
     copy_to_host(space, tensor, staged.data());
     broadcast(std::span(staged), from);
@@ -198,7 +198,7 @@ void Communicator::broadcast(std::span<std::byte> bytes, int from) const {
 
 void Communicator::all_reduce_sum(std::span<double> values) const {
   if (size_ == 1) return;
-  // No MPI_Iallreduce: some libraries leave other bits on some ranks, against the MPI standard.
+  // Not by MPI_Iallreduce: contrary to the MPI standard, some libraries leave different bits on different ranks.
   for_mpi_pieces(values.size(), [&](std::size_t first, int count) {
     double* const piece = values.data() + first;
     complete([&](MPI_Request* request) {
@@ -244,7 +244,7 @@ std::vector<std::string> Communicator::gather_to_root(const std::string& text) c
 
 std::string Communicator::to_root(const std::string& text, int from) const {
   if (from == 0) return is_root() ? text : "";
-  // No other call sends messages to one rank, and these two arrive in their order.
+  // The two messages arrive in order, and no other call sends messages to a single rank.
   auto size = static_cast<std::int64_t>(text.size());
   std::string received;
   if (rank_ == from) {
@@ -269,11 +269,11 @@ void Communicator::run_collectively(const std::function<void()>& work) const {
   } catch (const std::exception& exception) {
     failure = as_error(exception);
   }
-  // The lower a rank, the more of them there are from it to the end. 0: none has failed.
+  // Number of ranks from this one to the last, so that the maximum gives the lowest rank that failed; 0: none failed.
   const std::int64_t to_the_end = all_reduce_max(failure ? size_ - rank_ : 0);
   if (to_the_end == 0) return;
 
-  // The lowest rank that failed tells the others what it would have said.
+  // The lowest rank that failed broadcasts its error.
   const auto speaker = static_cast<int>(size_ - to_the_end);
   const std::int64_t status = all_reduce_max(rank_ == speaker ? static_cast<std::int64_t>(failure->status()) : 0);
   std::string message = failure ? failure->what() : "";

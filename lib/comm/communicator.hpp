@@ -16,7 +16,7 @@ namespace lockstep {
 struct MpiHandle;
 class Interconnect;
 
-/// Starts and ends MPI; one object in main.
+/// Initializes and finalizes MPI. One object, in main.
 class MpiSession {
  public:
   MpiSession(int& argc, char**& argv);
@@ -25,85 +25,82 @@ class MpiSession {
   MpiSession& operator=(const MpiSession&) = delete;
 };
 
-/// Whether there is an MpiSession, or another program's. Needs none.
+/// True if MPI was initialized, by an MpiSession or by another program. Callable without an MpiSession.
 bool mpi_has_started();
-/// Whether MPI may be called by any thread, one at a time.
+/// True if any thread may call MPI, one at a time.
 bool mpi_serves_threads();
 
-/// An error that every rank throws at the same place: one of them may speak for all.
+/// An error that all ranks throw at the same place, so that one of them can report it for all.
 struct SharedError : Error {
   using Error::Error;
 };
 
-/// A group of ranks: a handle, of which classes keep copies. Every call is collective over them unless it says
-/// otherwise.
+/// A group of ranks; a handle, cheap to copy. Calls are collective over the group unless stated otherwise.
 class Communicator {
  public:
-  /// All ranks of the MPI world (a single one without mpirun).
+  /// All ranks of MPI_COMM_WORLD (a single one without mpirun).
   static Communicator world();
-  /// This process by itself, without MPI, which need not have started: what is collective concerns nobody else.
+  /// This process as a group of one, without MPI, which need not be initialized.
   static Communicator alone();
-  /// For comm/ alone: what `mpi` stands for.
+  /// Wraps an MPI communicator; for files of comm/ only.
   static Communicator over_handle(std::shared_ptr<MpiHandle> mpi) { return Communicator(std::move(mpi)); }
 
   int rank() const { return rank_; }
   int size() const { return size_; }
   bool is_root() const { return rank_ == 0; }
 
-  /// A copy of this communicator, whose messages do not meet those of others.
+  /// Returns a copy whose messages are separate from those of this communicator.
   Communicator duplicate() const;
-  /// The ranks that give the same number, in the order that they have here.
+  /// Returns the group of ranks that pass the same number, ordered as here.
   Communicator split(int number) const;
-  /// The ranks that can share memory with this one.
+  /// Returns the group of ranks that can share memory with this one.
   Communicator on_this_node() const;
-  /// These ranks, whose transports are made of this network; so are those of duplicates and parts. Of this rank
-  /// alone.
+  /// Returns this group with transports over `network`, which duplicates and parts inherit. Not collective.
   Communicator over(std::shared_ptr<const Interconnect> network) const;
-  /// Null: MPI.
+  /// The network of this group's transports; null: MPI.
   const Interconnect* network() const { return network_.get(); }
 
   void barrier() const;
-  /// From one rank to all.
+  /// Broadcast from one rank to all. The text is resized as needed.
   void broadcast(std::string& text, int from = 0) const;
-  /// Numbers of one rank go to all: doubles those of rank 0.
+  /// Broadcasts of numbers or bytes from rank `from`, or from rank 0; sizes must be equal on all ranks.
   void broadcast(const ExecSpace& space, const Tensor& tensor, int from = 0) const;
   void broadcast(std::span<double> values) const;
   void broadcast(std::span<std::byte> bytes, int from = 0) const;
-  /// Element-wise sums over ranks, left on every rank; the same bits on all of them.
+  /// Leaves the element-wise sums over ranks on every rank, with the same bits everywhere.
   void all_reduce_sum(std::span<double> values) const;
   std::int64_t all_reduce_max(std::int64_t value) const;
-  /// What each rank has given, in the order of ranks.
+  /// Returns the values of all ranks, in rank order.
   std::vector<std::int64_t> all_gather(std::int64_t value) const;
-  /// What each rank has given, on rank 0 alone; empty on the others.
+  /// Returns the texts of all ranks, in rank order, on rank 0; empty on the others. Below 2 GiB in all.
   std::vector<std::string> gather_to_root(const std::string& text) const;
-  /// The text of rank `from` for rank 0, to which it is returned; no other rank takes part. Below 2 GiB.
+  /// Sends `text` of rank `from` to rank 0, which returns it; other ranks return at once. Below 2 GiB.
   std::string to_root(const std::string& text, int from) const;
 
-  /// Runs `work` on every rank and waits for all. When it throws anywhere, every rank throws a
-  /// SharedError with the message of the lowest rank on which it did, so that all leave the same way and none is left
-  /// waiting.
+  /// Runs `work` on every rank and waits for all. If it throws a std::exception on any rank, all ranks throw a
+  /// SharedError with the message of the lowest such rank, so that none is left waiting.
   void run_collectively(const std::function<void()>& work) const;
 
-  /// Ends all ranks with this status, from any one of them. Does not return.
+  /// Ends all ranks with this status and does not return. Not collective.
   [[noreturn]] void abort(ExitStatus status) const;
 
-  /// For comm/ alone, which has no use for a Communicator::alone().
+  /// The MPI communicator; for files of comm/ only, and not for Communicator::alone().
   MpiHandle& mpi() const { return *mpi_; }
 
  private:
   Communicator() = default;
   explicit Communicator(std::shared_ptr<MpiHandle> mpi, std::shared_ptr<const Interconnect> network = nullptr);
 
-  std::shared_ptr<MpiHandle> mpi_;  // null: alone, without MPI
+  std::shared_ptr<MpiHandle> mpi_;  // null for alone()
   std::shared_ptr<const Interconnect> network_;
   int rank_ = 0;
   int size_ = 1;
 };
 
-/// Name of the machine that this rank runs on.
+/// Name of this machine.
 std::string host_name();
 
-/// "Open MPI v5.0.7 …", one line.
+/// "Open MPI v5.0.7 …", in one line.
 std::string mpi_version();
 
 }  // namespace lockstep

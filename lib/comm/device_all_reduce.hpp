@@ -8,17 +8,17 @@
 
 namespace lockstep {
 
-/// Sums over all ranks in the step's own memory, beside its kernels: nothing is copied to the host and back. All ranks
-/// start the same sums in the same order, and several may be under way.
+/// All-reduce sums in the step's memory, concurrent with its kernels and without copies to the host. All ranks start
+/// the same sums in the same order; several may be in progress.
 class DeviceAllReduce {
  public:
   virtual ~DeviceAllReduce() = default;
 
-  /// Begins to add up `values` in place, once `written` has happened: when the kernels that write them are done. They
-  /// stay where they are until the sum is done.
+  /// Starts summing `values` in place after the event `written`, which follows the kernels that write them. The values
+  /// must not be touched until the sum is done. Does not wait.
   virtual void start(const Tensor& values, const StreamEvent& written) = 0;
-  /// Goes on as far as that goes without waiting. How many sums are still under way; all kernels that are started from
-  /// now on find the others. Throws Error where sums cannot be done any more.
+  /// Makes what progress is possible without waiting. Returns how many sums are still in progress; kernels started from
+  /// now on see the results of the others. Throws Error if sums have become impossible.
   virtual std::size_t advance() = 0;
 };
 

@@ -9,29 +9,29 @@
 
 namespace lockstep {
 
-/// What can sum where ranks compute; the same on all of them.
+/// What decides where ranks can sum; the same on all ranks.
 struct DeviceFacts {
   int ranks = 1;
   bool all_have_devices = false;
-  std::string shared;  ///< ranks of which several compute on one device; empty: none do
+  std::string shared;  ///< a remark if several ranks share a device; else empty
   bool has_nccl = false;
   bool emulates_network = false;
 };
 
-/// Where gradients are summed: in the host's memory, or in the devices'.
+/// Where gradients are summed: in host memory or in device memory.
 struct DeviceSums {
   enum class Path { on_hosts, nccl, mpi };
   Path path = Path::on_hosts;
-  std::string remark;  ///< why `auto` does without nccl, which is there
+  std::string remark;  ///< why `auto` does not use an available nccl
 };
 
-/// Of ranks that each have a device for themselves, where this build computes on devices.
+/// Facts for ranks that each have a device of their own (in builds for devices).
 DeviceFacts expected_devices(int ranks);
-/// As it is. Collective.
+/// Determines the actual facts. Collective.
 DeviceFacts device_facts(const Communicator& ranks);
 
-/// The sums of that choice; null: on hosts. Warns once of a remark. Throws SharedError where NCCL cannot connect the
-/// ranks. Collective.
+/// Creates the device all-reduce of this choice; null if sums are made on hosts. Rank 0 warns of the remark. Throws
+/// SharedError if NCCL cannot connect the ranks. Collective.
 std::unique_ptr<DeviceAllReduce> device_all_reduce(const DeviceSums& sums, const Communicator& ranks);
 
 }  // namespace lockstep

@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-using Clock = std::chrono::steady_clock;  // the same for all processes of a machine
+using Clock = std::chrono::steady_clock;  // the same clock in all processes of a machine
 
 constexpr std::string_view option = "--emulate-network";
 
@@ -21,13 +21,13 @@ Clock::duration clock_time(double seconds) {
   return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-/// From a rank to all others, for all its transports, which may belong to several threads.
+/// The wires from one rank to all others, shared by all its transports, which may belong to several threads.
 class Wires {
  public:
   Wires(double bandwidth_gbps, int ranks)
       : bytes_per_s_(1e9 * bandwidth_gbps), free_(static_cast<std::size_t>(ranks)) {}
 
-  /// When a message that is sent now has left.
+  /// Returns the time at which a message sent now has left.
   Clock::time_point send(std::int64_t rank, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     Clock::time_point& free = free_[static_cast<std::size_t>(rank)];
@@ -41,10 +41,10 @@ class Wires {
   std::vector<Clock::time_point> free_;
 };
 
-/// Beside every message between nodes goes another one that says when it may be seen.
+/// Delays messages: each message between nodes is accompanied by another that holds the time at which it may be seen.
 class EmulatedTransport final : public Transport {
  public:
-  /// `numbers`: of the ranks, by which `wires` knows them.
+  /// `numbers`: rank numbers by which `wires` knows the ranks.
   EmulatedTransport(std::unique_ptr<Transport> data, std::unique_ptr<Transport> times, const EmulatedNetwork& network,
                     std::shared_ptr<Wires> wires, std::vector<std::int64_t> numbers)
       : data_(std::move(data)),
@@ -111,7 +111,7 @@ class Emulation final : public Interconnect {
 
  private:
   EmulatedNetwork network_;
-  std::int64_t number_;  ///< of this rank among all
+  std::int64_t number_;  ///< rank number in the whole group
   std::shared_ptr<Wires> wires_;
 };
 

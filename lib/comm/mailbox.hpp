@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-/// Short texts from any rank to any other, for which neither waits. Those from one rank to another arrive in their
-/// order. Each rank has one.
+/// Short texts from any rank to any other, sent and received without waiting. Texts from one rank to another arrive in
+/// order. Each rank has one mailbox.
 class Mailbox {
  public:
   struct Letter {
@@ -19,25 +19,25 @@ class Mailbox {
     std::string text;
   };
 
-  /// Its messages do not meet others of these ranks. Collective.
+  /// The mailbox's messages are separate from others of these ranks. Collective.
   explicit Mailbox(const Communicator& ranks);
   Mailbox(const Mailbox&) = delete;
   Mailbox& operator=(const Mailbox&) = delete;
-  /// What was sent has to be taken first: see `wait_until_sent`.
+  /// All sent texts must have left before: see `wait_until_sent`.
   ~Mailbox();
 
   void send(std::string text, int to);
-  /// None: there is nothing at the moment.
+  /// Returns the next text received; empty if there is none at the moment.
   std::optional<Letter> take();
-  /// Until all that this rank has sent has left it.
+  /// Waits until all texts sent by this rank have left.
   void wait_until_sent();
 
  private:
   struct Sent;
 
   Communicator ranks_;
-  std::deque<Letter> own_;                  ///< from this rank to itself
-  std::deque<std::unique_ptr<Sent>> sent_;  ///< and still on its way
+  std::deque<Letter> own_;                  ///< texts from this rank to itself
+  std::deque<std::unique_ptr<Sent>> sent_;  ///< texts being sent
 };
 
 }  // namespace lockstep

@@ -7,9 +7,9 @@
 
 namespace lockstep {
 
-/// The ranks of another program's communicator; their messages do not meet those of that program. Errors of MPI itself
-/// end the ranks, whatever that program has set. Throws bad_usage where MPI does not run, or for MPI_COMM_NULL.
-/// Collective, as is the end of the last copy of it.
+/// Returns the ranks of another program's communicator; messages are separate from that program's. MPI errors end the
+/// ranks, whatever error handler the program has set. Throws bad_usage if MPI is not running, or for MPI_COMM_NULL.
+/// Collective, as is the destruction of the last copy.
 Communicator communicator_of(MPI_Comm comm);
 
 }  // namespace lockstep

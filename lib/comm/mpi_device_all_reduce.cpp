@@ -44,11 +44,11 @@ class MpiDeviceAllReduce final : public DeviceAllReduce {
 
   Communicator ranks_;
   std::deque<Sum> under_way_;
-  bool adding_ = false;  ///< the first of them
+  bool adding_ = false;  ///< the first sum is being added
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
-/// What the library says. Open MPI and MPICH have functions of their own for that, and others none.
+/// True if the library claims support. Open MPI and MPICH have their own functions for that, other libraries none.
 bool mpi_claims_device_memory() {
   if constexpr (!memory_is_separate) return true;
   int claims = 0;
@@ -64,7 +64,7 @@ bool mpi_claims_device_memory() {
   return claims != 0;
 }
 
-/// Few numbers and many: libraries send them in different ways. Collective.
+/// Tests a short and a long sum, because libraries use different protocols for them. Collective.
 bool sums_known_numbers(const Communicator& ranks) {
   const ExecSpace space;
   const std::unique_ptr<DeviceAllReduce> sums = mpi_device_all_reduce(ranks);

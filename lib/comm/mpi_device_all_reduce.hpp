@@ -8,12 +8,12 @@
 
 namespace lockstep {
 
-/// Sums of the MPI library, one after the other, at the addresses of the step's memory, which it has to take.
+/// Sums of the MPI library, one after the other, directly in the step's memory, which the library must support.
 /// Collective.
 std::unique_ptr<DeviceAllReduce> mpi_device_all_reduce(const Communicator& ranks);
 
-/// Whether the MPI library says of itself, on every rank, that it takes addresses of the devices that kernels run on,
-/// and has summed known numbers there rightly. Collective.
+/// True if, on every rank, the MPI library claims to support device memory and has summed known numbers in it
+/// correctly. Collective.
 bool mpi_takes_device_memory(const Communicator& ranks);
 
 }  // namespace lockstep

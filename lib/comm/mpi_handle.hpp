@@ -9,20 +9,20 @@
 
 #include "core/dtype.hpp"
 
-// For the files of comm/ alone: what follows a Communicator.
+// The MPI side of Communicator; for files of comm/ only.
 namespace lockstep {
 
-/// Whether a destructor may release what ranks release together. Not once MPI has ended; and not while an exception
-/// goes by, since the other ranks may not have it, and this one would wait for them instead of saying what is wrong.
-/// Nor once a rank has been lost, for whom that might wait: what was made with it is left to the library until the end.
+/// True if a destructor may make a collective release. False after MPI_Finalize; during an exception, which other ranks
+/// may not have, so that this one would wait for them instead of reporting it; and after the loss of a rank, for which
+/// the release might wait. What is not released is left to the MPI library.
 bool may_release();
 
-/// What is known of communicators to who revokes them all when a rank is lost (SurvivingRanks).
+/// Maintains the list of communicators that are revoked when a rank is lost (SurvivingRanks).
 void register_communicator(MPI_Comm comm);
 void forget_communicator(MPI_Comm comm);
 
-/// Throws RankLost where that is what a call of MPI has returned (else Error), which it does where ranks survive; where
-/// not, MPI itself ends them.
+/// Throws RankLost if `code`, returned by an MPI call, means the loss of a rank, else Error. MPI calls return errors
+/// only if ranks survive (SurvivingRanks); otherwise MPI itself ends the ranks.
 [[noreturn]] void mpi_failed(int code);
 inline void expect_mpi(int code) {
   if (code != MPI_SUCCESS) mpi_failed(code);
@@ -40,9 +40,9 @@ struct MpiHandle {
   MPI_Comm comm;
 };
 
-/// MPI is asked for calls of one thread at a time; while a second thread advances reductions, all calls that do not
-/// wait are made under this lock. (Recursive, as who finds a rank lost may hold it; who waits for that one waits for
-/// other ranks.)
+/// Serializes calls of MPI, which is initialized for one thread at a time; a second thread may advance reductions. Held
+/// for all calls that do not wait. Recursive, because the thread that detects a lost rank may hold it. Waiting for the
+/// lock counts as waiting for other ranks.
 class MpiLock {
  public:
   MpiLock();
@@ -51,16 +51,16 @@ class MpiLock {
   MpiLock& operator=(const MpiLock&) = delete;
 };
 
-/// A message of so many bytes begins, which a lost rank may leave half sent.
+/// Records the size of a message that begins; after a loss, messages in progress get time in proportion to the largest.
 void note_message(std::size_t bytes);
 
-/// Whether what the request stands for is done; also for MPI_REQUEST_NULL.
+/// True if the request is complete or MPI_REQUEST_NULL. Makes progress and does not wait.
 bool has_ended(MPI_Request& request);
 
-/// Counts of one MPI call are ints.
+/// Largest count of one MPI call: counts are ints.
 inline constexpr std::int64_t max_mpi_count = std::int64_t{1} << 30;
 
-/// Calls f(first, how many, as an int) for the pieces of so many elements that calls of MPI can take.
+/// Calls f(first, count as an int) for consecutive pieces that MPI calls can take.
 template <class F>
 void for_mpi_pieces(std::size_t elements, const F& f) {
   for (std::size_t done = 0, count = 0; done < elements; done += count) {

@@ -11,12 +11,12 @@
 namespace lockstep {
 namespace {
 
-/// A message under way, in as many pieces as MPI's counts, which are ints, make of it.
+/// A message in progress, in one or more pieces, because MPI's counts are ints.
 class Message {
  public:
   explicit Message(std::size_t largest_piece) : largest_piece_(largest_piece), pieces_(1, MPI_REQUEST_NULL) {}
 
-  /// `begin(first, count, request)` begins one piece. The last message has ended.
+  /// Starts each piece by `begin(first, count, request)`. The previous message must have ended.
   template <class Begin>
   void begin(std::size_t bytes, const Begin& begin) {
     const MpiLock lock;
@@ -43,11 +43,11 @@ class Message {
 
 class MpiTransport final : public Transport {
  public:
-  /// `ranks`: a communicator on which this tag is of no other messages.
+  /// `ranks`: a communicator on which no other messages have this tag.
   MpiTransport(Communicator ranks, int tag, std::size_t largest_piece)
       : ranks_(std::move(ranks)), tag_(tag), send_(largest_piece), receive_(largest_piece) {}
   ~MpiTransport() override {
-    // Only after a failure is anything still under way, and the end of this process is near; or it is revoked.
+    // Something is in progress only after a failure, when this process is about to end, or on a revoked communicator.
     if (!ranks_were_lost()) receive_.cancel();
   }
 

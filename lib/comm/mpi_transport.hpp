@@ -7,10 +7,10 @@
 
 namespace lockstep {
 
-/// Messages through MPI, apart from all others of the communicator's ranks, and in pieces of at most so many bytes
-/// (INT_MAX or less). Collective.
+/// Creates a transport over MPI, with messages separate from all others of these ranks, sent in pieces of at most
+/// `largest_piece` bytes (at most INT_MAX). Collective.
 std::unique_ptr<Transport> mpi_transport(const Communicator& ranks, std::size_t largest_piece = std::size_t{1} << 30);
-/// So many, apart from each other by the tags of their messages.
+/// Creates `count` transports on one communicator, distinguished by their message tags. Collective.
 std::vector<std::unique_ptr<Transport>> mpi_transports(const Communicator& ranks, int count,
                                                        std::size_t largest_piece = std::size_t{1} << 30);
 

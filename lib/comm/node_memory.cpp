@@ -13,16 +13,16 @@
 namespace lockstep {
 namespace {
 
-/// Flags of two ranks must not share a cache line (of 128 bytes with its neighbour, which CPUs fetch too).
+/// Flags of two ranks must not share a cache line, nor a pair of lines (128 bytes), which CPUs fetch together.
 constexpr std::size_t header_bytes = 128;
 static_assert(sizeof(NodeMemory::Flags) <= header_bytes && std::atomic<std::uint64_t>::is_always_lock_free);
-/// Parts begin at pages, so that each can lie in the memory nearest to its rank.
+/// Parts begin at page boundaries, so that each can be placed in the memory nearest to its rank.
 constexpr std::size_t page_bytes = 4096;
 
-/// A file of the machine's shared memory, open on this rank.
+/// A POSIX shared-memory file, open on this rank.
 class SharedFile {
  public:
-  /// Makes a file of a new name, `bytes` long, and returns the name; empty where that fails.
+  /// Creates a file of `bytes` bytes under a new name and returns the name; empty on failure.
   static std::string create(std::size_t bytes) {
     for (int number = 0; number < 1000; ++number) {
       const std::string name = fmt::format("/lockstep-{}-{}", ::getpid(), number);
@@ -46,9 +46,9 @@ class SharedFile {
   }
 
   bool is_open() const { return file_ >= 0; }
-  /// Takes memory for a stretch now, near this rank: later there might be none, and a write would end the process.
+  /// Allocates pages of a range now, near this rank: a write without free memory would later end the process by SIGBUS.
   bool reserve(std::size_t first, std::size_t bytes) const {
-    int failed = EINTR;  // which a signal may lead to
+    int failed = EINTR;  // signals can interrupt the call
     while (file_ >= 0 && failed == EINTR)
       failed = ::posix_fallocate(file_, static_cast<off_t>(first), static_cast<off_t>(bytes));
     return failed == 0;
@@ -61,7 +61,7 @@ class SharedFile {
   int file_;
 };
 
-/// Memory that is the same for all ranks of a node, released by each for itself.
+/// A mapping of memory shared by the ranks of a node; each rank unmaps its own.
 struct Mapping {
   std::size_t bytes;
   void* base = MAP_FAILED;
@@ -74,8 +74,8 @@ struct Mapping {
   }
 };
 
-/// A Mapping's bytes, of which this rank takes `own` from `first` on; null on all ranks where that fails on any.
-/// Collective.
+/// Maps `bytes` of shared memory on all ranks; this rank allocates [first, first + own). Null on all ranks if that
+/// fails on any. Collective.
 std::shared_ptr<std::byte[]> map_together(const Communicator& ranks, std::size_t bytes, std::size_t first,
                                           std::size_t own) {
   const auto made = std::make_shared<Mapping>(bytes);
@@ -84,7 +84,7 @@ std::shared_ptr<std::byte[]> map_together(const Communicator& ranks, std::size_t
   ranks.broadcast(name);
   const SharedFile file(name);
   const bool opened = all(file.is_open());
-  // All have it, or nobody ever will: nothing is left behind, however this process ends.
+  // Unlinked as soon as all have opened it or given up, so that nothing is left behind however this process ends.
   if (ranks.is_root() && !name.empty()) ::shm_unlink(name.c_str());
   const bool taken = all(opened && (own == 0 || file.reserve(first, own)));
   if (taken) made->base = file.map(bytes);
@@ -96,7 +96,7 @@ std::shared_ptr<std::byte[]> map_together(const Communicator& ranks, std::size_t
 
 struct NodeMemory::Window {
   Communicator ranks;
-  std::size_t stride;  // from part to part: of its flags, and then its memory
+  std::size_t stride;  // bytes from one part to the next: flags, then memory
   std::shared_ptr<std::byte[]> memory;
 
   Window(const Communicator& node, std::size_t bytes)

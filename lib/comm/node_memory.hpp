@@ -11,19 +11,19 @@
 
 namespace lockstep {
 
-/// Memory of which each rank of a node owns a part, and all can read and write every part. It is POSIX shared memory
-/// and no MPI window: taken page by page when it is made, so that too little of it is an error of `make` and not a
-/// signal later, and released by each rank for itself.
+/// Shared memory of the ranks of a node, in which each rank owns a part and can access every part. It is POSIX shared
+/// memory rather than an MPI window: pages are allocated by `make`, so that a shortage is an error there and not a
+/// signal later, and each rank releases it without the others.
 class NodeMemory {
  public:
-  /// None where the ranks cannot share that much (a container's small /dev/shm); the same
-  /// answer on all ranks of `node`, which must be able to share memory. Collective.
+  /// Allocates `bytes` for each rank. Empty, on all ranks of `node`, if that much cannot be shared (a container's small
+  /// /dev/shm). The ranks must be able to share memory. Collective.
   static std::optional<NodeMemory> make(const Communicator& node, std::size_t bytes);
 
   const Communicator& ranks() const;
-  /// The part of a rank, zeroed, at an address that suits any type and vector.
+  /// The part of a rank, zeroed at first and aligned for any type and vector.
   std::byte* part(int rank) const;
-  /// One rank's counters, which the others watch.
+  /// Counters of one rank, which the other ranks poll.
   struct Flags {
     static constexpr int count = 4;
     std::atomic<std::uint64_t> stage[count];
@@ -37,8 +37,8 @@ class NodeMemory {
   std::shared_ptr<const Window> window_;
 };
 
-/// Memory that all ranks of a node see, zeroed, released when the last of them lets it go; rank 0 takes it. Null, on
-/// all ranks, where there is not that much to share. Collective.
+/// Allocates zeroed memory that all ranks of a node see, charged to rank 0 and released with its last user. Null, on
+/// all ranks, if that much cannot be shared. Collective.
 std::shared_ptr<std::byte[]> node_block(const Communicator& node, std::size_t bytes);
 
 }  // namespace lockstep

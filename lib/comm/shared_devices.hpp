@@ -6,11 +6,10 @@
 
 namespace lockstep {
 
-/// The host and device of this rank, "node07 0000:3b:00.0"; empty where kernels run on the host.
+/// Host and device of this rank, "node07 0000:3b:00.0"; empty if kernels run on the host.
 std::string own_device_place();
 
-/// A remark for each device that several ranks compute on; `places`: those of the ranks, in their
-/// order.
+/// Returns a remark for each device that several ranks use; `places`: own_device_place() of the ranks, in rank order.
 std::vector<std::string> shared_devices(const std::vector<std::string>& places);
 
 }  // namespace lockstep

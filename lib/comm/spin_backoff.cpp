@@ -15,7 +15,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Whether others want this thread's core too: it has waited for it in more than a tenth of the last moments.
+/// True if other threads compete for this thread's core: it waited for the core for more than a tenth of the last
+/// moments.
 bool shares_its_core(Clock::time_point now) {
   constexpr auto often_enough = std::chrono::milliseconds(10);
   thread_local Clock::time_point looked;
@@ -34,7 +35,7 @@ void SpinBackoff::pause() {
   look_for_losses();
   using std::chrono::microseconds;
   constexpr microseconds moment(20), longer(300), most(1000);
-  [[maybe_unused]] thread_local const int precise = ::prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);  // ns, in place of 50 µs
+  [[maybe_unused]] thread_local const int precise = ::prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);  // ns, instead of 50 µs
   const Clock::time_point now = Clock::now();
   if (!since_) since_ = now;
   const Clock::duration waited = now - *since_;

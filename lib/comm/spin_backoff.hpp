@@ -8,13 +8,13 @@
 
 namespace lockstep {
 
-/// How to wait for other ranks: at first watchfully, for less long where the core is not this thread's own, then in
-/// naps of an eighth of the time waited so far, which leave the core to who has something to do. (Not by sched_yield,
-/// whose cost to the caller differs between versions of Linux.)
+/// How to wait for other ranks: polls at first (for a shorter time if other threads use the core too), then naps
+/// between polls, which leaves the core to others. A nap lasts an eighth of the time waited so far if the core is
+/// shared, else a moment. (Not by sched_yield, whose cost to the caller differs between versions of Linux.)
 class SpinBackoff {
  public:
   void pause();
-  /// Something has happened.
+  /// Starts over, after something has happened.
   void reset() {
     since_.reset();
     waits_.reset();
@@ -23,10 +23,10 @@ class SpinBackoff {
  private:
   using Clock = std::chrono::steady_clock;
   std::optional<Clock::time_point> since_;
-  std::optional<WaitsForRanks> waits_;  ///< once it is more than a moment
+  std::optional<WaitsForRanks> waits_;  ///< set once the wait exceeds a moment
 };
 
-/// Until `done()` says so.
+/// Waits until `done()` returns true.
 template <class Done>
 void wait_until(Done done) {
   for (SpinBackoff backoff; !done();) backoff.pause();

@@ -16,8 +16,8 @@
 namespace lockstep {
 namespace {
 
-/// A receive of what nobody sends, from any of the ranks: MPI ends it when one of them dies, whatever this rank
-/// waits for meanwhile, and be it a flag in a node's memory.
+/// A receive from any rank that nobody answers: MPI ends it when a rank dies, whatever this rank is waiting for, even a
+/// flag in a node's memory.
 struct FailureProbe {
   Communicator ranks;
   MPI_Request request = MPI_REQUEST_NULL;
@@ -30,17 +30,17 @@ struct FailureProbe {
 };
 
 std::atomic<bool> survives = false, lost = false, ever_lost = false;
-std::unique_ptr<FailureProbe> failure_probe;  // under mpi_lock
+std::unique_ptr<FailureProbe> failure_probe;  // protected by MpiLock
 
-/// What is to be revoked.
+/// Communicators to revoke after a loss.
 std::mutex communicators_mutex;
 std::set<MPI_Comm> communicators;
 
-MPI_Comm all_ranks = MPI_COMM_NULL;  // that there are now
-std::size_t largest_message = 0;     // bytes; under mpi_lock
+MPI_Comm all_ranks = MPI_COMM_NULL;  // the ranks alive now
+std::size_t largest_message = 0;     // bytes; protected by MpiLock
 
-/// Until messages between living ranks have ended that were under way, over a network that gives each of a node's many
-/// ranks no more than this.
+/// Time after which messages in progress between living ranks have ended, even over a network that gives each of the
+/// many ranks of a node only the least rate.
 std::chrono::milliseconds longest_message() {
   constexpr double least_rate = 20e6;  // bytes a second
   return std::chrono::milliseconds(300 +
@@ -53,10 +53,10 @@ void let_mpi_work(std::chrono::milliseconds time) {
     MPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_SELF, &is_there, MPI_STATUS_IGNORE);
 }
 
-/// All leave what they wait for. Messages between ranks that live may be under way then, and Open MPI 5 goes on with
-/// those that both sides have begun, whatever is revoked. So nobody lets go of their memory before all have heard of
-/// the loss, and begin no more of them, and those that were begun have had time to end. Whether all ranks are there,
-/// and say that they are done: as this one does where it has not heard of a loss.
+/// Makes all ranks leave what they wait for, after a loss (`done` is false) or at the end. Open MPI 5 continues
+/// messages that both sides have begun, even on revoked communicators. So memory is released only when all ranks know
+/// of the loss, and therefore begin no more messages, and those in progress have had time to end. Returns whether all
+/// ranks are alive and passed done = true.
 bool part_from_each_other(bool done) {
   constexpr std::chrono::milliseconds for_most(100);
   if (!done) {
@@ -70,7 +70,7 @@ bool part_from_each_other(bool done) {
   return false;
 }
 
-/// Called with mpi_lock or without.
+/// Callable with or without MpiLock held.
 [[noreturn]] void lose() {
   const WaitsForRanks waits;
   const MpiLock lock;
@@ -128,7 +128,7 @@ SurvivingRanks::SurvivingRanks(const Communicator& all) : first_(all.duplicate()
   all_ranks = ranks_.mpi().comm;
   survives = true;
   register_communicator(ranks_.mpi().comm);
-  MPI_Comm_set_errhandler(ranks_.mpi().comm, MPI_ERRORS_RETURN);  // of all that is made of it, too
+  MPI_Comm_set_errhandler(ranks_.mpi().comm, MPI_ERRORS_RETURN);  // inherited by all communicators derived from it
   for (std::string host : ranks_.gather_to_root(host_name())) hosts_.push_back(std::move(host));
   hosts_.resize(static_cast<std::size_t>(ranks_.size()));
   for (std::string& host : hosts_) ranks_.broadcast(host);
@@ -176,7 +176,7 @@ std::vector<SurvivingRanks::Lost> SurvivingRanks::leave_lost_after() {
     try {
       watch();
       break;
-    } catch (const RankLost&) {  // another one
+    } catch (const RankLost&) {  // another rank was lost
     }
   }
   const std::vector<int> now = first_ranks(ranks_);
@@ -186,7 +186,7 @@ std::vector<SurvivingRanks::Lost> SurvivingRanks::leave_lost_after() {
   return gone;
 }
 
-/// The number of each in the first ranks; nothing is asked of others.
+/// Translates the ranks of a group to rank numbers at the start; local.
 std::vector<int> SurvivingRanks::first_ranks(const Communicator& ranks) const {
   std::vector<int> here(static_cast<std::size_t>(ranks.size())), there(here.size());
   std::iota(here.begin(), here.end(), 0);

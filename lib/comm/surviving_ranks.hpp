@@ -8,43 +8,44 @@
 
 namespace lockstep {
 
-/// Thrown where a rank waits for others, or sends to them, when one of them is gone, in every thread, until
-/// SurvivingRanks::leave_lost_after. No std::exception: who deals with errors of files, or of one rank, must let it
-/// pass to who can begin anew.
+/// Thrown in every thread that waits for other ranks, or sends to them, after one of them has died, until
+/// SurvivingRanks::leave_lost_after. Not a std::exception, so that handlers of ordinary errors let it pass to the code
+/// that restarts the run.
 struct RankLost {};
 
-/// Whether ranks are to outlive each other: there is a SurvivingRanks.
+/// True if ranks survive the loss of others: a SurvivingRanks exists.
 bool ranks_survive();
-/// Whether one of this process's world has been lost: then MPI cannot be ended in the ordinary way.
+/// True if a rank was ever lost; then MPI cannot be finalized.
 bool ranks_were_lost();
-/// Throws RankLost where one is gone. Asks MPI now and then, and costs nothing where ranks need not survive. For places
-/// that wait.
+/// Throws RankLost if a rank has died. For loops that wait: asks MPI only every few milliseconds, and costs nothing
+/// unless ranks survive.
 void look_for_losses();
 
-/// Ranks that outlive each other: all communicators that are made of `ranks()` throw RankLost where one of
-/// them has died, on all that live, once all have heard of it. These let go of all that they have made of them, and go
-/// on without it. One object at a time.
+/// Ranks that survive the loss of others. When one dies, all communicators derived from `ranks()` throw RankLost on all
+/// living ranks, once all of these know of it. They then release everything derived from it and continue without the
+/// dead rank. One object at a time.
 class SurvivingRanks {
  public:
-  /// Why the death of one would end all; empty: it need not.
+  /// Explains why the death of one rank would end all; empty if it would not.
   static std::string hindrance();
 
-  /// Where there is no hindrance. Collective.
+  /// Requires that there is no hindrance. Collective.
   explicit SurvivingRanks(const Communicator& all);
   SurvivingRanks(const SurvivingRanks&) = delete;
   SurvivingRanks& operator=(const SurvivingRanks&) = delete;
   ~SurvivingRanks();
 
   const Communicator& ranks() const { return ranks_; }
-  /// Whether all ranks are there and done, as each says of itself; the same answer on all. Collective, also over ranks
-  /// of which one has had a RankLost and another has not.
+  /// Returns whether all ranks are alive and passed done = true; the same answer on all. `done` must be false exactly
+  /// after a RankLost. Collective, even if only some of the ranks had a RankLost.
   bool all_are_done(bool done);
 
   struct Lost {
-    int rank = 0;  ///< of those that there were at first
+    int rank = 0;  ///< rank number at the start of the run
     std::string host;
   };
-  /// `ranks()` are those that live, in their order. Returns which have been lost since the last time. Collective.
+  /// Reduces `ranks()` to those alive, in their order, and returns those lost since the last call. Collective over the
+  /// living ranks.
   std::vector<Lost> leave_lost_after();
 
  private:
@@ -53,7 +54,7 @@ class SurvivingRanks {
   std::vector<int> first_ranks(const Communicator& ranks) const;
 
   Communicator first_, ranks_;
-  std::vector<std::string> hosts_;  ///< of the first ranks
+  std::vector<std::string> hosts_;  ///< hosts of the ranks at the start
 };
 
 }  // namespace lockstep

@@ -8,20 +8,20 @@
 
 namespace lockstep {
 
-/// Which ranks share memory with each other.
+/// Which ranks share memory.
 struct Topology {
-  /// Nodes are what the communicator's network says. Collective.
+  /// Takes the nodes from the communicator's network. Collective.
   explicit Topology(const Communicator& ranks);
-  /// The topology of some of these ranks, on the same nodes. Collective over `group`.
+  /// Topology of a group of these ranks, on the same nodes. Collective over `group`.
   Topology of(const Communicator& group) const;
 
   bool one_node() const { return nodes == 1; }
 
   Communicator all;
-  Communicator node;         ///< of this rank
-  std::vector<int> node_of;  ///< of each rank, numbered by their first ranks
+  Communicator node;         ///< ranks of this rank's node
+  std::vector<int> node_of;  ///< node number of each rank; nodes are numbered in the order of their first ranks
   int nodes = 1;
-  int smallest = 1;  ///< ranks of the smallest node
+  int smallest = 1;  ///< number of ranks of the smallest node
 
  private:
   Topology(const Communicator& ranks, Communicator node_of_this_rank);

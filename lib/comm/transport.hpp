@@ -10,39 +10,40 @@
 
 namespace lockstep {
 
-/// Messages between the ranks of a communicator, none of which waits: one may be on its way out and one on its way in
-/// at a time. Two ranks receive from each other in the order in which they sent.
+/// Non-blocking messages between the ranks of a communicator, with at most one outgoing and one incoming at a time.
+/// Messages from one rank to another are received in the order sent.
 class Transport {
  public:
   virtual ~Transport() = default;
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// Begins to send; the data must stay as they are until `sent`.
+  /// Starts sending; the data must stay unchanged until `sent`.
   virtual void send(int peer, const void* data, std::size_t bytes) = 0;
   virtual void receive(int peer, void* data, std::size_t bytes) = 0;
-  /// Whether the last message is done; true as well when there was none.
+  /// True if the last message is complete, or if there was none.
   virtual bool sent() = 0;
   virtual bool received() = 0;
 };
 
-/// What a communicator's transports are made of, where it is not MPI (Communicator::over).
+/// Provider of a communicator's transports other than MPI (Communicator::over).
 class Interconnect {
  public:
   virtual ~Interconnect() = default;
 
-  /// See make_transports.
+  /// Implements make_transports.
   virtual std::vector<std::unique_ptr<Transport>> transports(const Communicator& ranks, int count) const = 0;
-  /// The ranks that share memory with this one. Collective over `ranks`.
+  /// Returns the ranks that share memory with this one. Collective over `ranks`.
   virtual Communicator node(const Communicator& ranks) const = 0;
   /// "emulated: 50 µs, 1 GB/s".
   virtual std::string description() const = 0;
 };
 
-/// Over the communicator's network, apart from all other messages of its ranks. Collective.
+/// Creates a transport over the communicator's network, with messages separate from all others of its ranks.
+/// Collective.
 std::unique_ptr<Transport> make_transport(const Communicator& ranks);
-/// So many of them, apart from each other: a message of one is for the same one there. However many, they take what one
-/// does of MPI's. Collective.
+/// Creates `count` transports with separate messages: the i-th of one rank talks to the i-th of another. Together they
+/// use no more MPI communicators than one does. Collective.
 std::vector<std::unique_ptr<Transport>> make_transports(const Communicator& ranks, int count);
 
 }  // namespace lockstep

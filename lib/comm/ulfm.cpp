@@ -34,7 +34,7 @@ void revoke(MPI_Comm comm) { MPIX_Comm_revoke(comm); }
 
 MPI_Comm shrink(MPI_Comm comm) {
   MPI_Comm left = MPI_COMM_NULL;
-  while (MPIX_Comm_shrink(comm, &left) != MPI_SUCCESS) {  // another one has died meanwhile
+  while (MPIX_Comm_shrink(comm, &left) != MPI_SUCCESS) {  // another process has died meanwhile
   }
   return left;
 }

@@ -5,20 +5,21 @@
 
 #include <string>
 
-// For the files of comm/ alone: what MPI libraries that outlive a process have for it (User-Level Failure Mitigation,
-// the MPIX_ functions of Open MPI 5), and what others answer in its place.
+// User-Level Failure Mitigation, for files of comm/ only: the MPIX_ functions of Open MPI 5, and substitutes for MPI
+// libraries without them.
 namespace lockstep::ulfm {
 
-/// Why the death of a process would end all others of this MPI world, and what to do; empty: it need not.
+/// Explains why the death of one process would end all of this MPI world, and what to do; empty if it would not.
 std::string missing();
 
-/// Whether this is what a call returns because a process has died, or because another one has said so (revoke).
+/// True if an MPI call returned `code` because a process has died, or because another rank revoked the communicator.
 bool is_loss(int code);
-/// All that waits for ranks of `comm`, here and on other ranks, is to return. Not collective.
+/// Makes all operations on `comm` that wait, on all ranks, return with an error. Not collective.
 void revoke(MPI_Comm comm);
-/// The processes of `comm` that live, in their order; each has the same. Collective over them, whatever has died.
+/// Returns a communicator of the living processes of `comm`, in their order. Collective over them, whatever has died.
 MPI_Comm shrink(MPI_Comm comm);
-/// Whether all ranks of `comm` are there and have said `yes`: the same answer on all that live. Collective over them.
+/// Returns whether all ranks of `comm` are alive and passed yes = true; the same answer on all living ranks, over which
+/// it is collective.
 bool agree(MPI_Comm comm, bool yes);
 
 }  // namespace lockstep::ulfm

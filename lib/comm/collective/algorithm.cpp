@@ -4,7 +4,7 @@
 namespace lockstep {
 namespace {
 
-// What a deck's parallel.all_reduce may say, beside auto. docs/developer/add_an_all_reduce.md says how to add a line.
+// Values of a deck's parallel.all_reduce besides auto. docs/developer/add_an_all_reduce.md explains how to add one.
 constexpr Algorithm table[] = {
     {.name = "mpi", .help = "the MPI library's own", .make = library_all_reduce, .by_library = true},
     {.name = "ring",

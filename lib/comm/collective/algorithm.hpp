@@ -14,10 +14,10 @@
 
 namespace lockstep {
 
-/// What an all-reduce is made of.
+/// What an all-reduce is built from.
 struct AllReduceParts {
   const Topology& topology;
-  /// Memory of this node, whose part of this rank begins with the buffer; none: nobody shares memory.
+  /// Memory of this node, in which this rank's part begins with the buffer; empty if ranks share no memory.
   const std::optional<NodeMemory>& memory;
   ReduceBuffer buffer;
   const SumOptions& options;
@@ -26,47 +26,47 @@ struct AllReduceParts {
 using Scheduler = Schedule (*)(int rank, int size, std::int64_t count);
 using AllReduceMaker = std::unique_ptr<Collective> (*)(const AllReduceParts&);
 
-/// A line of the table that deck, bench, simulation and documents read.
+/// An entry of the table that decks, `bench`, the simulation and the documentation use.
 struct Algorithm {
-  std::string_view name;  ///< in decks
+  std::string_view name;  ///< name in decks
   std::string_view help;
-  /// The operations that it has by messages; null: it has none.
+  /// Schedules of its message-based operations; null for those that it lacks.
   Scheduler all_reduce = nullptr, reduce_scatter = nullptr, all_gather = nullptr;
-  AllReduceMaker make = nullptr;  ///< of an all-reduce that is more than messages
-  /// Sends its messages itself: it knows neither wire formats nor emulated networks. That it leaves the same bits on
-  /// all ranks is the library's to keep, of which the MPI standard demands it (4.1, section 6.9.6).
+  AllReduceMaker make = nullptr;  ///< creates an all-reduce that is more than a schedule
+  /// True if it sends its own messages, so that wire formats and emulated networks do not apply. Equal bits on all
+  /// ranks are then the library's duty; the MPI standard requires them (4.1, section 6.9.6).
   bool by_library = false;
-  bool in_node_memory = false;    ///< takes AllReduceParts::memory, where there is one
-  bool in_device_memory = false;  ///< sums where kernels run (comm/device_sums.hpp), and not on hosts
+  bool in_node_memory = false;    ///< uses AllReduceParts::memory, if there is any
+  bool in_device_memory = false;  ///< sums on devices (comm/device_sums.hpp), not on hosts
 };
 
 std::span<const Algorithm> algorithms();
-/// The line of this name; null: there is none.
+/// Returns the entry of this name, or null.
 const Algorithm* find_algorithm(std::string_view name);
-/// Whether ranks of a node sum in its memory first, where they share any; null: what is fastest.
+/// True if the ranks of a node first sum in its shared memory, if they have any; null stands for the fastest algorithm.
 bool sums_in_node_memory(const Algorithm* algorithm);
-/// Names of the algorithms that `is_wanted`, in the table's order.
+/// Names of the algorithms that satisfy `is_wanted`, in the table's order.
 std::vector<std::string_view> algorithm_names(const std::function<bool(const Algorithm&)>& is_wanted);
 
-/// The all-reduce of a line over all ranks of the topology, whatever options.all_reduce is. Throws SharedError
-/// (bad_deck) where that cannot be. Collective.
+/// Creates this algorithm's all-reduce over all ranks of the topology, whatever options.all_reduce says. Throws
+/// SharedError (bad_deck) if it is impossible here. Collective.
 std::unique_ptr<Collective> all_reduce(const Algorithm& algorithm, const AllReduceParts& parts);
 
-/// A sum over ranks that share no memory with each other. Collective over them.
+/// Creates a sum over ranks that share no memory. Collective over them.
 using SumBetween = std::function<std::unique_ptr<Collective>(const Communicator& ranks)>;
-/// Sums over all ranks as hierarchical_all_reduce does, but that `between` sums what others send in messages: between
-/// the first ranks of the nodes, or, without memory, between all ranks. Collective.
+/// Like hierarchical_all_reduce, but with `between` as the sum between nodes: over the first ranks of the nodes, or,
+/// without memory, over all ranks. Collective.
 std::unique_ptr<Collective> hierarchical_sum(const Topology& topology, const std::optional<NodeMemory>& memory,
                                              DType dtype, const SumBetween& between);
 
-/// What is fastest, as far as that is known without measuring. Collective.
+/// Creates the all-reduce that is fastest as far as known without measuring. Collective.
 std::unique_ptr<Collective> fastest_all_reduce(const AllReduceParts& parts);
 
-// Makers of the table.
+// Makers used in the table:
 
-/// The MPI library's own.
+/// The MPI library's all-reduce.
 std::unique_ptr<Collective> library_all_reduce(const AllReduceParts& parts);
-/// In a node's memory, then between nodes; by messages alone, where there is no memory.
+/// Sums in the memory of each node, then between nodes; by messages only if there is no memory.
 std::unique_ptr<Collective> hierarchical_all_reduce(const AllReduceParts& parts);
 
 }  // namespace lockstep

@@ -11,25 +11,25 @@
 
 namespace lockstep {
 
-/// An all-reduce, and the most bytes that it is for.
+/// An all-reduce and the largest number of bytes for which it is used.
 struct AllReduceRow {
   std::int64_t up_to;
   const Algorithm* algorithm;
 };
 
-/// Which all-reduce is the fastest for how many bytes, as `lockstep bench allreduce --save` has measured it.
+/// The fastest all-reduce by number of bytes, as measured by `lockstep bench allreduce --save`.
 struct AllReduceTable : Config {
-  std::int64_t ranks = 1, nodes = 1;  ///< that it was measured on
+  std::int64_t ranks = 1, nodes = 1;  ///< where it was measured
   std::vector<ListItem> fastest;
 
   void describe(Fields& fields) override;
-  /// By rising size; the last one has no limit.
+  /// Rows ordered by size; the last one has no limit.
   std::vector<AllReduceRow> rows() const;
 };
 
-/// The file's text, from its rows.
+/// Writes a table file of these rows.
 std::string table_text(std::int64_t ranks, std::int64_t nodes, std::span<const AllReduceRow> rows);
-/// Throws DeckError for anything wrong in it.
+/// Parses a table file; throws DeckError if it is invalid.
 AllReduceTable read_table(const std::string& text, const std::string& file);
 
 }  // namespace lockstep

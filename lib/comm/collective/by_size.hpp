@@ -8,14 +8,14 @@
 
 namespace lockstep {
 
-/// Runs an operation in different ways, by the size of the stretch.
+/// Runs an operation by different algorithms, depending on the number of elements.
 class BySize final : public Collective {
  public:
   struct Choice {
-    std::int64_t most;  ///< elements
+    std::int64_t most;  ///< largest number of elements
     std::shared_ptr<Collective> collective;
   };
-  /// By rising size; the last one takes whatever is left.
+  /// `choices`: ordered by size; the last one is used for all larger counts.
   explicit BySize(std::vector<Choice> choices) : choices_(std::move(choices)) {}
 
   void start(std::int64_t first, std::int64_t count) override {

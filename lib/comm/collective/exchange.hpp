@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-/// Each rank has a message for each other, of any length that both know. Nothing waits: who needs the messages calls
-/// `advance` until it says that they are there.
+/// An all-to-all exchange: one message from each rank to each other rank, of any length known to both. Nothing waits:
+/// callers call `advance` until it returns true.
 class Exchange final : Payload {
  public:
   explicit Exchange(std::unique_ptr<Transport> transport);
@@ -19,13 +19,13 @@ class Exchange final : Payload {
   int rank() const { return executor_.rank(); }
   int size() const { return executor_.size(); }
 
-  /// What goes to a rank in the exchanges that are begun from now on; it stays as it is until they are done.
+  /// Message to a rank, for exchanges started from now on; it must stay unchanged until they are done.
   std::span<const std::byte>& to(int rank) { return to_[static_cast<std::size_t>(rank)]; }
-  /// Where that of a rank goes.
+  /// Destination of the message from a rank.
   std::span<std::byte>& from(int rank) { return from_[static_cast<std::size_t>(rank)]; }
-  /// Begins; the exchange before must be done.
+  /// Starts an exchange; the previous one must be done.
   void start() { executor_.start(schedule_, *this); }
-  /// Does what can be done now; whether all is there, and sent.
+  /// Makes what progress is possible without waiting. Returns true if all messages are received and sent.
   bool advance() { return executor_.advance(); }
 
  private:

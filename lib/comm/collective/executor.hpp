@@ -10,25 +10,25 @@
 
 namespace lockstep {
 
-/// What the elements of a schedule are: how they become messages, and what is done with those that arrive.
+/// Meaning of a schedule's elements: how they become messages, and what is done with those received.
 class Payload {
  public:
   virtual ~Payload() = default;
 
-  /// The message of elements that are sent; it stays as it is until it is sent.
+  /// Returns the message for the elements to send; it must stay unchanged until it is sent.
   virtual std::span<const std::byte> outgoing(const Step::Part& part) = 0;
-  /// Where the message of elements that are received goes.
+  /// Returns the destination of the message with the elements to receive.
   virtual std::span<std::byte> incoming(const Step::Part& part) = 0;
-  /// A part has been received.
+  /// Called when a part has been received.
   virtual void arrived(const Step::Part& part) = 0;
 };
 
-/// Bytes that this process has sent in schedules since its start, by any executor.
+/// Bytes that all executors of this process have sent so far, plus those of `count_bytes_sent`.
 std::int64_t scheduled_bytes_sent();
-/// So many more, in messages of steps that nothing has scheduled.
+/// Adds the bytes of messages that are sent without a schedule.
 void count_bytes_sent(std::size_t bytes);
 
-/// Runs schedules over a transport, one at a time. Nothing waits: who needs the end calls `advance` until it says so.
+/// Runs schedules over a transport, one at a time. Nothing waits: callers call `advance` until it returns true.
 class Executor {
  public:
   explicit Executor(std::unique_ptr<Transport> transport) : transport_(std::move(transport)) {}
@@ -36,18 +36,18 @@ class Executor {
   int rank() const { return transport_->rank(); }
   int size() const { return transport_->size(); }
 
-  /// Begins a schedule; the one before must be done. Both stay until this one is.
+  /// Starts a schedule; the previous one must be done. `schedule` and `payload` must outlive the run.
   void start(const Schedule& schedule, Payload& payload);
-  /// Does what can be done now; whether the schedule is done on this rank.
+  /// Makes what progress is possible without waiting. Returns true if the schedule is done on this rank.
   bool advance();
-  /// Steps done of the running schedule: who waits sees by it that something moves.
+  /// Number of steps done of the running schedule, by which a waiting caller sees progress.
   std::size_t steps_done() const { return step_; }
 
  private:
   void begin_step();
 
   std::unique_ptr<Transport> transport_;
-  const Schedule* schedule_ = nullptr;  ///< none: nothing is under way
+  const Schedule* schedule_ = nullptr;  ///< null: nothing is running
   Payload* payload_ = nullptr;
   std::size_t step_ = 0;
 };

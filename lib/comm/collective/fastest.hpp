@@ -9,11 +9,11 @@
 
 namespace lockstep {
 
-// What sums are made of where the deck does not say, known without measuring. Pure: predictions ask it too.
+// Default algorithms for sums, chosen without measuring. Pure functions, also used by predictions.
 
-/// The fastest all-reduces by messages among so many ranks, by rising number of bytes.
+/// The fastest message-based all-reduces for this number of ranks, by increasing number of bytes.
 std::vector<AllReduceRow> fastest_by_messages(int ranks);
-/// Ranks of each node that sum between nodes.
+/// Number of ranks of each node that sum between nodes.
 int leaders_of(std::optional<std::int64_t> asked, int smallest_node);
 
 }  // namespace lockstep

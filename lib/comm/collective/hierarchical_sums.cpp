@@ -10,7 +10,7 @@ namespace {
 using Operation = std::unique_ptr<Collective> (*)(const Algorithm&, std::unique_ptr<Transport>, const ReduceBuffer&,
                                                   DType wire);
 
-/// By messages, by what the deck names, or else the fastest.
+/// Message-based operation: the given algorithm, or if null the fastest by size.
 std::unique_ptr<Collective> by_messages(Operation operation, const Communicator& ranks, const Algorithm* algorithm,
                                         const AllReduceParts& parts) {
   if (algorithm) return operation(*algorithm, make_transport(ranks), parts.buffer, parts.options.wire);
@@ -25,15 +25,15 @@ int leaders_in(const AllReduceParts& parts) {
   return parts.topology.one_node() ? 0 : leaders_of(parts.options.leaders, parts.topology.smallest);
 }
 
-/// What ranks send by that share no memory; null: what is fastest.
+/// Algorithm for ranks that share no memory; null: the fastest.
 const Algorithm* named(const Algorithm* algorithm) { return sums_in_node_memory(algorithm) ? nullptr : algorithm; }
 
-/// Between the leaders of one number; null for who is none.
+/// Operation between the leaders of the same number; null on ranks that are no leaders.
 std::unique_ptr<Collective> between_leaders(Operation operation, const AllReduceParts& parts) {
   const Topology& topology = parts.topology;
   const int leaders = leaders_in(parts);
   if (leaders == 0) return nullptr;
-  // All others have nothing to say to each other.
+  // All ranks that are no leaders form a group of their own, which stays unused.
   const Communicator number = topology.all.split(std::min(topology.node.rank(), leaders));
   return topology.node.rank() < leaders ? by_messages(operation, number, parts.options.between_nodes, parts) : nullptr;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Collective operations by messages, from a schedule and a wire format.
+// Message-based collective operations: a schedule combined with a wire format.
 #include <fmt/ranges.h>
 #include <map>
 #include <vector>
@@ -12,13 +12,13 @@
 namespace lockstep {
 namespace {
 
-/// T: of the buffer; W: of the wire.
+/// T: type of the buffer; W: type of the wire.
 template <class T, class W>
 class WireFormat final : public Payload {
   static constexpr bool same = std::is_same_v<T, W>;
 
  public:
-  /// Makes room for the messages of a schedule.
+  /// Allocates space for the messages of a schedule.
   void prepare(const Schedule& schedule) {
     for (const Step& step : schedule) {
       if (!same) grow(outgoing_, step.send.count);
@@ -34,7 +34,7 @@ class WireFormat final : public Payload {
     } else {
       W* to = outgoing_.data();
       for (std::int64_t i = 0; i < part.count; ++i) to[i] = W(from[i]);
-      if (part.final)  // this rank keeps what the others get
+      if (part.final)  // this rank must keep the same rounded values that the others get
         for (std::int64_t i = 0; i < part.count; ++i) from[i] = T(to[i]);
       return std::as_bytes(std::span(to, static_cast<std::size_t>(part.count)));
     }
@@ -56,7 +56,7 @@ class WireFormat final : public Payload {
   }
 
  private:
-  /// What replaces this rank's numbers comes straight to their place, if nothing has to be converted.
+  /// Results that need no conversion are received directly into the buffer.
   static bool lands_in_place(const Step::Part& part) { return same && part.final; }
   static void grow(std::vector<W>& room, std::int64_t count) {
     if (static_cast<std::int64_t>(room.size()) < count) room.resize(static_cast<std::size_t>(count));
@@ -88,7 +88,7 @@ class MessageCollective final : public Collective {
   Executor executor_;
   T* data_;
   WireFormat<T, W> format_;
-  std::map<std::int64_t, Schedule> schedules_;  // by count
+  std::map<std::int64_t, Schedule> schedules_;  // keyed by the number of elements
 };
 
 std::unique_ptr<Collective> by_messages(Scheduler Algorithm::* operation, std::string_view name,

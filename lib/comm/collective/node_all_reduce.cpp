@@ -7,19 +7,20 @@
 namespace lockstep {
 namespace {
 
-/// Elements that are added up before the next ones, so that the parts of all ranks are read and written beside each
-/// other. (Longer blocks, one rank's after the other's, take half as long again: memory then waits for each.)
+/// Number of elements summed over all ranks before the next ones, so that the parts of all ranks are streamed side by
+/// side. (Longer blocks, one rank's after the other's, take 1.5 times as long, because memory latency is then exposed
+/// for each.)
 constexpr int block = 64;
 
-/// How far a node's ranks have come in their operations, which follow each other, on the same memory.
+/// Progress of the ranks of a node in their operations, which use the same memory one after the other.
 class NodeFlags {
  public:
   explicit NodeFlags(const NodeMemory& memory) : memory_(memory), rank_(memory.ranks().rank()) {}
 
-  /// The next operation, which begins with stage 0.
+  /// Begins the next operation, at stage 0.
   void begin() { number_ = flag(rank_, 0).load(std::memory_order_relaxed) + 1; }
   void reach(std::size_t stage) { flag(rank_, stage).store(number_, std::memory_order_release); }
-  /// Whether the first `ranks` have reached it.
+  /// True if the first `ranks` ranks have reached the stage.
   bool reached(std::size_t stage, int ranks) const {
     for (int rank = 0; rank < ranks; ++rank)
       if (flag(rank, stage).load(std::memory_order_acquire) < number_) return false;
@@ -31,13 +32,13 @@ class NodeFlags {
 
   NodeMemory memory_;
   int rank_;
-  std::uint64_t number_ = 0;  // of the running operation
+  std::uint64_t number_ = 0;  // number of the running operation
 };
 
 template <class T>
 class NodeAllReduce final : public Collective {
  public:
-  /// `place`: none: everybody gets all sums.
+  /// `place`: empty: every rank gets all sums.
   NodeAllReduce(const NodeMemory& memory, int leaders, std::unique_ptr<Collective> between,
                 std::optional<ShardPlace> place)
       : flags_(memory),
@@ -78,8 +79,8 @@ class NodeAllReduce final : public Collective {
   }
 
  private:
-  /// What a rank has done: its summands are complete; it has added up its share; as a leader it has the sum
-  /// over all nodes; it has copied all of that. Only then may leaders' parts change again.
+  /// What a rank has done: given: its summands are complete; added: it has summed its share; summed: as a leader, it
+  /// has the sum over all nodes; copied: it has copied all results. Only then may the leaders' parts change again.
   enum class Stage { given, added, summed, copied };
 
   void reach(Stage stage) {
@@ -90,13 +91,13 @@ class NodeAllReduce final : public Collective {
 
   Stretch in_all(const Stretch& slice) const { return {all_.first + slice.first, all_.first + slice.end}; }
   Stretch stretch_of(int leader) const { return in_all(slice_of_rank(all_.count(), leader, leaders_)); }
-  /// What this rank adds up.
+  /// Elements that this rank sums.
   Stretch share() const {
     return in_all(place_ && leaders_ == 0 ? place_->of_leader(0, all_.count()) : slice_of(all_.count(), rank_, size_));
   }
 
-  /// Puts the sums where they are wanted: in all parts, in that of their owner, or in that of the leader whose stretch
-  /// it is.
+  /// Writes the sums where they are needed: to all parts, to the owner's part, or to the part of the responsible
+  /// leader.
   void add_up(const Stretch& mine) {
     if (leaders_ == 0) {
       if (place_) return add_up(mine, {&parts_[static_cast<std::size_t>(rank_)], 1});
@@ -110,7 +111,7 @@ class NodeAllReduce final : public Collective {
     for (int leader = 0; leader < leaders_; ++leader)
       add_up(mine.within(stretch_of(leader)), {&parts_[static_cast<std::size_t>(leader)], 1});
   }
-  /// Sums over a number of ranks that the compiler knows need no memory: a quarter less time.
+  /// With a number of ranks known at compile time, sums stay in registers, which takes a quarter less time.
   template <int ranks>
   void add_up_for_all(const Stretch& mine) {
     T* part[ranks];
@@ -127,7 +128,7 @@ class NodeAllReduce final : public Collective {
     for (; first + block <= mine.end; first += block) add_up_block<block>(first, block, to);
     if (first < mine.end) add_up_block<0>(first, static_cast<int>(mine.end - first), to);
   }
-  /// `known`: the count, where the compiler is to know it.
+  /// `known`: the count if it is to be known at compile time, else 0.
   template <int known>
   void add_up_block(std::int64_t first, int count, std::span<T* const> to) {
     const int n = known > 0 ? known : count;
@@ -163,7 +164,7 @@ class NodeAllReduce final : public Collective {
 
   NodeFlags flags_;
   int rank_, size_;
-  int leaders_;  // 0: there is one node only
+  int leaders_;  // 0: there is only one node
   std::unique_ptr<Collective> between_;
   bool between_started_ = false;
   std::optional<ShardPlace> place_;
@@ -206,12 +207,12 @@ class NodeAllGather final : public Collective {
   }
 
  private:
-  /// What a rank has done: its own part; as a leader, that of the other nodes.
+  /// What a rank has done: changed: its own elements; gathered: as a leader, those of the other nodes.
   static constexpr std::size_t changed = 0, gathered = 1, done = 2;
 
   NodeFlags flags_;
   int rank_, size_;
-  int leaders_;  // 0: there is one node only
+  int leaders_;  // 0: there is only one node
   std::unique_ptr<Collective> between_;
   Stretch all_{};
   std::size_t stage_ = done;

@@ -37,8 +37,8 @@ bool OrderedReduce::advance() {
   return !running_;
 }
 
-/// An array stays until its rank begins the next but one; by then all have finished this one, or the next could not
-/// have been.
+/// An array stays unchanged until its rank starts the operation after the next. By then all ranks have finished this
+/// one, because otherwise the next one could not have finished.
 bool OrderedReduce::advance_in_node() {
   const int ranks = memory_->ranks().size();
   for (int rank = 0; rank < ranks; ++rank)

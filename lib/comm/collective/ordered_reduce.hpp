@@ -12,21 +12,20 @@
 
 namespace lockstep {
 
-/// Combines a small array of each rank into one that all get, by any associative operation: in the order of ranks, and
-/// with the same bits on all of them.
+/// An all-reduce of a small array by any associative operation, applied in rank order, with the same bits on all ranks.
 class OrderedReduce final : Payload {
  public:
-  /// lower ← lower ∘ upper, each an array of this many bytes.
+  /// lower ← lower ∘ upper, on arrays of the size passed to `start`.
   using Combine = std::function<void(std::byte* lower, const std::byte* upper)>;
 
-  /// For arrays of at most `bytes`. Collective.
+  /// `bytes`: largest size of an array. Collective.
   OrderedReduce(const Topology& topology, std::size_t bytes);
 
-  /// Where the array goes before `start`, and the result is found after it is done.
+  /// This rank's array before `start`, and the result when it is done.
   std::byte* data() { return own_.data(); }
-  /// The one before must be done.
+  /// Starts; the previous operation must be done.
   void start(std::size_t bytes, Combine combine);
-  /// Does what can be done now; whether the result is there.
+  /// Makes what progress is possible without waiting. Returns true if the result is complete.
   bool advance();
 
  private:
@@ -35,8 +34,8 @@ class OrderedReduce final : Payload {
   void arrived(const Step::Part& part) override;
   bool advance_in_node();
 
-  std::optional<NodeMemory> memory_;  ///< where all ranks are on one node: two arrays of each, used in turns
-  std::optional<Executor> messages_;  ///< else
+  std::optional<NodeMemory> memory_;  ///< if all ranks are on one node: two arrays per rank, used alternately
+  std::optional<Executor> messages_;  ///< otherwise
   Schedule schedule_;
   std::vector<std::byte> own_, incoming_;
   std::size_t most_bytes_, bytes_ = 0, scheduled_bytes_ = 0;

@@ -11,7 +11,7 @@ using Slices = std::vector<Stretch>;
 
 Part part(int peer, const Stretch& stretch, bool final) { return {peer, stretch.first, stretch.count(), final}; }
 
-/// The slices of all ranks.
+/// Slices of all ranks.
 Slices slices_of(std::int64_t count, int size) {
   Slices slices;
   for (int rank = 0; rank < size; ++rank) slices.push_back(slice_of_rank(count, rank, size));
@@ -20,7 +20,7 @@ Slices slices_of(std::int64_t count, int size) {
 
 void append(Schedule& steps, const Schedule& more) { steps.insert(steps.end(), more.begin(), more.end()); }
 
-/// slices[r]: what rank r ends with.
+/// slices[r]: elements that rank r ends with.
 Schedule ring_reduce_scatter(int rank, const Slices& slices) {
   const int size = static_cast<int>(slices.size());
   const auto slice = [&](int number) { return slices[static_cast<std::size_t>((number % size + size) % size)]; };
@@ -31,7 +31,7 @@ Schedule ring_reduce_scatter(int rank, const Slices& slices) {
   return steps;
 }
 
-/// slices[r]: what rank r begins with.
+/// slices[r]: elements that rank r begins with.
 Schedule ring_all_gather(int rank, const Slices& slices) {
   const int size = static_cast<int>(slices.size());
   const auto slice = [&](int number) { return slices[static_cast<std::size_t>((number % size + size) % size)]; };
@@ -42,8 +42,8 @@ Schedule ring_all_gather(int rank, const Slices& slices) {
   return steps;
 }
 
-/// Ranks exchange halves in places, of which there are as many as the largest power of two. The other ranks, `beyond`
-/// of them, have none: of the first 2 · beyond ranks the even ones stand in for the odd ones after them.
+/// Halving and doubling run on a power of two of places. The `beyond` ranks that exceed it have no place: among the
+/// first 2 · beyond ranks, each even rank stands in for the odd one after it.
 struct Places {
   int count, beyond;
 
@@ -55,7 +55,7 @@ struct Places {
   int of(int rank) const { return rank < 2 * beyond ? rank / 2 : rank - beyond; }
   int rank_at(int place) const { return place < beyond ? 2 * place : place + beyond; }
 
-  /// One slice for each place: those of the ranks that the place stands for, united.
+  /// Returns one slice per place, the union of the slices of the ranks that it stands for.
   Slices unite(const Slices& slices) const {
     Slices united;
     for (int place = 0; place < count; ++place) {
@@ -73,7 +73,7 @@ void append_halved(const Stretch& all, int places, Slices& slices) {
   append_halved({middle, all.end}, places / 2, slices);
 }
 
-/// The halves of halves of … of all elements, one for each place. (For few elements that is not slice_of.)
+/// Halves all elements recursively into one slice per place. (For few elements this differs from slice_of.)
 Slices halved(const Stretch& all, int places) {
   Slices slices;
   slices.reserve(static_cast<std::size_t>(places));
@@ -81,13 +81,13 @@ Slices halved(const Stretch& all, int places) {
   return slices;
 }
 
-/// The slices of the `distance` places that follow each other and among which `place` is.
+/// Returns the union of the slices in the aligned group of `distance` places that contains `place`.
 Stretch around(const Slices& slices, int place, int distance) {
   const int first = place / distance * distance;
   return {slices[static_cast<std::size_t>(first)].first, slices[static_cast<std::size_t>(first + distance - 1)].end};
 }
 
-/// slices: of places, in their order; what the rank of each ends with.
+/// `slices`: one per place; the elements that the rank of each place ends with.
 Schedule halving(const Places& places, int rank, const Slices& slices) {
   Schedule steps;
   for (int place = places.of(rank), distance = places.count / 2; distance > 0; distance /= 2) {
@@ -98,7 +98,7 @@ Schedule halving(const Places& places, int rank, const Slices& slices) {
   return steps;
 }
 
-/// slices: of places, in their order; what the rank of each begins with.
+/// `slices`: one per place; the elements that the rank of each place begins with.
 Schedule doubling(const Places& places, int rank, const Slices& slices) {
   Schedule steps;
   for (int place = places.of(rank), distance = 1; distance < places.count; distance *= 2) {
@@ -109,9 +109,9 @@ Schedule doubling(const Places& places, int rank, const Slices& slices) {
   return steps;
 }
 
-constexpr std::int64_t tree_segment = 32 * 1024;  // elements
+constexpr std::int64_t tree_segment = 32 * 1024;  // elements per message
 
-/// One rank's neighbours in a binary tree, and what goes between them.
+/// A rank's neighbours in a binary tree, and its messages to and from them.
 class Tree {
  public:
   Tree(int rank, int size, std::int64_t count)
@@ -122,7 +122,7 @@ class Tree {
 
   Schedule up() const {
     Schedule steps;
-    for (std::int64_t i = 0; i <= segments_; ++i) {  // a segment goes up while the next one comes in
+    for (std::int64_t i = 0; i <= segments_; ++i) {  // one segment goes up while the next one comes in
       add(steps, {}, at(child(1), i, false));
       add(steps, at(parent(), i - 1, false), at(child(2), i, false));
     }

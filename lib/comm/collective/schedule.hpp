@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// Elements from first to before end.
+/// Elements [first, end).
 struct Stretch {
   std::int64_t first = 0, end = 0;
 
@@ -20,67 +20,69 @@ struct Stretch {
   }
 };
 
-/// The slice of this number, of `slices` equal ones (but for one element) of `count` elements.
+/// Range number `number` of `slices` ranges of `count` elements, whose sizes differ by at most one.
 inline Stretch slice_of(std::int64_t count, std::int64_t number, std::int64_t slices) {
   return {count * number / slices, count * (number + 1) / slices};
 }
 
-/// The slice of `count` elements that is rank's of `size`: equal ones in whole blocks (array_block), the last of which
-/// may be cut short.
+/// Range of `count` elements that belongs to `rank`: equal numbers of whole blocks (array_block); the last block may be
+/// shorter.
 inline Stretch slice_of_rank(std::int64_t count, int rank, int size) {
   const Stretch blocks = slice_of(array_blocks(count), rank, size);
   return {std::min(count, blocks.first * array_block), std::min(count, blocks.end * array_block)};
 }
 
-/// What one rank does at one time in a collective operation: it sends elements to one rank while it receives others
-/// from another. The next step begins when both are done.
+/// One step of a rank in a collective operation: it sends elements to one rank while it receives elements from another.
+/// The next step begins when both are done.
 struct Step {
   struct Part {
-    int peer = -1;  ///< none
+    int peer = -1;  ///< -1: none
     std::int64_t first = 0, count = 0;
-    bool final = false;  ///< results, which replace what the receiver has; else they are added to it
+    /// Results, which replace the receiver's elements; otherwise summands, which are added to them.
+    bool final = false;
 
     explicit operator bool() const { return peer >= 0 && count > 0; }
   };
   Part send, receive;
 };
 
-/// All steps of one rank, one after the other.
+/// All steps of one rank, in order.
 using Schedule = std::vector<Step>;
 
-// The schedules of one rank of `size` for a buffer of `count` elements. Of every sum one rank alone adds up the last
-// summand, and all others get copies: so all have the same bits. Names and costs: Thakur, Rabenseifner and Gropp,
-// "Optimization of collective communication operations in MPICH", 2005.
+// Schedules of one rank of `size` for a buffer of `count` elements. Exactly one rank completes each sum, and all others
+// get copies, so that all have the same bits. Names and costs are those of Thakur, Rabenseifner and Gropp,
+// "Optimization of collective communication operations in MPICH", 2005; P is the number of ranks.
 //
-// After an all-reduce every rank has the sums of all elements; after a reduce-scatter rank r has those of
-// slice_of_rank(count, r, size), and what it has elsewhere means nothing. An all-gather begins with what a
-// reduce-scatter leaves, and all ranks get all slices.
+// An all-reduce leaves the sums of all elements on every rank. A reduce-scatter leaves those of slice_of_rank(count, r,
+// size) on rank r, and its other elements undefined. An all-gather starts from the result of a reduce-scatter and
+// leaves all slices on every rank.
 
-/// Slices go round and are added up: P − 1 messages of count / P, the fewest bytes of all.
+/// Slices travel around a ring and are accumulated: P − 1 messages of count / P elements, the minimum number of bytes.
 Schedule ring_reduce_scatter(int rank, int size, std::int64_t count);
-/// Slices go round.
+/// Slices travel around a ring: P − 1 messages of count / P elements.
 Schedule ring_all_gather(int rank, int size, std::int64_t count);
-/// The one, and then the other.
+/// ring_reduce_scatter followed by ring_all_gather.
 Schedule ring_all_reduce(int rank, int size, std::int64_t count);
 
-/// Halves, quarters, … are exchanged with ever nearer ranks and added up: log₂ P messages, and as few bytes as the
-/// ring. Ranks beyond a power of two hand theirs over first, and get their slice last.
+/// Recursive halving: halves, quarters, … are exchanged with ever nearer ranks and accumulated: log₂ P messages, as few
+/// bytes as the ring. Ranks beyond a power of two first send all their elements to a neighbour, and get their slice
+/// last.
 Schedule halving_reduce_scatter(int rank, int size, std::int64_t count);
-/// An all-gather that mirrors halving: slices, pairs of them, … are exchanged with ever farther ranks.
+/// Recursive doubling, the mirror image of halving: slices, pairs of slices, … are exchanged with ever farther ranks.
 Schedule doubling_all_gather(int rank, int size, std::int64_t count);
-/// The one, and then the other.
+/// Recursive halving followed by recursive doubling.
 Schedule halving_doubling_all_reduce(int rank, int size, std::int64_t count);
 
-/// Up a binary tree and down again, in segments that follow each other: 2 log₂ P latencies.
+/// Sums up a binary tree and sends results down again, pipelined in segments: 2 log₂ P latencies.
 Schedule tree_all_reduce(int rank, int size, std::int64_t count);
-/// From rank 0 down a binary tree, in segments that follow each other.
+/// Sends elements of rank 0 down a binary tree, pipelined in segments.
 Schedule tree_broadcast(int rank, int size, std::int64_t count);
 
-/// Each rank sends an element to each other, of which it is the first, and gets one from it: P − 1 messages.
+/// Each rank sends one element to every other rank and receives one from it: P − 1 messages.
 Schedule pairwise_exchange(int rank, int size);
 
-/// Neighbouring ranks first, then neighbouring pairs, …: each combines what ranks have that follow each other, the
-/// lower ones' on the left, so that an operation need not be commutative. Then the same way back.
+/// Combines neighbouring ranks first, then neighbouring pairs, …, always with the lower ranks on the left, so that the
+/// operation need not be commutative. The result returns the same way.
 Schedule ordered_all_reduce(int rank, int size, std::int64_t count);
 
 }  // namespace lockstep

@@ -6,7 +6,7 @@
 namespace lockstep {
 namespace {
 
-/// Elements that go in one message.
+/// Elements per message.
 constexpr std::int64_t piece = std::int64_t{1} << 20;
 
 std::vector<ShardNode> largest_within(const ShardNode& node, std::int64_t first, std::int64_t end) {
@@ -21,7 +21,7 @@ struct Buffers {
   std::int64_t nodes = 0, most = 0;
 };
 
-/// Adds what the node and those below it need of shards first to end − 1; nodes to their left are counted already.
+/// Counts the buffers for shards [first, end) within this node; nodes to its left are already counted.
 void count_buffers(const ShardNode& node, std::int64_t first, std::int64_t end, Buffers& buffers) {
   if (node.hi <= first || node.lo >= end) return;
   if (node.lo >= first && node.hi <= end) {
@@ -33,13 +33,13 @@ void count_buffers(const ShardNode& node, std::int64_t first, std::int64_t end, 
   count_buffers(node.right(), first, end, buffers);
 }
 
-/// The sums of nodes that several ranks have a part of.
+/// Sums of tree nodes whose shards belong to several ranks.
 class AcrossRanks {
  public:
   AcrossRanks(int rank, const ShardRuns& runs, std::int64_t count)
       : rank_(rank), runs_(runs), count_(count), nodes_(shard_nodes(rank, runs)) {}
 
-  /// The node's sum is on the rank of its first shard, in the slot that begins with that shard.
+  /// Leaves the node's sum on the rank of its first shard, in the slot whose node begins with that shard.
   void sum(const ShardNode& node) {
     if (owner(node.lo) == owner(node.hi - 1)) return;
     sum(node.left());
@@ -59,7 +59,7 @@ class AcrossRanks {
   int owner(std::int64_t shard) const {
     return static_cast<int>(std::ranges::upper_bound(runs_, shard) - runs_.begin()) - 1;
   }
-  /// This rank's slot whose node begins with this shard.
+  /// Number of this rank's slot whose node begins with this shard.
   std::int64_t slot_of(std::int64_t shard) const {
     return std::ranges::find(nodes_, shard, &ShardNode::lo) - nodes_.begin();
   }

@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-/// A node of a fixed tree over numbered shards: those from lo to before hi. Its sum is that of its left half plus that
-/// of its right half.
+/// A node of a fixed binary tree over numbered shards, covering shards [lo, hi). Its sum is the sum of its left half
+/// plus that of its right half.
 struct ShardNode {
   std::int64_t lo, hi;
 
@@ -19,29 +19,29 @@ struct ShardNode {
   ShardNode left() const { return {lo, mid()}; }
   ShardNode right() const { return {mid(), hi}; }
   bool is_shard() const { return hi - lo == 1; }
-  /// Left halves that may wait for their right ones at one time, while it is summed shard by shard.
+  /// Largest number of left halves that wait for their right ones while the node is summed shard by shard.
   std::int64_t depth() const { return std::bit_width(static_cast<std::uint64_t>(hi - lo - 1)); }
 };
 
-/// How shards are dealt out to ranks, in runs: rank r has shards runs[r] to runs[r + 1] − 1, at least one.
+/// Distribution of shards to ranks in runs: rank r has shards runs[r] to runs[r + 1] − 1, at least one.
 using ShardRuns = std::vector<std::int64_t>;
 
-/// Runs of equally many shards, a multiple of the ranks.
+/// Equal runs; `shards` must be a multiple of `size`.
 ShardRuns equal_runs(int size, std::int64_t shards);
 
-/// The largest nodes all of whose shards rank `rank` has, in their order.
+/// The largest tree nodes whose shards all belong to `rank`, in order.
 std::vector<ShardNode> shard_nodes(int rank, const ShardRuns& runs);
 
-/// Buffers for sums that a rank needs which has the shards from `first` to before `end` of `shards`, and adds them up
-/// one after the other: the i-th of its nodes comes into the i-th buffer, and the left halves that wait within it are
-/// in that one and those after it.
+/// Number of buffers for sums that a rank with shards [first, end) of `shards` needs when it adds them up in order: the
+/// sum of its i-th node goes into the i-th buffer, and waiting left halves within that node occupy this buffer and
+/// those after it.
 std::int64_t shard_buffers(std::int64_t shards, std::int64_t first, std::int64_t end);
-/// The most that shard_buffers says of any run of up to `longest` shards.
+/// Maximum of shard_buffers over all runs of at most `longest` shards.
 std::int64_t most_shard_buffers(std::int64_t shards, std::int64_t longest);
 
-/// From the sums of each rank's nodes to that of all shards on every rank: the same bits whoever has which. The
-/// buffer has a slot of `count` elements for each of shard_nodes, one after the other; the sum comes into the first
-/// one.
+/// Schedule from the sums of each rank's nodes to the sum of all shards on every rank, with the same bits however
+/// shards are distributed. The buffer has one slot of `count` elements for each of shard_nodes, in order; the result is
+/// left in the first slot.
 Schedule shard_tree(int rank, const ShardRuns& runs, std::int64_t count);
 
 }  // namespace lockstep

@@ -10,12 +10,12 @@ namespace lockstep {
 
 struct Algorithm;
 
-/// How ranks sum.
+/// How sums over ranks are made.
 struct SumOptions {
-  const Algorithm* all_reduce = nullptr;     ///< null: what is fastest
-  DType wire = DType::f32;                   ///< in which numbers travel (collective.hpp)
-  const Algorithm* between_nodes = nullptr;  ///< of hierarchical sums, by messages; null: what is fastest
-  std::optional<std::int64_t> leaders;       ///< ranks of each node that sum between nodes; none: as many as help
+  const Algorithm* all_reduce = nullptr;     ///< null: the fastest
+  DType wire = DType::f32;                   ///< type of numbers in messages (collective.hpp)
+  const Algorithm* between_nodes = nullptr;  ///< message-based algorithm of hierarchical sums; null: the fastest
+  std::optional<std::int64_t> leaders;       ///< ranks of each node that sum between nodes; empty: as many as help
 };
 
 }  // namespace lockstep

@@ -36,10 +36,11 @@ ncclDataType_t nccl_type(DType dtype) {
   }
 }
 
-/// No call waits for other ranks, so that a rank which has died leaves nobody in one.
+/// All-reduce by NCCL. No call of the library blocks, so that the death of a rank leaves no other one inside it.
 class NcclAllReduce final : public DeviceAllReduce {
  public:
-  explicit NcclAllReduce(const Communicator& ranks) : NcclAllReduce() {  // so that the destructor follows a failure
+  // Delegates, so that the destructor runs if this constructor fails.
+  explicit NcclAllReduce(const Communicator& ranks) : NcclAllReduce() {
     ncclUniqueId id{};
     ranks.run_collectively([&] {
       if (ranks.is_root()) finish_call(ncclGetUniqueId(&id));
@@ -53,7 +54,7 @@ class NcclAllReduce final : public DeviceAllReduce {
   NcclAllReduce(const NcclAllReduce&) = delete;
   NcclAllReduce& operator=(const NcclAllReduce&) = delete;
   ~NcclAllReduce() override {
-    // Sums that are still under way are those of a step that has broken off, to which others may add nothing.
+    // Sums still in progress belong to a step that was abandoned, and other ranks may never join them.
     if (all_ != nullptr && under_way_.empty() && may_release()) release();
     abandon();
   }
@@ -76,14 +77,14 @@ class NcclAllReduce final : public DeviceAllReduce {
  private:
   NcclAllReduce() : beside_(space_beside(ExecSpace())) {}
 
-  /// Asks for the state of a call that was in progress, or of what it has left on the device.
+  /// Updates the status of a call that was in progress, or of work on the device; returns whether it still is.
   bool is_in_progress(ncclResult_t& result) {
     if (result == ncclInProgress)
       if (const ncclResult_t asked = ncclCommGetAsyncError(all_, &result); asked != ncclSuccess) result = asked;
     return result == ncclInProgress;
   }
 
-  /// The first sums connect ranks, for which each waits. Not before that is done is the kernel in the stream.
+  /// Waits until the call is complete; only then is its kernel in the stream. The first sums have to connect the ranks.
   void finish_call(ncclResult_t result) {
     wait_until([&] { return !is_in_progress(result); });
     expect_success(result);
@@ -100,7 +101,7 @@ class NcclAllReduce final : public DeviceAllReduce {
                     library, ncclGetErrorString(result), said.empty() ? "" : ": ", said));
   }
 
-  /// With the other ranks. Where one has died meanwhile nothing is released.
+  /// Releases the communicator, collectively; releases nothing if a rank has died meanwhile.
   void release() {
     ncclResult_t result = ncclCommFinalize(all_);
     try {
@@ -111,14 +112,14 @@ class NcclAllReduce final : public DeviceAllReduce {
     if (result == ncclSuccess) static_cast<void>(ncclCommDestroy(std::exchange(all_, nullptr)));
   }
 
-  /// Ends its kernels, for which other ranks may never do their part: whoever frees memory would wait for them.
+  /// Ends kernels that other ranks may never join; otherwise whoever frees device memory would wait for them.
   void abandon() {
     if (all_ != nullptr) static_cast<void>(ncclCommAbort(std::exchange(all_, nullptr)));
   }
 
   ExecSpace beside_;
   ncclComm_t all_ = nullptr;
-  std::deque<StreamEvent> under_way_;  ///< after each sum
+  std::deque<StreamEvent> under_way_;  ///< an event after each sum
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Of builds without NCCL.
+// For builds without NCCL.
 #include "base/error.hpp"
 #include "comm/nccl/nccl.hpp"
 

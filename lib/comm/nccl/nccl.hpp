@@ -9,11 +9,11 @@
 
 namespace lockstep {
 
-/// "NCCL 2.28.9", or RCCL, which is the same for AMD's devices; empty where this build has neither.
+/// "NCCL 2.28.9", or the same for RCCL, the library for AMD's devices; empty if this build has neither.
 std::string nccl_version();
 
-/// Its sums, in a stream of their own. Every rank has a device for itself. Throws SharedError where the library cannot
-/// connect them. Collective.
+/// Sums by NCCL in a stream of their own. Every rank must have a device of its own. Throws SharedError if the library
+/// cannot connect the ranks. Collective.
 std::unique_ptr<DeviceAllReduce> nccl_all_reduce(const Communicator& ranks);
 
 }  // namespace lockstep

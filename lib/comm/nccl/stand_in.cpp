@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Of preset fake_device, in the place of NCCL: its streams and events, and the same types; numbers are added by MPI.
+// Replaces NCCL in preset fake_device, with its types and its use of streams and events; MPI adds the numbers.
 #include <algorithm>
 #include <deque>
 #include <optional>
@@ -11,8 +11,8 @@
 namespace lockstep {
 namespace {
 
-/// Numbers pass through the host, which nobody else knows of: the stream beside the step's copies them out after the
-/// event, and back when they are summed.
+/// The numbers pass through the host, invisibly to callers: a stream beside the step's copies them out after the event,
+/// and back when they are summed.
 class StandInAllReduce final : public DeviceAllReduce {
  public:
   explicit StandInAllReduce(const Communicator& ranks)
@@ -43,7 +43,7 @@ class StandInAllReduce final : public DeviceAllReduce {
     Stage stage = Stage::out;
   };
 
-  /// Whether the sum has come to its end.
+  /// Advances a sum as far as possible; returns true if it is complete.
   bool pass(Sum& sum) {
     if (sum.stage == Stage::out) {
       if (!sum.copied->has_happened()) return false;
