@@ -9,7 +9,7 @@
 
 namespace lockstep::test {
 
-/// Makes a dataset with its checksum.
+/// Writes a dataset with its checksum.
 inline void write_checked(Hdf5File& file, const std::string& dataset, const StoredType& type,
                           const std::vector<std::int64_t>& extents, const void* data) {
   file.write(dataset, type, extents, data);

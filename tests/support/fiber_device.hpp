@@ -14,13 +14,13 @@
 
 #include "support/fibers.hpp"
 
-// A device for tests: each thread of a team, and each lane of its vectors, is a fiber. Teams are smaller than they are
-// asked to be where ThreadSanitizer could not tell their threads apart.
-// Included before all else, it takes the place of Kokkos' own, of which it does what Lockstep's kernels ask for.
+// A device for tests, in which each vector lane of each thread of a team is a fiber. Teams are smaller than requested
+// if ThreadSanitizer could not distinguish so many threads. Must be included before everything else, because it
+// replaces Kokkos' execution space; it has what Lockstep's kernels use.
 
 namespace lockstep::test {
 
-/// Its memory is the host's, and Kokkos' copies are done by its Serial.
+/// Uses host memory; Kokkos copies through Serial.
 class FiberDevice : public Kokkos::Serial {
  public:
   using Kokkos::Serial::Serial;
@@ -28,10 +28,10 @@ class FiberDevice : public Kokkos::Serial {
   using device_type = Kokkos::Device<FiberDevice, Kokkos::HostSpace>;
 };
 
-/// Tests switch barriers off, to see that their absence is found.
+/// Tests turn barriers off to check that missing ones are detected.
 inline bool barriers_work = true;
 
-/// A team at work.
+/// State of a running team.
 class FiberTeam {
  public:
   FiberTeam(int team_size, int vector_length, std::size_t scratch_bytes)
@@ -46,12 +46,13 @@ class FiberTeam {
 
   FiberBarrier& all() { return all_; }
   FiberBarrier& lanes_of(int thread) { return of_threads_[static_cast<std::size_t>(thread)]; }
-  /// Where numbers of a thread's lane are shown to others in a phase of a barrier; of all, or of its lanes.
+  /// Memory where a lane shows its number to all lanes of the team, or to those of its thread, in one phase of a
+  /// barrier.
   std::byte* slot(bool of_all, int phase, int thread, int lane) {
     return slots_[static_cast<std::size_t>(((phase % 2 * 2 + (of_all ? 1 : 0)) * size + thread) * lanes + lane)].bytes;
   }
   std::vector<std::byte>& scratch() { return scratch_; }
-  /// NaN: nobody may read there what the team has not written.
+  /// Fills the scratch memory with NaN, because it is undefined until the team writes it.
   void poison_scratch(int fiber) {
     if (scratch_.empty()) return;
     if (fiber == 0) std::memset(scratch_.data(), 0xFF, scratch_.size());
@@ -68,7 +69,7 @@ class FiberTeam {
   std::vector<std::byte> scratch_;
 };
 
-/// A lane of a thread of a team, as kernels are given it.
+/// One lane of a thread of a team: the member handle that kernels get.
 class FiberMember {
  public:
   FiberMember(FiberTeam& team, int league_rank, int league_size, int thread, int lane)
@@ -110,7 +111,7 @@ class FiberMember {
     return before;
   }
 
-  /// Makes of each lane's number that of all lanes of the thread.
+  /// Replaces each lane's number by the reduction over all lanes of its thread.
   template <class Reducer>
   void combine_lanes(const Reducer& reducer) const {
     using T = typename Reducer::value_type;
@@ -122,7 +123,7 @@ class FiberMember {
     for (int lane = 0; lane < lanes(); ++lane) reducer.join(all, shown<T>(false, phase, thread_, lane));
     reducer.reference() = all;
   }
-  /// Likewise of the team; each lane of that of the others' same lane, or of all.
+  /// Replaces each lane's number by the reduction over the team's threads: of the same lane, or of all lanes.
   template <class Reducer>
   void combine_threads(const Reducer& reducer, bool of_all_lanes) const {
     using T = typename Reducer::value_type;
@@ -153,11 +154,11 @@ class FiberMember {
 
   FiberTeam* team_;
   int league_rank_, league_size_, thread_, lane_;
-  mutable std::size_t taken_ = 0;                      // bytes of the scratch
-  mutable int phase_of_all_ = 0, phase_of_lanes_ = 0;  // of sums
+  mutable std::size_t taken_ = 0;                      // bytes of scratch memory handed out
+  mutable int phase_of_all_ = 0, phase_of_lanes_ = 0;  // number of reductions so far
 };
 
-/// Indices first, first + step, … below end of a loop that a member does.
+/// Indices first, first + step, … below end of a loop, for one member.
 struct FiberLoop {
   enum Over { threads, lanes, both } over;
   const FiberMember& member;
@@ -187,7 +188,7 @@ void call(const void* work, int run, int fiber) {
   (*static_cast<const Work*>(work))(run, fiber);
 }
 
-/// So many fibers share the indices of a kernel without teams, neighbours to different ones.
+/// Number of fibers that share the indices of a kernel without teams, dealt out in turn.
 inline constexpr int range_fibers = 8;
 
 template <class F>
@@ -203,7 +204,7 @@ void for_range(const char* label, std::int64_t begin, std::int64_t end, const F&
 template <class F>
 void for_teams(const char* label, int count, int team_size, int lanes, std::size_t scratch_bytes, const F& f) {
   std::array<FiberTeam, 2> teams{FiberTeam(team_size, lanes, scratch_bytes),
-                                 FiberTeam(team_size, lanes, scratch_bytes)};  // take turns
+                                 FiberTeam(team_size, lanes, scratch_bytes)};  // used alternately
   const auto work = [&](int rank, int fiber) {
     FiberTeam& team = teams[static_cast<std::size_t>(rank % 2)];
     team.poison_scratch(fiber);
@@ -293,7 +294,7 @@ void parallel_scan(const std::string&, const FiberRange& range, const F& f) {
   for (std::int64_t i = range.begin; i < range.end; ++i) f(i, sum, true);
 }
 
-// Kokkos' own need not be atomic where it has Serial alone.
+// Kokkos' own functions may be non-atomic if Serial is its only execution space.
 inline std::int32_t atomic_fetch_add(std::int32_t* to, std::int32_t summand) {
   return std::atomic_ref(*to).fetch_add(summand, std::memory_order_relaxed);
 }
@@ -341,7 +342,7 @@ void parallel_reduce(const FiberLoop& loop, const F& f, T&... sums) {
   for (std::int64_t i = loop.first; i < loop.end; i += loop.step) f(i, sums...);
   (lockstep::test::combine(loop, Sum<T>(sums)), ...);
 }
-/// Kokkos' has the lanes wait for each other; kernels may not rely on it.
+/// Without the barrier that Kokkos' version has for the lanes: kernels must not rely on it.
 template <class F>
 void single(const FiberSingle& one, const F& f) {
   if (one.is_chosen) f();

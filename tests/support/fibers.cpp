@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Compiled without ThreadSanitizer: what is done here orders nothing but by the calls that say so.
+// Compiled without ThreadSanitizer, so that only the explicit calls below order anything.
 #include "support/fibers.hpp"
 
 #include <sanitizer/tsan_interface.h>
@@ -17,19 +17,20 @@ constexpr std::size_t stack_bytes = 256 << 10;
 
 struct Fiber {
   ucontext_t context;
-  void* sanitized = nullptr;  // what ThreadSanitizer calls it
+  void* sanitized = nullptr;  // handle of ThreadSanitizer
   void* stack = nullptr;
   bool is_done = true;
 };
 
 struct Host {
   std::array<std::array<Fiber, most_fibers>, sets> fibers;
-  std::array<std::array<char, 2>, sets> order;  // of the runs of a set, which take turns to begin and to end with them
-  char begin, end;                              // of all
+  // Synchronization objects of each set's runs, which alternate: a run acquires one and releases the other.
+  std::array<std::array<char, 2>, sets> order;
+  char begin, end;  // synchronization objects of begin_fibers and end_fibers
   ucontext_t context;
   void* sanitized;
   Fiber* running;
-  bool has_gone_on;  // a fiber, in this round of turns
+  bool has_gone_on;  // some fiber made progress in the current round
   FiberWork work;
   const void* argument;
   int run;

@@ -3,35 +3,36 @@
 
 #include <array>
 
-// Threads of a device, one after the other in a thread of the host: a fiber runs until it waits for others or has done
-// its work. ThreadSanitizer takes each fiber for a thread, and finds what no barrier orders, whatever the fibers'
-// turns.
+// Fibers emulate the threads of a device on one host thread: a fiber runs until it waits for others or is done.
+// ThreadSanitizer treats each fiber as a thread and detects accesses that no barrier orders, in whatever order the
+// fibers run.
 namespace lockstep::test {
 
-/// Of a run: ThreadSanitizer tells 255 threads apart, of which two runs and the host need theirs.
+/// Limit per run: ThreadSanitizer distinguishes 255 threads, shared by two runs and the host.
 inline constexpr int most_fibers = 120;
 
-/// Where fibers wait for each other.
+/// Barrier for a number of fibers.
 class FiberBarrier {
  public:
   explicit FiberBarrier(int fibers);
-  /// Returns when all have called it: how often they had before.
+  /// Returns when all fibers have called it; returns how often they had done so before.
   int wait();
 
  private:
   int fibers_, waiting_ = 0, phase_ = 0;
-  std::array<char, 2> order_{};  // what ThreadSanitizer knows phases by, in turns: some fibers are one phase ahead
+  // Synchronization objects for ThreadSanitizer, alternating between phases, because some fibers are one phase ahead.
+  std::array<char, 2> order_{};
 };
 
-/// What fiber i of a run does.
+/// The work of fiber i of a run.
 using FiberWork = void (*)(const void* argument, int run, int i);
 
-/// Calls work(argument, run, i) for i < fibers, each in a fiber. An even run comes after the even ones before it, an
-/// odd one after the odd ones; nothing else orders them. Ends the program where fibers wait for others that have
-/// ended.
+/// Calls work(argument, run, i) for i < fibers, each in a fiber. Even runs are ordered after earlier even ones, odd
+/// runs after earlier odd ones; nothing else orders them. Aborts if fibers wait for others that have ended.
 void run_fibers(const char* label, int run, int fibers, FiberWork work, const void* argument);
 
-/// To be called around runs: what the caller has done comes before all fibers, and these before what it does then.
+/// Called before and after a group of runs: order the caller's earlier work before all fibers, and these before its
+/// later work.
 void begin_fibers();
 void end_fibers();
 

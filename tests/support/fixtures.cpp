@@ -8,7 +8,7 @@
 namespace lockstep::test {
 
 double filled(std::uint64_t tag, std::uint64_t i) {
-  // splitmix64 (Steele et al. 2014), of which 24 bits are kept.
+  // splitmix64 (Steele et al. 2014), reduced to 24 bits.
   std::uint64_t z = tag * 0xD1342543DE82EF95u + i * 0x9E3779B97F4A7C15u + 0x632BE59BD9B4E019u;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;

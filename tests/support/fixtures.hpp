@@ -11,12 +11,12 @@
 
 namespace lockstep::test {
 
-/// Element i of the filling with this tag: in [−1, 1), a multiple of 2⁻²³, so that it is the same
-/// number in f32, in f64 and in golden/make_golden.py (`filled` there).
+/// Element i of the pseudorandom numbers with this tag: in [−1, 1) and a multiple of 2⁻²³, so that it is exact in f32
+/// and f64 and equal to `filled` in golden/make_golden.py.
 double filled(std::uint64_t tag, std::uint64_t i);
 std::vector<double> filling(std::uint64_t tag, std::int64_t count, double scale = 1.0);
 
-/// Tensors from and to numbers of the host, whatever their floating-point type.
+/// Conversions between tensors and host numbers, for any floating-point type.
 OwnedTensor make_tensor(DType dtype, const Shape& shape, const std::vector<double>& values);
 OwnedTensor make_filled(DType dtype, const Shape& shape, std::uint64_t tag, double scale = 1.0);
 OwnedTensor make_classes(const std::vector<std::int32_t>& classes);
@@ -24,7 +24,7 @@ void set_values(const Tensor& tensor, const std::vector<double>& values);
 std::vector<double> values_of(const Tensor& tensor);
 std::vector<std::uint8_t> bytes_of(const Tensor& tensor);
 
-/// As these, of numbers in the host's own memory.
+/// The same conversions for numbers in host memory.
 struct HostNumbers {
   void* data;
   DType dtype;
@@ -34,18 +34,19 @@ void set_values(const HostNumbers& numbers, const std::vector<double>& values);
 std::vector<double> values_of(const HostNumbers& numbers);
 std::vector<std::uint8_t> bytes_of(const HostNumbers& numbers);
 
-/// The largest relative error of rounding a number to this type.
+/// Largest relative rounding error of this type.
 double rounding_error(DType dtype);
-/// What is left of numbers that are stored as this type.
+/// Values after rounding to this type.
 std::vector<double> rounded(DType dtype, const std::vector<double>& values);
 
-/// Fills with bytes that are NaN as any floating-point type: what reads it by mistake shows it.
+/// Fills the tensor with bytes that are NaN in every floating-point type, so that reading it by mistake shows.
 void poison(const Tensor& tensor);
 
-/// The largest |a − b| / max(1, |b|); infinite when sizes differ or a number is not finite.
+/// Largest |a − b| / max(1, |b|); infinite if sizes differ or a number is not finite.
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b);
 
-/// A folder that is removed with everything in it. One for all ranks (collective when there are several).
+/// A folder that is removed at the end with its contents. All ranks share one; its construction and destruction are
+/// collective.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -59,10 +60,10 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-/// Where real data are: $LOCKSTEP_DATA_DIR, else shared/data beside the source folder; empty when there is none.
+/// Folder of real data: $LOCKSTEP_DATA_DIR, or else shared/data beside the source folder; empty if there is none.
 std::filesystem::path data_dir();
 
-/// <name> in tests/golden, or in $LOCKSTEP_GOLDEN_DIR.
+/// Reads the file <name> from tests/golden or $LOCKSTEP_GOLDEN_DIR.
 std::string read_golden(const std::string& name);
 
 }  // namespace lockstep::test

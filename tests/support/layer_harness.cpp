@@ -47,7 +47,7 @@ std::vector<std::int32_t> filling_tokens(std::uint64_t tag, std::int64_t count, 
 
 namespace {
 
-/// Row numbers of tables with so many rows, one of each after the other.
+/// Pseudorandom row numbers for lookup tables of these sizes, cycling through the tables.
 std::vector<double> filling_rows(std::uint64_t tag, std::int64_t count, std::span<const std::int64_t> tables) {
   std::vector<double> rows = filling(tag, count);
   for (std::size_t i = 0; i < rows.size(); ++i)
@@ -55,12 +55,12 @@ std::vector<double> filling_rows(std::uint64_t tag, std::int64_t count, std::spa
   return rows;
 }
 
-/// How many examples are in the first piece of n.
+/// Number of examples in the first piece of n.
 std::int64_t first_piece(const Layer& layer, std::int64_t n) {
   return layer.traits().needs_statistics ? (n + 1) / 2 : n;
 }
 
-/// Examples first … first + count − 1 of all n.
+/// View of examples first … first + count − 1 of all n.
 Tensor rows(const Tensor& all, std::int64_t n, std::int64_t first, std::int64_t count) {
   if (!all) return {};
   const std::int64_t each = all.count() / n;
@@ -110,7 +110,7 @@ LayerHarness::LayerHarness(std::unique_ptr<Layer> layer, const std::vector<Shape
     const DType master = master_dtype(dtype_);
     std::vector<double> values = filling(200 + i, specs_[i].shape.count(), 0.5);
     if (specs_[i].kind == ParameterSpec::Kind::statistic)
-      for (double& value : values) value += 1;  // a variance is positive
+      for (double& value : values) value += 1;  // variances are positive
     parameter_.push_back(make_tensor(master, specs_[i].shape, values));
     weight_.emplace_back("weight", dtype_, specs_[i].shape);
     gradient_.emplace_back("gradient", master, specs_[i].shape);
@@ -141,7 +141,7 @@ LayerTensors LayerHarness::tensors(std::int64_t first, std::int64_t count, bool 
           .workspace = workspace_.get()};
 }
 
-/// Calls `call` with the tensors of each piece, and whether it is the first one.
+/// Calls `call` with the tensors of each piece and whether it is the first.
 template <class Call>
 void LayerHarness::for_pieces(bool wants_dx, Call call) {
   const std::int64_t middle = first_piece(*layer_, n_);
@@ -187,7 +187,7 @@ std::vector<std::pair<Tensor, std::string>> LayerHarness::undeclared() const {
 
 std::string LayerHarness::undeclared_reads(const std::vector<double>& dy) {
   const auto gradients = [&](std::span<const Tensor> hidden) {
-    forward();  // its tensors may have been overwritten
+    forward();  // an earlier backward pass may have overwritten its tensors
     const Gradients result = backward_without(hidden, dy, Store::replace, true);
     return std::pair(result.x, result.parameters);
   };
@@ -238,7 +238,7 @@ void golden_start(const ParameterBuffer& parameters, const Graph& graph) {
   std::sort(order.begin(), order.end(),
             [&](auto a, auto b) { return graph.nodes()[a].number < graph.nodes()[b].number; });
   std::uint64_t number = 400;
-  std::int64_t fan_in = 1;  // of biases, that of the weight before
+  std::int64_t fan_in = 1;  // biases use that of the weight before them
   for (const std::size_t node : order) {
     const auto& specs = graph.nodes()[node].parameters;
     for (std::size_t i = 0; i < specs.size(); ++i) {

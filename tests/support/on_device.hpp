@@ -8,7 +8,7 @@
 
 namespace lockstep::test {
 
-/// y[i] = f(x[i]), as a kernel. (A struct, as nvcc takes no lambdas in tests' members.)
+/// Kernel y[i] = f(x[i]). (A struct, because nvcc accepts no lambdas in members of tests.)
 template <class F, class In, class Out>
 struct Apply {
   F f;
@@ -17,7 +17,7 @@ struct Apply {
   KOKKOS_FUNCTION void operator()(const std::int64_t i) const { y(i) = f(x(i)); }
 };
 
-/// f of each of these, computed where kernels run.
+/// Returns f of each element, computed where kernels run.
 template <class F, class In>
 auto on_device(const F& f, const std::vector<In>& x) {
   using Out = decltype(f(In{}));

@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// Keeps this thread, and those that it starts, on one core of the machine while it lives.
+/// Binds this thread, and those that it starts, to one core for its lifetime.
 class OneCore {
  public:
   OneCore() {
@@ -28,7 +28,7 @@ class OneCore {
   cpu_set_t before_{};
 };
 
-/// Takes all the time of a core that it gets.
+/// A thread that uses all the time that it gets on a core.
 class BusyThread {
  public:
   std::chrono::nanoseconds time_on_core() {

@@ -8,16 +8,17 @@
 
 namespace lockstep::test {
 
-/// A network computed in the plainest way: every output, gradient and saved tensor has memory of its
-/// own, and gradients of an output that is read several times are kept apart and added on the host.
-/// What nn/model.cpp does with one arena must give the same numbers.
+/// Reference implementation of a network: every output, gradient and saved tensor has memory of its own, and the
+/// gradients of an output that is read several times are stored separately and added on the host. nn/model.cpp, which
+/// uses one arena, must give the same numbers.
 class PlainModel {
  public:
   PlainModel(Graph graph, DType dtype, std::int64_t n, const ProvidersConfig& providers);
 
   ParameterBuffer& parameters() { return parameters_; }
   Tensor forward(const StepContext& context, const Tensor& input);
-  /// doutput → parameter gradients, and returns the gradient of the input (empty when nothing reads it).
+  /// Computes parameter gradients from `doutput` and returns the gradient of the input (empty if nothing reads the
+  /// input).
   std::vector<double> backward(const StepContext& context, const Tensor& input, const std::vector<double>& doutput);
 
  private:

@@ -9,8 +9,8 @@
 #include "ops/activation.hpp"
 #include "ops/provider.hpp"
 
-// How GoogleTest shows parameters of tests that are of our types: by name, and not byte by byte. Parameters that are a
-// test's own (a table of cases) have a PrintTo beside them.
+// Prints Lockstep's types in GoogleTest's parameters by name instead of byte by byte. Parameter types of a single test
+// (a table of cases) have a PrintTo beside them.
 namespace lockstep {
 
 inline void PrintTo(DType dtype, std::ostream* out) { *out << name_of(dtype); }

@@ -19,7 +19,7 @@ namespace lockstep::test {
 class ScratchFolder : public TemporaryFolder {
  public:
   std::string operator/(const std::string& name) const { return (path() / name).string(); }
-  /// Names in the folder, sorted.
+  /// Names of the folder's entries, sorted.
   std::vector<std::string> names() const {
     std::vector<std::string> found;
     for (const auto& entry : std::filesystem::directory_iterator(path()))
@@ -38,7 +38,7 @@ inline void write_file(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-/// `action` must throw an Error with this status whose message contains `part`.
+/// Expects `action` to throw an Error with this status whose message contains `part`.
 template <class Action>
 void expect_error(ExitStatus status, const std::string& part, Action&& action) {
   try {
@@ -50,7 +50,7 @@ void expect_error(ExitStatus status, const std::string& part, Action&& action) {
   }
 }
 
-/// A file of the real data; empty when it is not there.
+/// Path of a file of the real data; empty if it does not exist.
 inline std::string real_data(const std::string& name) {
   const auto path = data_dir() / name;
   return !data_dir().empty() && std::filesystem::exists(path) ? path.string() : "";

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <cstddef>
 
-// libcuda.so.1 where there is no driver, for cuDNN's planner. It compiles kernels and wants to load them, which
-// succeeds here; whoever asks for a device hears that there is none.
+// Replacement of libcuda.so.1 on machines without a driver, for cuDNN's planner. The planner compiles kernels and loads
+// them, which succeeds here; queries for devices report that there is none.
 
 namespace {
 constexpr int success = 0, no_device = 100;  // CUresult

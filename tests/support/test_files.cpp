@@ -36,7 +36,7 @@ std::filesystem::path data_dir() {
 }
 
 std::string read_golden(const std::string& name) {
-  const char* elsewhere = std::getenv("LOCKSTEP_GOLDEN_DIR");  // of programs that were carried to another machine
+  const char* elsewhere = std::getenv("LOCKSTEP_GOLDEN_DIR");  // for test programs run on another machine
   return read_text_file((elsewhere ? std::string(elsewhere) : LOCKSTEP_SOURCE_DIR "/tests/golden") + "/" + name);
 }
 

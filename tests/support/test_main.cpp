@@ -15,13 +15,13 @@
 
 namespace {
 
-/// What the ranks after the first say: their failures, and nothing else.
+/// Output of all ranks but the first: only their failures.
 class FailuresOnly final : public testing::EmptyTestEventListener {
  public:
   explicit FailuresOnly(int rank) : rank_(rank) {}
 
  private:
-  // GoogleTest holds its lock while it reports a result, so that nothing may be asked of it then.
+  // GoogleTest holds its lock while it reports a result, so the name of the test must be known before.
   void OnTestStart(const testing::TestInfo& test) override {
     test_ = std::string(test.test_suite_name()) + "." + test.name();
   }
@@ -35,8 +35,8 @@ class FailuresOnly final : public testing::EmptyTestEventListener {
   std::string test_;
 };
 
-/// Says of each rank in which test it is when time is up ($LOCKSTEP_TEST_SECONDS), and ends it: so a hang names the
-/// rank that is somewhere else than the others, or for how long all of them have waited.
+/// On a timeout ($LOCKSTEP_TEST_SECONDS), prints on each rank which test it is in, and ends it. So a hang shows which
+/// rank is elsewhere than the others, or how long all of them have waited.
 class Watch final : public testing::EmptyTestEventListener {
  public:
   Watch(int rank, double seconds) : rank_(rank), seconds_(seconds), thread_([this] { wait(); }) {}
@@ -63,26 +63,27 @@ class Watch final : public testing::EmptyTestEventListener {
     std::fprintf(stderr, "rank %d: time is up; it has been in %s for %.1f s\n", rank_, test_.c_str(),
                  std::chrono::duration<double>(Clock::now() - begin_).count());
     std::fflush(stderr);
-    std::this_thread::sleep_for(std::chrono::seconds(1));  // the others speak, too
+    std::this_thread::sleep_for(std::chrono::seconds(1));  // lets the other ranks print too
     std::_Exit(1);
   }
 
   int rank_;
   double seconds_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // protects the members below
   std::condition_variable changed_;
   std::string test_ = "no test";
   Clock::time_point begin_ = Clock::now();
   bool over_ = false;
-  std::thread thread_;  // last: starts when all else stands
+  std::thread thread_;  // last member: the thread uses all others
 };
 
 }  // namespace
 
-/// Read by AddressSanitizer where it is linked in: MPI libraries do not free everything.
+/// Read by AddressSanitizer if it is linked in: MPI libraries do not free everything, so leaks are not reported.
 extern "C" const char* __asan_default_options() { return "detect_leaks=0"; }
 
-/// Under mpirun every rank runs every test, so that tests may communicate; a failure of one is a failure of all.
+/// Under mpirun every rank runs every test, so that tests may communicate; the exit status is a failure if any rank
+/// fails.
 int main(int argc, char** argv) {
   lockstep::MpiSession mpi(argc, argv);
   const lockstep::Communicator comm = lockstep::Communicator::world();

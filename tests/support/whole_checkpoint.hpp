@@ -7,7 +7,7 @@
 
 #include "checkpoint/checkpoint_numbers.hpp"
 
-// Checkpoints whose numbers are all in memory.
+// Reading and writing of checkpoints whose numbers are all in memory.
 namespace lockstep::test {
 
 inline NumberSource numbers_of(const Checkpoint& checkpoint) {
