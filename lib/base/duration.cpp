@@ -24,7 +24,8 @@ std::optional<double> seconds_of(const std::string& text) {
     return std::nullopt;
   }
   std::string_view left = text;
-  double seconds = 0, most = std::numeric_limits<double>::infinity();  // of the next part: less than one of that before
+  // `most`: limit of the next part, one unit of the part before it.
+  double seconds = 0, most = std::numeric_limits<double>::infinity();
   if (const std::size_t dash = left.find('-'); dash != std::string_view::npos) {
     const std::optional<double> days = number_of(left.substr(0, dash));
     if (!days) return std::nullopt;

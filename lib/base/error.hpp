@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// Exit status of the process; the numbers are those of sysexits.h where it has one.
+/// Exit status of the process; the numbers are those of sysexits.h.
 enum class ExitStatus : int {
   done = 0,
   bad_usage = 64,

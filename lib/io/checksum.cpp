@@ -34,7 +34,7 @@ std::uint64_t hash_in_pieces(const Hdf5File& file, const std::string& dataset, c
       reader.read(first, count, values.data());
       hash.add(values.data(), static_cast<std::size_t>(count) * row_bytes);
       take(first, count, values.data());
-      heartbeat().beat();  // large files take their time
+      heartbeat().beat();  // large files take long
     }
   }
   return hash.value();
