@@ -66,7 +66,7 @@ void Graph::add_node(const ListItem& item, Names& names) {
     node.shape = node.layer->output_shape(node.input_shapes);
     node.parameters = node.layer->parameters(node.input_shapes);
     for (const auto& parameter : node.parameters) {
-      double count = 1;  // which, as an integer, might not fit
+      double count = 1;  // floating-point, since the product might overflow an integer
       for (const auto extent : parameter.shape.extents()) count *= static_cast<double>(extent);
       validate(count < 1e15, ExitStatus::bad_deck, "its {} has {:.0e} numbers (no machine holds them); make it smaller",
                parameter.name, count);
@@ -114,7 +114,8 @@ void Graph::refuse_unused(std::span<const ListItem> layers) const {
                  nodes_[i].name));
 }
 
-/// A sum of two becomes part of the layer that makes one of the two, when that layer can, and nobody else reads it.
+/// An addition of two inputs becomes part of the layer that produces one of them, if that layer can take it over and no
+/// other node reads that layer's output.
 void Graph::fuse_additions() {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (!nodes_[i].layer->traits().is_sum || nodes_[i].inputs.size() != 2 || nodes_[i].inputs[0] == nodes_[i].inputs[1])
@@ -129,7 +130,7 @@ void Graph::fuse_additions() {
       nodes_[i].inputs = {maker};
       nodes_[i].input_shapes.resize(1);
       nodes_[i].view = true;
-      move(static_cast<std::size_t>(maker), i - 1);  // both inputs stand before it now, and its readers after
+      move(static_cast<std::size_t>(maker), i - 1);  // both inputs now stand before it, and its readers after it
       break;
     }
   }
@@ -156,7 +157,7 @@ void Graph::fuse_activations() {
     bool alone = read_once(maker);
     while (alone && nodes_[static_cast<std::size_t>(maker)].view &&
            nodes_[static_cast<std::size_t>(maker)].layer->traits().is_sum) {
-      maker = nodes_[static_cast<std::size_t>(maker)].inputs[0];  // which has taken over the addition
+      maker = nodes_[static_cast<std::size_t>(maker)].inputs[0];  // the layer that has taken over the addition
       alone = read_once(maker);
     }
     if (!alone) continue;

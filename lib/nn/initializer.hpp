@@ -9,22 +9,22 @@
 
 namespace lockstep {
 
-/// How a parameter starts. Element i depends on seed, the parameter's number and i alone.
+/// The initial values of a parameter. Element i depends only on the seed, the parameter's number and i.
 struct Initializer {
   enum class Kind { constant, uniform, normal };
   Kind kind = Kind::constant;
-  double value = 0;  ///< constant: the value; uniform: drawn from (−value, value); normal: the standard deviation
+  double value = 0;  ///< constant: the value; uniform: draws from (−value, value); normal: the standard deviation
 
-  /// Some elements, and the value that stands for them in the place of the one above.
+  /// A run of `count` consecutive elements that has its own `value` (see Initializer::value).
   struct Part {
     std::int64_t count;
     double value;
   };
-  std::vector<Part> parts = {};  ///< all elements, from the first on; empty: all are alike
+  std::vector<Part> parts = {};  ///< together cover all elements in order; empty: `value` holds for all of them
 
   static Initializer constant(double value) { return {Kind::constant, value}; }
-  /// U(−1/√fan_in, 1/√fan_in): LeCun et al., "Efficient backprop", 1998, as PyTorch starts its
-  /// linear and convolution layers, weights and biases.
+  /// U(−1/√fan_in, 1/√fan_in): LeCun et al., "Efficient backprop", 1998; PyTorch's default for the weights and biases
+  /// of linear and convolution layers.
   static Initializer fan_in(std::int64_t fan_in);
   static Initializer uniform(double bound) { return {Kind::uniform, bound}; }
   static Initializer uniform(std::vector<Part> bounds) { return {Kind::uniform, 0, std::move(bounds)}; }

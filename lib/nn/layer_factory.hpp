@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// Every type of layer that a deck can name. A new layer is one line of this table.
+/// All layer types that a deck can name. A new layer type needs one line in this table.
 std::span<const Alternative> layer_alternatives();
 
 }  // namespace lockstep

@@ -17,8 +17,8 @@ struct LossOptions : Config {
   virtual std::unique_ptr<Loss> make() const = 0;
 };
 
-/// Rounded to 2⁻²⁶ of the largest: sums over up to 2²⁶ targets are exact, and so the same in any order, on any number
-/// of ranks.
+/// Rounds weights to multiples of 2⁻²⁶ of the largest one. Sums over up to 2²⁶ targets are then exact, and so
+/// independent of the order of addition and of the number of ranks.
 std::vector<double> with_exact_sums(std::vector<double> weights) {
   if (weights.empty()) return weights;
   const double unit = std::ldexp(1.0, std::ilogb(std::ranges::max(weights)) - 26);
@@ -65,7 +65,8 @@ class CrossEntropy final : public Loss {
   }
 
  private:
-  /// With weights where kernels read them, from the first batch on: a loss may be made where no device is.
+  /// Copies the class weights to the step's memory when the first batch comes, since a loss may be made where there is
+  /// no device.
   const ClassTargets& meaning(const ExecSpace& space) const {
     if (!class_weights_.empty() && !on_device_.get()) {
       on_device_ = OwnedTensor("lockstep::loss::class_weights", DType::f64,
@@ -77,7 +78,7 @@ class CrossEntropy final : public Loss {
   }
 
   std::vector<double> class_weights_;
-  mutable OwnedTensor on_device_;  ///< the same where kernels read them
+  mutable OwnedTensor on_device_;  ///< class_weights_ in the step's memory
   mutable ClassTargets meaning_;
 };
 

@@ -11,37 +11,39 @@
 
 namespace lockstep {
 
-/// What training minimises, summed over examples (the step divides once, by what the examples of all ranks count).
+/// The objective that training minimizes, summed over examples. The step divides it once, by the weight of the examples
+/// of all ranks.
 class Loss {
  public:
   virtual ~Loss() = default;
-  /// Whether targets are classes (i32 [n], or [n, …] for outputs [n, …, K]) or values (of master_dtype, in the shape of
-  /// the outputs).
+  /// True if targets are classes: i32 [n], or [n, …] for outputs [n, …, K]. False if they are values of master_dtype in
+  /// the shape of the outputs.
   virtual bool wants_classes() const = 0;
-  /// Targets of this number count nothing, and need not be a class; -1: there are none.
+  /// The class number whose targets are ignored; such a number need not be a class of the network. -1: none is ignored.
   virtual std::int64_t ignored_class() const { return -1; }
-  /// Whether each target counts as much as any other, so that the mean is that over examples.
+  /// True if all targets have the same weight, so that the mean loss is the mean over examples.
   virtual bool counts_alike() const { return true; }
-  /// Throws KeyError where the deck's options do not go with mixed targets.
+  /// Throws KeyError if the deck's options do not permit mixed targets.
   virtual void check_mixed() const {}
-  /// Throws KeyError where the deck's options do not suit a network of this output.
+  /// Throws KeyError if the deck's options do not suit a network whose output for one example has this shape.
   virtual void check_output(const Shape& /*one_output*/) const {}
-  /// Adds to sums (LossSums) and, when doutputs is not empty, stores the gradient of
-  /// the sum times `gradient_scale` (which keeps gradients of 16 bits from vanishing); doutputs may be the memory of
-  /// the outputs. per_row: f64 [rows, 2] scratch. Mixed targets are of classes; values come mixed already.
+  /// Adds to `sums` (LossSums). If `doutputs` is not empty, also stores the gradient of the summed loss times
+  /// `gradient_scale` (a loss scale keeps 16-bit gradients from underflow); `doutputs` may be the memory of `outputs`.
+  /// `per_row` is scratch memory, f64 [rows, 2]. `mixed` applies to class targets only; targets that are values are
+  /// already mixed.
   virtual void evaluate(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs,
                         const Tensor& per_row, const Tensor& sums, const GradientFactor& gradient_scale = 1,
                         const MixedTargets& mixed = {}) const = 0;
 
-  /// Whether the vectors of an example's output each have a loss of their own: then `evaluate` may be taken apart, into
-  /// evaluate_rows for some rows after the others, and one add_rows.
+  /// True if each row (the last dimension's vector) of an output has a loss of its own. `evaluate` can then be split
+  /// into calls of evaluate_rows for parts of the rows and one call of add_rows.
   virtual bool is_of_rows() const { return false; }
-  /// outputs, doutputs [rows, K], targets [rows]; leaves what add_rows needs in per_row, f64 [rows, 2]. The gradient is
-  /// that of the sum over rows.
+  /// outputs, doutputs: [rows, K]; targets: [rows]. Leaves in per_row, f64 [rows, 2], what add_rows needs. The gradient
+  /// is that of the sum over rows.
   virtual void evaluate_rows(const ExecSpace&, const Tensor& /*outputs*/, const Tensor& /*targets*/,
                              const Tensor& /*doutputs*/, const Tensor& /*per_row*/,
                              const GradientFactor& /*gradient_scale*/, const MixedTargets& /*mixed*/ = {}) const {}
-  /// Adds n examples to sums, whose rows have all been evaluated.
+  /// Adds n examples to `sums`; all of their rows must have been evaluated.
   virtual void add_rows(const ExecSpace&, std::int64_t /*n*/, const Tensor& /*targets*/, const Tensor& /*per_row*/,
                         const Tensor& /*sums*/) const {}
 };

@@ -8,18 +8,19 @@
 
 namespace lockstep {
 
-/// What is measured of a network's outputs beside the loss. It follows from sums over examples, which are added up over
-/// ranks first: exact, however the examples are shared out.
+/// A measure of a network's outputs other than the loss. It is computed from sums over examples that are first added up
+/// over all ranks, so the result does not depend on how examples are distributed.
 class Metric {
  public:
   virtual ~Metric() = default;
-  /// How many numbers are summed.
+  /// How many sums the metric needs.
   virtual std::int64_t sum_count() const = 0;
-  /// Adds a batch to `sums`, f64 [sum_count()]. outputs [n, …, K] with targets i32 [n, …], or [n, …, K] of
-  /// master_dtype. `scratch`: f64 [rows, 2]. Those of classes may get the rows of a batch in parts: [rows, K], [rows].
+  /// Adds a batch to `sums`, f64 [sum_count()]. Outputs [n, …, K] have targets i32 [n, …] (classes) or [n, …, K] of
+  /// master_dtype (values). `scratch`: f64 [rows, 2]. Metrics of classes may receive a batch in parts, with outputs
+  /// [rows, K] and targets [rows].
   virtual void add(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& scratch,
                    const Tensor& sums) const = 0;
-  /// The metric of `examples` examples, from their sums.
+  /// Returns the metric of `examples` examples from their sums.
   virtual double value(std::span<const double> sums, std::int64_t examples) const = 0;
 };
 

@@ -13,7 +13,7 @@ namespace {
 
 using Inputs = std::array<Tensor, max_layer_inputs>;
 
-/// Examples [first, first + count) of a tensor whose first dimension they are.
+/// Returns examples [first, first + count) of a tensor whose first dimension counts examples.
 Tensor examples_of(const Tensor& tensor, std::int64_t first, std::int64_t count) {
   const Shape example = tensor.shape.of_example();
   const auto bytes = static_cast<std::size_t>(example.count()) * size_of(tensor.dtype);
@@ -149,7 +149,7 @@ void Model::forward(const StepContext& context, const Tensor& input, const UseOu
   run_tiles(context, input, use);
 }
 
-/// The last layer: forward, who uses it, and backward, a tile of rows after the other.
+/// Runs the last layer one tile of rows at a time: forward, the consumer of the output, and backward.
 void Model::run_tiles(const StepContext& context, const Tensor& input, const UseOutput& use) {
   const std::size_t i = graph_.nodes().size() - 1;
   const GraphNode& node = graph_.nodes()[i];
@@ -194,8 +194,8 @@ void Model::run_segments(const StepContext& context, const Tensor& input) {
   for (const Segment& segment : plan_.forward) {
     enter(context, time++);
     statistics_.await(context, graph_, segment);
-    // A rank without examples waits for what others wait for, in their order: while ranks wait for statistics, their
-    // parameters do not travel.
+    // A rank without examples waits for the same parameters in the same order as the others, because parameters do not
+    // travel while ranks wait for batch statistics.
     if (batch_ == 0)
       for (const Task& task : segment.tasks) begin_layer(context, static_cast<std::size_t>(task.node));
     for_chunks(segment, [&](const Task& task, const Chunk& chunk) {
@@ -213,7 +213,7 @@ void Model::begin_layer(const StepContext& context, std::size_t node) {
   await_parameters_from(context, parameters_.first_of(node));
 }
 
-/// Ranks that wait for each other's parameters have no statistics on their way, which others may wait for.
+/// Finishes the statistics exchange before waiting, since other ranks may be waiting for these statistics.
 void Model::await_parameters_from(const StepContext& context, std::int64_t first) {
   if (!hooks_.arrival || hooks_.arrival->have_arrived(context.space, first)) return;
   statistics_.finish(context);
@@ -248,7 +248,7 @@ Tensor Model::output_gradient() const {
 
 void Model::backward(const StepContext& context, const Tensor& input, const Ready& ready) {
   const auto& nodes = graph_.nodes();
-  std::size_t next = nodes.size();  // ranges are final down to this node
+  std::size_t next = nodes.size();  // the gradients of this node and all later ones are final
   const auto is_final = [&](ParameterRange range) {
     if (range.count == 0) return;
     if (batch_ == 0 && context.gradients == Store::replace) fill_zero(context.space, parameters_.gradients(range));
@@ -299,7 +299,7 @@ void Model::run_backward(const StepContext& context, const Task& task, const Chu
   tensors.gradients = parameters_.gradients_of(i);
   StepContext part = context;
   part.first_example += chunk.first;
-  if (chunk.first > 0 || node.lends) part.gradients = Store::add;  // to what the layer that is tied to it has stored
+  if (chunk.first > 0 || node.lends) part.gradients = Store::add;  // add to what the tied layer has stored
   if (task.kind == Task::Kind::accumulate_gradient_statistics)
     node.layer->accumulate_gradient_statistics(part, tensors, chunk.first == 0);
   else node.layer->backward(part, tensors);

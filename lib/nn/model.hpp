@@ -13,13 +13,14 @@
 
 namespace lockstep {
 
-/// Products in the backward pass of as many operations as a node's large product, forward.
+/// Number of large matrix products in a node's backward pass, each with as many operations as the forward product.
 int backward_products(const GraphNode& node, const StepPlan& plan);
 
-/// Operations of the large products of n examples, forward and backward; layers must be planned.
+/// Floating-point operations of the large matrix products in forward and backward passes of n examples. The layers must
+/// have been planned.
 double training_flops(const Graph& graph, const StepPlan& plan, std::int64_t n);
 
-/// A network ready to run: graph, parameters, one arena for activations, one workspace.
+/// A network ready to run: its graph, its parameters, one arena for activations and one workspace.
 class Model {
  public:
   struct Options {
@@ -28,53 +29,55 @@ class Model {
     std::int64_t max_batch = 1;
     Purpose purpose = Purpose::training;
     Checkpointing checkpointing = Checkpointing::none;
-    /// Not 0: the output may be made, and used up, in tiles of about so many bytes (StepPlan::tile_rows). Then
-    /// `forward` is given who uses them.
+    /// Not 0: the output may be produced and consumed in tiles of about this many bytes (StepPlan::tile_rows).
+    /// `forward` must then be called with a consumer.
     std::size_t tile_bytes = 0;
-    ParameterWindows windows;  ///< of what of the parameters is divided, as planned for the step's plan
-    ParameterMemory memory;    ///< of the parameters
+    ParameterWindows windows;  ///< where divided parameters lie, planned for the step's plan
+    ParameterMemory memory;    ///< memory for the parameters
   };
 
-  /// The output of a batch, or some rows of it.
+  /// The output of a batch, or of some of its rows.
   struct Output {
-    Tensor values;           ///< [n, output_shape…], or [rows, K] of a tile
-    Tensor gradient;         ///< in training, where the loss puts theirs; mostly the same memory
-    std::int64_t first = 0;  ///< row of the whole output
+    Tensor values;           ///< [n, output_shape…], or [rows, K] for a tile
+    Tensor gradient;         ///< in training, where the loss stores the gradient of `values`; usually the same memory
+    std::int64_t first = 0;  ///< number of the first row in the whole output
     bool whole = true, last = true;
   };
   using UseOutput = std::function<void(const Output&)>;
 
   Model(Graph graph, const Options& options);
-  /// `plan`: what plan_model(graph, options) gives.
+  /// `plan` is the result of plan_model(graph, options).
   Model(Graph graph, const Options& options, StepPlan plan);
 
-  /// From here on, these take part in passes.
+  /// Makes these hooks take part in all later passes.
   void attach(const PassHooks& hooks) {
     hooks_ = hooks;
     statistics_.attach(hooks.statistics);
   }
 
-  /// input [n, input_shape…] → output [n, output_shape…], n ≤ max_batch; both stay until the next forward. Of models
-  /// without tiles.
+  /// input [n, input_shape…] → output [n, output_shape…], n ≤ max_batch. Both must stay unchanged until the next
+  /// forward pass. Only for models without tiles.
   Tensor forward(const StepContext& context, const Tensor& input);
-  /// A forward pass of any model, with tiles or without: `use` gets the output as it is made. In training it leaves the
-  /// gradient of each tile, whose backward pass follows at once. Without examples, nobody is asked.
+  /// A forward pass of any model, with or without tiles: `use` receives the output as it is produced. In training,
+  /// `use` leaves the gradient of each tile, whose backward pass follows at once. `use` is not called if there are no
+  /// examples.
   void forward(const StepContext& context, const Tensor& input, const UseOutput& use);
 
-  /// Where the loss puts the gradient of the last forward's output; mostly where the output stands.
+  /// Where the loss stores the gradient of the last forward pass's output; usually the memory of the output.
   Tensor output_gradient() const;
 
-  /// Fills the parameters' gradients. `ready` is called with ranges that follow each other in the buffer, each as
-  /// soon as it is final.
+  /// Computes the parameters' gradients. `ready` is called for consecutive ranges of the gradient buffer, each as soon
+  /// as it is final.
   using Ready = std::function<void(ParameterRange)>;
   void backward(const StepContext& context, const Tensor& input, const Ready& ready);
 
   const Graph& graph() const { return graph_; }
   const StepPlan& plan() const { return plan_; }
-  /// Makes every layer ready for batches of n ≤ max_batch examples; without it, the first such batch does.
+  /// Prepares every layer for batches of n ≤ max_batch examples. Otherwise the first batch of that size does so.
   void prepare(std::int64_t n);
 
-  /// Memory of all layers, one after the other; another one once the model is ready for a batch that needs more.
+  /// The workspace, which all layers use in turn. It is reallocated when the model is prepared for a batch that needs
+  /// more.
   const std::byte* workspace() const { return workspace_.data(); }
 
   ParameterBuffer& parameters() { return parameters_; }
@@ -85,18 +88,18 @@ class Model {
  private:
   Model(std::pair<Graph, StepPlan> planned, const Options& options);
 
-  /// Some examples of the batch.
+  /// A range of consecutive examples of the batch.
   struct Chunk {
     std::int64_t first, count;
   };
 
-  /// Calls visit(task, chunk) for the tasks of one chunk, then for those of the next.
+  /// Calls visit(task, chunk) for all tasks of the first chunk, then for those of the next, and so on.
   template <class Visit>
   void for_chunks(const Segment& segment, Visit visit) const;
   void enter(const StepContext& context, int time) {
     if (hooks_.traffic) hooks_.traffic->enter(context.space, time);
   }
-  /// A node is next in a forward pass: waits for its parameters, and for all that follow them.
+  /// Called before a node runs in a forward pass: waits for its parameters and for all that follow them in the buffer.
   void begin_layer(const StepContext& context, std::size_t node);
   void await_parameters_from(const StepContext& context, std::int64_t first);
   void run_segments(const StepContext& context, const Tensor& input);
@@ -115,15 +118,15 @@ class Model {
   Buffer arena_;
   Buffer workspace_;
   std::set<std::int64_t> prepared_;
-  std::int64_t batch_ = 0;  ///< of the last forward
+  std::int64_t batch_ = 0;  ///< examples of the last forward pass
   PassHooks hooks_;
   StatisticsInFlight statistics_;
 };
 
-/// Plans every layer, and then the step.
+/// Plans every layer and then the step.
 StepPlan plan_model(Graph& graph, const Model::Options& options);
 
-/// Makes every layer of a planned graph ready for batches of n examples; returns the workspace that they need.
+/// Prepares every layer of a planned graph for batches of n examples; returns the workspace that they need, in bytes.
 std::size_t prepare_layers(Graph& graph, const StepPlan& plan, std::int64_t n);
 
 }  // namespace lockstep

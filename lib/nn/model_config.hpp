@@ -16,13 +16,13 @@ struct ModelConfig : Config {
   std::string preset;
   std::shared_ptr<Config> preset_config;
   std::vector<ListItem> layers;
-  std::vector<std::int64_t> input;  ///< shape of one example; empty: the preset's, else the data's
+  std::vector<std::int64_t> input;  ///< shape of one example; empty: the preset's, or else the data's
   WeightsConfig weights;
   Checkpointing checkpointing = Checkpointing::none;
 
   void describe(Fields& fields) override;
 
-  /// The layers, whichever way they are given.
+  /// Returns the layers of the preset or of the list.
   std::vector<ListItem> resolved_layers() const;
 };
 

@@ -7,14 +7,15 @@
 
 namespace lockstep {
 
-/// Parameters that other ranks have changed, and that may still be on their way when a forward pass begins: those of
-/// the network's first layers, which stand last in the buffer, come first.
+/// Parameters that other ranks have updated and that may still be arriving when a forward pass begins. The first
+/// layers' parameters, which come last in the buffer, arrive first.
 class ParameterArrival {
  public:
   virtual ~ParameterArrival() = default;
-  /// Whether those from element `first` of the flat buffer on are there; goes on with what is on its way.
+  /// True if the parameters from element `first` of the flat buffer to its end have arrived. Does not wait, but
+  /// advances the transfer.
   virtual bool have_arrived(const ExecSpace& space, std::int64_t first) = 0;
-  /// Until they are.
+  /// Waits until the parameters from element `first` of the flat buffer to its end have arrived.
   virtual void await(const ExecSpace& space, std::int64_t first) = 0;
 };
 

@@ -9,17 +9,17 @@
 
 namespace lockstep {
 
-/// Who takes part in the passes of a network: all that `nn` knows of other ranks. They outlive the network.
+/// The participants in a network's passes, which are all that `nn` knows of other ranks. They must outlive the network.
 struct PassHooks {
-  /// Layers wait in forward passes until their parameters are there; null: they always are.
+  /// In forward passes, layers wait here until their parameters have arrived; null: the parameters are always present.
   ParameterArrival* arrival = nullptr;
-  /// Is told before layers of each time run, and all ranks call forward and backward equally often; null: nothing is
-  /// divided.
+  /// Told before the layers of each time run (ParameterWindows). All ranks must call forward and backward equally
+  /// often. Null: neither values nor gradients are divided.
   WindowTraffic* traffic = nullptr;
-  /// Layers that need the whole batch ask other ranks, too. All of them then call forward and backward equally often,
-  /// with 0 examples where they have none left; null: each for itself.
+  /// Joins the batch statistics of layers with those of other ranks. All ranks must then call forward and backward
+  /// equally often, with 0 examples if they have none left. Null: each rank uses its own statistics.
   StatisticsExchange* statistics = nullptr;
-  /// Is called before each layer of a forward pass; empty: nobody is.
+  /// Called before each layer of a forward pass; may be empty.
   std::function<void(const ExecSpace&)> on_layer = {};
 
   bool any() const { return arrival || traffic || statistics || on_layer; }

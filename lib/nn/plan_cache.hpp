@@ -9,12 +9,13 @@
 
 namespace lockstep {
 
-/// A product planned for the batch sizes that have occurred: the full one, its parts, and the last of
-/// an epoch. All have one weight.
+/// A product planned for each batch size that has occurred: the full batch, its parts, and the last batch of an epoch.
+/// All of them share one weight.
 template <class Product>
 class PlanCache {
  public:
-  /// The product for n, made by make(n) where it is the first, or the first one's library declines this size.
+  /// Returns the product for size n. It is made by make(n) if it is the first one, or if the first one's library cannot
+  /// resize to n.
   template <class Make>
   Product& prepare(std::int64_t n, Make make) {
     const auto found = by_size_.find(n);

@@ -21,7 +21,7 @@ std::vector<ListItem> PresetConfig::layers() const {
   LayerListConfig config;
   try {
     read_config(parse_deck("layers:\n" + list(), "preset"), config);
-  } catch (const DeckError& error) {  // which names places in a text that the user does not see
+  } catch (const DeckError& error) {  // its position refers to text that the user does not see
     throw DeckError(position, path,
                     fmt::format("makes a network that cannot be ({}); change its options", error.what()));
   }

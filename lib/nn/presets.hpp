@@ -10,15 +10,15 @@
 
 namespace lockstep {
 
-/// A network known by name; its options stand beside `model.preset`. It is nothing that a deck could not
-/// say: the text that its options stand for, as in `model.layers`.
+/// A network known by name, whose options stand beside `model.preset`. A preset expands to text that could also be
+/// written in `model.layers`.
 struct PresetConfig : Config {
-  /// The entries of model.layers, in YAML.
+  /// The entries of model.layers as YAML text.
   virtual std::string list() const = 0;
-  /// Shape of one example, unless model.input says otherwise.
+  /// Shape of one example, unless model.input gives another one.
   virtual std::vector<std::int64_t> input() const = 0;
 
-  /// These entries, read. They stand where the preset does: complaints about a layer name that place.
+  /// Parses list(). Errors about a layer report the position of the preset in the deck.
   std::vector<ListItem> layers() const;
 };
 

@@ -8,23 +8,23 @@
 
 namespace lockstep {
 
-/// What a layer knows of a batch, of which other ranks may have other examples; of master_dtype.
+/// A layer's statistics of a batch, of which other ranks may hold other examples. Tensors have master_dtype.
 struct BatchStatistics {
-  std::int64_t rows = 0;  ///< values per channel
-  Tensor moments;         ///< [2, c]: the mean, and Σ (x − mean)²
-  Tensor sums;            ///< [2, c]: Σ dy, and Σ dy·(x − mean)
+  std::int64_t rows = 0;  ///< number of values per channel
+  Tensor moments;         ///< [2, c]: the mean and Σ (x − mean)²
+  Tensor sums;            ///< [2, c]: Σ dy and Σ dy·(x − mean)
 };
 
-/// Joins the statistics of layers with those of other ranks: all that `nn` knows of these. The ranks call it for the
-/// same layers in the same order, also those that have no examples (rows 0).
+/// Joins the batch statistics of layers with those of other ranks. All ranks must call it for the same layers in the
+/// same order, including ranks without examples (rows = 0).
 class StatisticsExchange {
  public:
   using Layers = std::span<BatchStatistics* const>;
 
   virtual ~StatisticsExchange() = default;
-  /// Begins to make rows and moments those of all ranks; to be finished before the next one begins.
+  /// Starts to replace rows and moments by those of all ranks. Must be finished before the next exchange starts.
   virtual void start_moments(const ExecSpace& space, Layers layers) = 0;
-  /// Begins to send the layers' sums, as start_moments does the moments.
+  /// Starts to replace the layers' sums by those of all ranks. Must be finished before the next exchange starts.
   virtual void start_sums(const ExecSpace& space, Layers layers) = 0;
   virtual void finish(const ExecSpace& space) = 0;
 };

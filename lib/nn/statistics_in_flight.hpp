@@ -8,28 +8,28 @@
 
 namespace lockstep {
 
-/// The statistics of layers between where a rank has them of its examples and where layers need them of the whole
-/// batch. They are on their way meanwhile, if other ranks have some of the examples.
+/// Carries the batch statistics of layers from where a rank has observed all of its examples to where layers need the
+/// statistics of the whole batch. In between they are exchanged with other ranks, if these have some of the examples.
 class StatisticsInFlight {
  public:
-  /// `exchange`: null: the ranks' batches have nothing to do with each other.
+  /// `exchange`: null if each rank's statistics are its own.
   void attach(StatisticsExchange* exchange) { exchange_ = exchange; }
 
-  /// All of this rank's `examples` have been through the segment: what its layers have observed, by tasks of this kind,
-  /// goes on its way.
+  /// Called when all of this rank's `examples` have been through the segment: starts the exchange of the statistics
+  /// that its layers have observed in tasks of kind `observed`.
   void send(const StepContext& context, Graph& graph, const Segment& segment, Task::Kind observed,
             std::int64_t examples);
-  /// Waits for those on their way, if the segment needs them.
+  /// Waits for the exchange in progress if the segment needs its results.
   void await(const StepContext& context, const Graph& graph, const Segment& segment);
-  /// Waits for all of them.
+  /// Waits for the exchange in progress, if any.
   void finish(const StepContext& context);
 
  private:
   StatisticsExchange* exchange_ = nullptr;
-  std::vector<Layer*> layers_;                ///< whose statistics are on their way
-  std::vector<BatchStatistics*> statistics_;  ///< theirs
-  bool are_moments_ = false;                  ///< as in a forward pass
-  std::int64_t examples_ = 0;                 ///< of this rank, that they are of
+  std::vector<Layer*> layers_;                ///< the layers whose statistics are being exchanged
+  std::vector<BatchStatistics*> statistics_;  ///< the statistics of these layers
+  bool are_moments_ = false;                  ///< true for moments (forward pass), false for sums (backward pass)
+  std::int64_t examples_ = 0;                 ///< number of this rank's examples that they cover
 };
 
 }  // namespace lockstep

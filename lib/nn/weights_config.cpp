@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-/// What stands before and after the *; all of it, and nothing, where there is none.
+/// Returns the text before and after the *; without a *, the whole pattern and nullopt.
 std::pair<std::string_view, std::optional<std::string_view>> ends_of(std::string_view pattern) {
   const std::size_t star = pattern.find('*');
   if (star == std::string_view::npos) return {pattern, std::nullopt};

@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// The deck's model.weights: parameters of a file to start with.
+/// The deck's model.weights: a file whose parameters the network starts with.
 struct WeightsConfig {
   enum class Match { strict, shapes };
   enum class Layout { automatic, nchw, nhwc };
@@ -17,13 +17,14 @@ struct WeightsConfig {
   bool present = false;
   std::string file;
   Match match = Match::strict;
-  std::vector<std::pair<std::string, std::string>> rename;  ///< of the file → of the network
+  std::vector<std::pair<std::string, std::string>> rename;  ///< pairs (name in the file, name in the network)
   std::vector<std::string> freeze;                          ///< see Graph::freeze
   Layout layout = Layout::automatic;
 
   void describe(Fields& fields);
 
-  /// The network's name for what the file calls `name`: "encoder/weight". The first pattern that fits counts.
+  /// The network's name for the parameter that the file calls `name`, as in "encoder/weight". The first matching
+  /// pattern applies.
   std::string renamed(const std::string& name) const;
 };
 

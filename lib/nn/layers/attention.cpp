@@ -10,11 +10,11 @@
 namespace lockstep {
 namespace {
 
-/// What the forward pass makes before its output.
+/// Intermediate results of the forward pass, which backward reads; also the gradients of these.
 struct AttentionSaved {
   Tensor logsumexp;  // [n, heads, T]
   Tensor qkv;        // [n, T, 3·d]
-  Tensor heads;      // [n, T, d]: their results, side by side
+  Tensor heads;      // [n, T, d]: outputs of all heads, side by side
 
   AttentionSaved(ScratchAllocator& memory, std::int64_t n, std::int64_t heads_count, std::int64_t length,
                  std::int64_t d, DType dtype)
@@ -48,8 +48,8 @@ void check_attention_input(std::string_view type, const Shape& input, std::int64
 }
 
 std::vector<ParameterSpec> attention_parameters(std::int64_t d, double initial_std, double out_initial_std) {
-  // PyTorch's: Glorot & Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010,
-  // of the weight as a whole; the output as a linear layer, but for its bias.
+  // PyTorch's initialization: qkv as in Glorot & Bengio, "Understanding the difficulty of training deep feedforward
+  // neural networks", 2010, with the fans of the whole weight; the output weight as in a linear layer; biases 0.
   const auto start = [&](double std, const Initializer& usual) { return std > 0 ? Initializer::normal(std) : usual; };
   return {
       {"qkv_weight", {3 * d, d}, start(initial_std, Initializer::uniform(std::sqrt(6.0 / static_cast<double>(4 * d))))},
@@ -106,7 +106,7 @@ std::size_t Attention::prepare(std::int64_t n) {
   const auto& out = out_products_.prepare(
       rows, [&](std::int64_t) { return plan_inner_product(plan_.providers, out_shape(n)); });
   const auto& attention = attentions_.prepare(n, [&](std::int64_t) { return plan_attention(plan_.providers, shape); });
-  ScratchAllocator memory;  // for what is saved (evaluation has no saved memory), or the gradients of backward
+  ScratchAllocator memory;  // for tensors saved in evaluation, which has no saved memory, or for gradients in backward
   const AttentionSaved parts(memory, n, shape.heads, shape.length, d, plan_.dtype);
   return memory.used() + std::max({qkv.workspace_bytes(), out.workspace_bytes(), attention.workspace_bytes(),
                                    bias_workspace_bytes(plan_.dtype, rows, 3 * d)});

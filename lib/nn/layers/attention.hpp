@@ -21,13 +21,13 @@ struct AttentionConfig : LayerConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// Throws for what is no sequence, or does not go among so many heads.
+/// Throws if `input` is not a sequence [T, d], or if its features cannot be divided evenly among the heads.
 void check_attention_input(std::string_view type, const Shape& input, std::int64_t heads);
-/// qkv_weight [3·d, d] (q, then k, then v), qkv_bias [3·d], out_weight [d, d], out_bias [d]. Deviations of 0: PyTorch's
-/// way.
+/// The parameters qkv_weight [3·d, d] (rows for q, then k, then v), qkv_bias [3·d], out_weight [d, d] and out_bias [d].
+/// A standard deviation of 0 selects PyTorch's initialization.
 std::vector<ParameterSpec> attention_parameters(std::int64_t d, double initial_std, double out_initial_std);
 
-/// Self-attention of several heads, as torch.nn.MultiheadAttention: x, y [n, T, d].
+/// Multi-head self-attention as in torch.nn.MultiheadAttention: x, y [n, T, d].
 class Attention final : public Layer {
  public:
   explicit Attention(const AttentionConfig& config) : config_(config) {}
@@ -44,7 +44,7 @@ class Attention final : public Layer {
   void forward(const StepContext& context, const LayerTensors& tensors) override;
   void backward(const StepContext& context, const LayerTensors& tensors) override;
 
-  /// What is planned for n sequences; asked after `plan`.
+  /// The attention product that is planned for n sequences. Valid after `plan`.
   AttentionShape product(std::int64_t n) const;
 
  private:
@@ -52,9 +52,9 @@ class Attention final : public Layer {
   InnerProductShape out_shape(std::int64_t n) const;
 
   AttentionConfig config_;
-  OwnedTensor waves_;                                    // [T, features of a head]: of rotary positions
-  PlanCache<InnerProduct> qkv_products_, out_products_;  // by rows, n·T
-  PlanCache<ScaledDotProductAttention> attentions_;      // by sequences
+  OwnedTensor waves_;                                    // [T, features of a head]: angles of rotary positions
+  PlanCache<InnerProduct> qkv_products_, out_products_;  // by number of rows, n·T
+  PlanCache<ScaledDotProductAttention> attentions_;      // by number of sequences
 };
 
 }  // namespace lockstep

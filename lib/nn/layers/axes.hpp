@@ -6,14 +6,15 @@
 
 namespace lockstep {
 
-// Axes of an example, for layers that a deck tells which of them to work on.
+// Helpers for layers whose axes of an example are chosen in the deck.
 
-/// Most axes of an example.
+/// The largest number of axes of an example.
 inline constexpr std::int64_t most_axes = 4;
 inline constexpr Range axis_range{-most_axes, most_axes - 1};
 inline constexpr std::string_view axis_help = "of an example, from 0; a negative one counts from the last";
 
-/// The axis that a deck means, from 0. Throws Error("problem (why); what to do") if the input has none such.
+/// Converts an axis as given in the deck to one from 0. Throws Error("problem (why); what to do") if the input has no
+/// such axis.
 inline int axis_of(const Shape& input, std::int64_t axis, std::string_view layer) {
   const std::int64_t rank = input.rank(), found = axis < 0 ? axis + rank : axis;
   validate(found >= 0 && found < rank, ExitStatus::bad_deck,
@@ -22,7 +23,7 @@ inline int axis_of(const Shape& input, std::int64_t axis, std::string_view layer
   return static_cast<int>(found);
 }
 
-/// How far apart neighbours along an axis are.
+/// Distance in elements between neighbours along `axis` in row-major order.
 inline std::int64_t step_of(const Shape& shape, int axis) {
   std::int64_t step = 1;
   for (int inner = axis + 1; inner < shape.rank(); ++inner) step *= shape[inner];

@@ -45,7 +45,7 @@ bool BatchNorm::fuse_addition() {
 void BatchNorm::allocate() {
   const std::int64_t c = plan_.output[-1];
   memory_ = OwnedTensor("lockstep::batch_norm::state", plan_.master(), {7, c});
-  // mean and m2 beside each other, and the two sums: see BatchStatistics.
+  // mean and m2 must be adjacent, as must sum_dy and sum_dy_x: see BatchStatistics.
   Tensor* const members[] = {&state_.mean,  &state_.m2,     &state_.inv_std, &state_.scale,
                              &state_.shift, &state_.sum_dy, &state_.sum_dy_x};
   auto* place = static_cast<std::byte*>(memory_.get().data);

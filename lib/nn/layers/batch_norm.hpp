@@ -15,10 +15,10 @@ struct BatchNormConfig : LayerConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// Normalizes each channel (the last extent) by the batch's mean and variance, in evaluation by the running
-/// ones, and so it is when it is frozen; PyTorch's formulae. In training its calls share the batch's statistics: see
-/// Layer::needs_statistics. It can add a second input to its result, and then apply relu. Of one value per channel the
-/// variance is 0.
+/// Normalizes each channel (the last extent) by the mean and variance of the batch; in evaluation, and if the layer is
+/// frozen, by their running values (PyTorch's formulas). In training all calls of a step use the statistics of the
+/// whole batch: see LayerTraits::needs_statistics. The layer can add a second input to its result and then apply relu.
+/// If a channel has only one value, its variance is 0.
 class BatchNorm final : public Layer {
  public:
   explicit BatchNorm(const BatchNormConfig& config) : config_(config) {}
@@ -41,14 +41,14 @@ class BatchNorm final : public Layer {
   void backward(const StepContext& context, const LayerTensors& tensors) override;
 
  private:
-  /// The gradient of the second input is dy.
+  /// Writes the gradient of the added second input, which equals dy.
   void pass_on(const StepContext& context, const LayerTensors& tensors) const;
 
   BatchNormConfig config_;
   BatchNormOutput output_;
-  OwnedTensor memory_;  ///< [7, c]: the state
+  OwnedTensor memory_;  ///< [7, c]: memory of `state_`
   BatchNormState state_;
-  BatchStatistics statistics_;  ///< of it, what all examples have shown so far
+  BatchStatistics statistics_;  ///< views of `state_`: the statistics of all examples observed so far
 };
 
 }  // namespace lockstep

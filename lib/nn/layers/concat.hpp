@@ -10,7 +10,8 @@ struct ConcatConfig : LayerConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// Two or more inputs side by side: features of vectors, channels of images. All other extents are the same.
+/// Concatenates two or more inputs along the last axis: features of vectors, channels of images. All other extents must
+/// be equal.
 class Concat final : public Layer {
  public:
   std::string_view type() const override { return "concat"; }

@@ -85,7 +85,7 @@ std::vector<ParameterSpec> Conv::parameters(std::span<const Shape> inputs) const
     extents.push_back(config_.kernel);
     taps *= config_.kernel;
   }
-  // As in PyTorch, by the weight's extents alone: groups divide fan_in, and not fan_out.
+  // PyTorch derives the fans from the weight's extents alone: groups divide fan_in but not fan_out.
   const std::int64_t fan_in = extents[1] * taps;
   std::vector<ParameterSpec> specs{
       {"weight", Shape(std::span(extents)), config_.start.weight(fan_in, config_.filters * taps)}};

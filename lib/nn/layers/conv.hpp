@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// Over `dimensions` of space: sequences (1), images (2) or volumes (3).
+/// A convolution over sequences (`dimensions` = 1), images (2) or volumes (3).
 struct ConvConfig : LayerConfig {
   explicit ConvConfig(int of_space) : dimensions(of_space) {}
 
@@ -19,7 +19,7 @@ struct ConvConfig : LayerConfig {
   std::int64_t filters = 0;
   std::int64_t kernel = 0;
   std::int64_t stride = 1;
-  std::optional<std::int64_t> padding = 0;  ///< none: "same"
+  std::optional<std::int64_t> padding = 0;  ///< nullopt: "same"
   std::int64_t groups = 1;
   bool bias = true;
   WeightInit start;
@@ -37,12 +37,14 @@ struct Conv3dConfig : ConvConfig {
   Conv3dConfig() : ConvConfig(3) {}
 };
 
-/// Cross-correlation: of images x [n, h, w, c], weight [filters, c/groups, kernel, kernel], y [n, h', w', filters]; of
-/// sequences [n, t, c] and volumes [n, d, h, w, c] with a weight of as many dimensions. `same` pads kernel − 1 zeros in
-/// all, the smaller half first, so that h' = ⌈h / stride⌉ (for odd kernels PyTorch's padding = kernel // 2).
+/// Cross-correlation. Images x [n, h, w, c] with weight [filters, c/groups, kernel, kernel] give y [n, h', w',
+/// filters]; sequences [n, t, c] and volumes [n, d, h, w, c] have a weight with one or three kernel extents. `same`
+/// pads kernel − 1 zeros in total, the smaller half first, so that h' = ⌈h / stride⌉ (for odd kernels PyTorch's padding
+/// = kernel // 2).
 ///
-/// All are planned over images. A sequence is one of height 1. Of volumes each slice of y is one, whose channels are
-/// the slices that the kernel covers (depth_columns.hpp); these stand in the workspace, in backward once more.
+/// Every convolution is planned over images. A sequence is an image of height 1. For volumes, each slice of y is
+/// computed from one image, whose channels are those of all slices that the kernel covers (depth_columns.hpp); these
+/// images lie in the workspace, and backward makes them again.
 class Conv final : public Layer {
  public:
   explicit Conv(const ConvConfig& config) : config_(config) {}
@@ -60,16 +62,17 @@ class Conv final : public Layer {
   void forward(const StepContext& context, const LayerTensors& tensors) override;
   void backward(const StepContext& context, const LayerTensors& tensors) override;
 
-  /// What is planned for n examples; asked after `plan`.
+  /// The convolution over images that is planned for n examples. Valid after `plan`.
   ConvolutionShape product(std::int64_t n) const { return shape_for(n, plan_.inputs[0]); }
 
  private:
   std::int64_t pad_before() const { return config_.padding.value_or((config_.kernel - 1) / 2); }
   std::int64_t pad_after() const { return config_.padding.value_or(config_.kernel / 2); }
   ConvolutionShape shape_for(std::int64_t n, const Shape& input) const;
-  /// How the depth of volumes becomes channels.
+  /// How slices of volumes become channels of images.
   DepthColumnsShape depth_for(std::int64_t n, const Shape& input) const;
-  /// The images that n examples are planned as, of this workspace: memory for them where the layer makes them.
+  /// Takes memory from the workspace for the images that n volumes are converted to; returns an empty tensor for
+  /// sequences and images.
   Tensor take_columns(ScratchAllocator& workspace, std::int64_t n) const;
 
   ConvConfig config_;

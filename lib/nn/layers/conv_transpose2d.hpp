@@ -21,10 +21,10 @@ struct ConvTranspose2dConfig : LayerConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// The transposed convolution (Zeiler et al. 2010; torch.nn.ConvTranspose2d): x [n, h, w, c], weight
-/// [c, filters/groups, kernel, kernel], y [n, h', w', filters], h' = (h − 1)·stride − 2·padding + kernel +
-/// output_padding. It is the adjoint of the convolution from y's shape to x's, whose products are used in each other's
-/// place: forward is that one's gradient of the data.
+/// The transposed convolution (Zeiler et al. 2010; torch.nn.ConvTranspose2d): x [n, h, w, c], weight [c,
+/// filters/groups, kernel, kernel], y [n, h', w', filters], h' = (h − 1)·stride − 2·padding + kernel + output_padding.
+/// It is the adjoint of the convolution from y's shape to x's, so forward uses that convolution's product for the data
+/// gradient, and backward its forward product.
 class ConvTranspose2d final : public Layer {
  public:
   explicit ConvTranspose2d(const ConvTranspose2dConfig& config) : config_(config) {}
@@ -42,7 +42,7 @@ class ConvTranspose2d final : public Layer {
   void forward(const StepContext& context, const LayerTensors& tensors) override;
   void backward(const StepContext& context, const LayerTensors& tensors) override;
 
-  /// The convolution whose adjoint is planned for n images; asked after `plan`.
+  /// The convolution whose adjoint is planned for n images. Valid after `plan`.
   ConvolutionShape product(std::int64_t n) const;
 
  private:

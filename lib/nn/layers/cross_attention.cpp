@@ -8,12 +8,12 @@
 namespace lockstep {
 namespace {
 
-/// What the forward pass makes before its output, or the gradients of that.
+/// Intermediate results of the forward pass, which backward reads, or the gradients of these.
 struct Parts {
   Tensor logsumexp;  // [n, heads, T]
   Tensor q;          // [n, T, d]
   Tensor kv;         // [n, S, 2·d]
-  Tensor heads;      // [n, T, d]: their results, side by side
+  Tensor heads;      // [n, T, d]: outputs of all heads, side by side
 
   Parts(ScratchAllocator& memory, const AttentionShape& s)
       : logsumexp(memory.take(master_dtype(s.dtype), {s.n, s.heads, s.length})),
@@ -22,7 +22,7 @@ struct Parts {
         heads(memory.take(s.dtype, {s.n, s.length, s.width()})) {}
 };
 
-/// The part of a weight [3·d, d] or bias [3·d] that begins at its first-th third, and is as many thirds long.
+/// Returns `thirds` thirds of a weight [3·d, d] or bias [3·d], starting with third number `first`.
 Tensor thirds_of(const Tensor& all, std::int64_t first, std::int64_t thirds) {
   if (!all) return {};
   const std::size_t third = all.bytes() / 3;
@@ -96,7 +96,7 @@ std::size_t CrossAttention::prepare(std::int64_t n) {
   plan(out_products_, product_of(n, 0, 1));
   const auto& attention = attentions_.prepare(
       n, [&](std::int64_t) { return plan_attention(plan_.providers, product(n)); });
-  ScratchAllocator memory;  // for what is saved (evaluation has no saved memory), or the gradients of backward
+  ScratchAllocator memory;  // for tensors saved in evaluation, which has no saved memory, or for gradients in backward
   const Parts parts(memory, product(n));
   return memory.used() + std::max(products, attention.workspace_bytes());
 }
@@ -124,7 +124,7 @@ void CrossAttention::backward(const StepContext& context, const LayerTensors& t)
   ScratchAllocator saved(t.saved), workspace(t.workspace);
   const Parts parts(saved, shape), gradient(workspace, shape);
   const Tensor scratch = workspace.rest();
-  // The gradients of one linear layer, from x to dy.
+  // Backward pass of one linear layer with input x and output gradient dy.
   const auto go_back = [&](InnerProduct& product, const Tensor& x, const Tensor& dy, const Tensor& dweight,
                            const Tensor& dbias, const Tensor& dx) {
     bias_activation_backward(context.space, Activation::none, {}, dy, dbias, context.gradients, scratch);

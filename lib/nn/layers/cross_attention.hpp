@@ -14,8 +14,9 @@ struct CrossAttentionConfig : LayerConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// Attention of the positions of one sequence to those of another, its memory, as torch.nn.MultiheadAttention: x
-/// [n, T, d], memory [n, S, d], y [n, T, d]; parameters as `attention` has them, q of x, k and v of the memory.
+/// Multi-head attention from the positions of one sequence to those of another, the memory, as in
+/// torch.nn.MultiheadAttention: x [n, T, d], memory [n, S, d], y [n, T, d]. The parameters are those of `attention`; q
+/// is computed from x, k and v from the memory.
 class CrossAttention final : public Layer {
  public:
   explicit CrossAttention(const CrossAttentionConfig& config) : config_(config) {}
@@ -33,12 +34,12 @@ class CrossAttention final : public Layer {
 
  private:
   AttentionShape product(std::int64_t n) const;
-  /// Of so many times d features of every position of `input`.
+  /// The product that computes `parts`·d features for every position of input number `input`.
   InnerProductShape product_of(std::int64_t n, std::size_t input, std::int64_t parts) const;
 
   CrossAttentionConfig config_;
-  PlanCache<InnerProduct> q_products_, kv_products_, out_products_;  // by rows, n·T and n·S
-  PlanCache<ScaledDotProductAttention> attentions_;                  // by sequences
+  PlanCache<InnerProduct> q_products_, kv_products_, out_products_;  // by number of rows, n·T and n·S
+  PlanCache<ScaledDotProductAttention> attentions_;                  // by number of sequences
 };
 
 }  // namespace lockstep

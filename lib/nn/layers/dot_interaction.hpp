@@ -10,8 +10,8 @@ struct DotInteractionConfig : LayerConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// A vector [d] and k others [k, d]: the first, followed by the dot products of all pairs of the k + 1, [d + k(k +
-/// 1)/2]. See ops/dot_interaction.hpp.
+/// Reads a vector [d] and k others [k, d]. The output [d + k(k + 1)/2] is the first vector followed by the dot products
+/// of all pairs of the k + 1 vectors. See ops/dot_interaction.hpp.
 class DotInteraction final : public Layer {
  public:
   std::string_view type() const override { return "dot_interaction"; }

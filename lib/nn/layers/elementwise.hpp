@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-/// Layers without parameters that work on each element: relu, tanh, sigmoid, gelu, dropout, add; and flatten and
-/// sequence, which do nothing but name the elements otherwise.
+/// Element-wise layers without parameters: relu, tanh, sigmoid, gelu, dropout and add. Also flatten and sequence, which
+/// only change the shape.
 
 template <Activation activation>
 struct ActivationConfig : LayerConfig {
@@ -28,7 +28,7 @@ struct GeluConfig : LayerConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// y = max(x, 0), tanh(x), 1/(1 + e^−x) or x·Φ(x), where the layer before it does not compute that.
+/// y = max(x, 0), tanh(x), 1/(1 + e^−x) or x·Φ(x), unless the layer before has taken it over (Layer::fuse).
 class ActivationLayer final : public Layer {
  public:
   explicit ActivationLayer(Activation activation) : activation_(activation) {}
@@ -56,7 +56,7 @@ struct SequenceConfig : LayerConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// The pixels of images as positions of sequences, row by row: H×W×C becomes (H·W)×C.
+/// Turns the pixels of images into positions of sequences, row by row: H×W×C becomes (H·W)×C.
 class Sequence final : public Layer {
  public:
   std::string_view type() const override { return "sequence"; }
@@ -66,7 +66,7 @@ class Sequence final : public Layer {
   void backward(const StepContext&, const LayerTensors&) override {}
 };
 
-/// Images as vectors, features in the order H, W, C.
+/// Turns images into vectors of features in the order H, W, C.
 class Flatten final : public Layer {
  public:
   std::string_view type() const override { return "flatten"; }
@@ -84,7 +84,8 @@ struct DropoutConfig : LayerConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// Zeroes a share of the elements in training, the same whatever the number of ranks; see ops/elementwise.hpp.
+/// Zeroes a share of the elements in training. The mask does not depend on the number of ranks; see
+/// ops/elementwise.hpp.
 class Dropout final : public Layer {
  public:
   explicit Dropout(double rate) : rate_(rate) {}
@@ -105,7 +106,7 @@ struct AddConfig : LayerConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// The sum of two or more inputs of one shape: where a residual branch comes back.
+/// The sum of two or more inputs of one shape, as at the end of a residual branch.
 class Add final : public Layer {
  public:
   std::string_view type() const override { return "add"; }

@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-/// As PyTorch starts an embedding, unless the deck says otherwise.
+/// PyTorch's initialization of an embedding, N(0, 1), unless the deck gives a standard deviation.
 Initializer embedding_start(double initial_std) { return Initializer::normal(initial_std > 0 ? initial_std : 1.0); }
 
 const Shape& sequence_of(std::span<const Shape> inputs, std::string_view type) {

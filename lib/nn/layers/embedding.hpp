@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// What a token is, and where it stands: the first layers of a network that reads text.
+/// Embeddings of tokens and of their positions: the first layers of a network that reads text.
 
 struct EmbeddingConfig : LayerConfig {
   std::int64_t vocabulary = 0;
@@ -44,7 +44,7 @@ struct PositionEmbeddingConfig : LayerConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// y[t] = x[t] + weight[t], learned positions as of GPT-2: x, y [n, T, features], weight [length, features].
+/// y[t] = x[t] + weight[t], learned positions as in GPT-2: x, y [n, T, features], weight [length, features].
 class PositionEmbedding final : public Layer {
  public:
   explicit PositionEmbedding(const PositionEmbeddingConfig& config) : config_(config) {}

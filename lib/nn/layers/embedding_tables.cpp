@@ -10,14 +10,14 @@
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t most_rows = 2147483647;       // of all tables: what an i32 counts
-constexpr std::int64_t most_rows_of_one = 16777216;  // what an f32 counts
+constexpr std::int64_t most_rows = 2147483647;       // limit of all tables together: row numbers are i32
+constexpr std::int64_t most_rows_of_one = 16777216;  // limit of one table: f32 represents smaller integers exactly
 
 std::int64_t sum_of(const std::vector<std::int64_t>& numbers) {
   return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0});
 }
 
-/// At the workspace's start.
+/// Bytes of the i32 row numbers, which lie at the start of the workspace.
 std::size_t bytes_of_rows(std::int64_t rows) { return align_up(static_cast<std::size_t>(rows) * sizeof(std::int32_t)); }
 
 }  // namespace
@@ -82,7 +82,7 @@ void EmbeddingTables::backward(const StepContext& context, const LayerTensors& t
                       {t.workspace.count() - static_cast<std::int64_t>(after)}};
     embedding_backward(context.space, rows, t.dy, t.gradients[0], context.gradients, rest);
   }
-  if (t.dx[0]) fill_zero(context.space, t.dx[0]);  // a row number is no quantity
+  if (t.dx[0]) fill_zero(context.space, t.dx[0]);  // the output is not differentiable in a row number
 }
 
 }  // namespace lockstep

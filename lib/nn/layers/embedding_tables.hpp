@@ -15,10 +15,10 @@ struct EmbeddingTablesConfig : LayerConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// y[k] = row x[k] of table k: x [n, tables], row numbers as values, y [n, tables, features]. The tables are below each
-/// other in one weight [Σ vocabularies, features]; each starts as U(±1/√vocabulary), as DLRM does (Naumov et al., "Deep
-/// learning recommendation model for personalization and recommendation systems", 2019). A row that a table has not is
-/// NaN.
+/// y[k] = row x[k] of table k: x [n, tables] holds row numbers as floating-point values, y [n, tables, features]. All
+/// tables are stacked in one weight [Σ vocabularies, features]; each table starts as U(±1/√rows), as in DLRM (Naumov et
+/// al., "Deep learning recommendation model for personalization and recommendation systems", 2019). A row number that
+/// its table does not have gives NaN.
 class EmbeddingTables final : public Layer {
  public:
   explicit EmbeddingTables(const EmbeddingTablesConfig& config) : config_(config) {}
@@ -35,11 +35,11 @@ class EmbeddingTables final : public Layer {
   void backward(const StepContext& context, const LayerTensors& tensors) override;
 
  private:
-  /// The rows of the weight that x names, in the workspace: i32 [n, tables].
+  /// Returns the row numbers in the stacked weight that x refers to, i32 [n, tables], at the start of the workspace.
   Tensor rows_of(const StepContext& context, const LayerTensors& tensors) const;
 
   EmbeddingTablesConfig config_;
-  OwnedTensor first_;  // i64 [tables + 1]: where each begins in the weight, and the last ends
+  OwnedTensor first_;  // i64 [tables + 1]: first row of each table, and the number of all rows
 };
 
 }  // namespace lockstep

@@ -14,8 +14,8 @@ struct GroupNormConfig : LayerConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// Group norm (Wu & He 2018): of one group layer norm over all places, of as many as channels instance norm (Ulyanov et
-/// al. 2016). Keeps mean and 1/σ of each example's channels from forward to backward.
+/// Group norm (Wu & He 2018). One group is layer norm over all positions; as many groups as channels is instance norm
+/// (Ulyanov et al. 2016). Keeps the mean and 1/σ for each channel of each example from forward to backward.
 class GroupNorm final : public Layer {
  public:
   explicit GroupNorm(const GroupNormConfig& config) : groups_(config.groups), epsilon_(config.epsilon) {}

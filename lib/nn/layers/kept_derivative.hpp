@@ -3,20 +3,21 @@
 
 #include "nn/layer.hpp"
 
-// A layer that computes an activation keeps its derivative, where it needs to, in its saved memory.
+// A layer that applies an activation keeps its derivative in the layer's saved memory, if backward needs it
+// (keeps_derivative).
 namespace lockstep {
 
 inline std::size_t derivative_bytes(Activation activation, DType dtype, std::int64_t n, const Shape& output) {
   return keeps_derivative(activation) ? static_cast<std::size_t>(n * output.count()) * size_of(dtype) : 0;
 }
 
-/// Where forward puts the derivative of its output; empty where no backward pass follows.
+/// The tensor in which forward stores the derivative; empty if no backward pass follows.
 inline Tensor derivative_of(Activation activation, const StepContext& context, const LayerTensors& t) {
   return keeps_derivative(activation) && context.training && t.saved ? Tensor{t.saved.data, t.y.dtype, t.y.shape}
                                                                      : Tensor{};
 }
 
-/// What backward reads to know the derivative: that, or the output.
+/// The tensor from which backward computes the derivative: the kept derivative, or the output.
 inline Tensor kept_of(Activation activation, const LayerTensors& t) {
   return keeps_derivative(activation) ? Tensor{t.saved.data, t.dy.dtype, t.dy.shape} : t.y;
 }

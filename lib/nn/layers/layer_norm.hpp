@@ -20,9 +20,9 @@ struct RmsNormConfig : LayerConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// Layer norm, or root mean square norm. Normalizes along the last extent, in one pass with a residual sum that it
-/// reads, and backward with the sum of the gradients after that. Keeps mean and 1/σ of each row from forward to
-/// backward.
+/// Layer norm, or root mean square norm, along the last extent. A residual sum that it reads is computed in the same
+/// pass; backward adds its gradient to one already in dx in the same pass. Keeps the mean and 1/σ of each row from
+/// forward to backward.
 class LayerNorm final : public Layer {
  public:
   LayerNorm(RowNorm norm, double epsilon) : norm_(norm), epsilon_(epsilon) {}

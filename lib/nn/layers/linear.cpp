@@ -44,7 +44,7 @@ bool Linear::fuse(Activation activation) {
 InnerProductShape Linear::shape_for(std::int64_t rows) const {
   InnerProductShape shape{rows, plan_.inputs[0][-1], features_, plan_.dtype, bias_, activation_};
   if (keeps_derivative(activation_))
-    shape.bias = false, shape.activation = Activation::none;  // one pass after the product
+    shape.bias = false, shape.activation = Activation::none;  // one separate pass follows the product
   return shape;
 }
 

@@ -18,9 +18,9 @@ struct LinearConfig : LayerConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// y = x·Wᵀ + b over vectors, or over the vectors of sequences: x [n, in] or [n, T, in], weight [features, in], bias
-/// [features]. The weight may be an embedding's (Press & Wolf, "Using the output embedding to improve language models",
-/// 2017).
+/// y = x·Wᵀ + b for vectors, or for the vectors of sequences: x [n, in] or [n, T, in], weight [features, in], bias
+/// [features]. The weight may be shared with an embedding (Press & Wolf, "Using the output embedding to improve
+/// language models", 2017).
 class Linear final : public Layer {
  public:
   explicit Linear(const LinearConfig& config)
@@ -43,7 +43,7 @@ class Linear final : public Layer {
   void backward(const StepContext& context, const LayerTensors& tensors) override;
 
  private:
-  /// Vectors in n examples.
+  /// Number of vectors in n examples.
   std::int64_t rows(std::int64_t n) const { return plan_.inputs[0].rank() == 2 ? n * plan_.inputs[0][0] : n; }
   InnerProductShape shape_for(std::int64_t rows) const;
 
@@ -52,7 +52,7 @@ class Linear final : public Layer {
   WeightInit start_;
   std::string tied_to_;
   Activation activation_ = Activation::none;
-  PlanCache<InnerProduct> products_;  // by rows
+  PlanCache<InnerProduct> products_;  // by number of rows
 };
 
 }  // namespace lockstep

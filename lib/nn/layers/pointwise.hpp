@@ -29,7 +29,7 @@ struct EluConfig : LayerConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// A function of each element that reads its input again in the backward pass: see ops/pointwise.hpp.
+/// An element-wise function whose backward pass reads its input again: see ops/pointwise.hpp.
 class PointwiseLayer final : public Layer {
  public:
   explicit PointwiseLayer(Pointwise function, double a = 0) : function_(function), a_(a) {}
@@ -50,7 +50,7 @@ struct MultiplyConfig : LayerConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// The product of two inputs of one shape, element by element: gates.
+/// The element-wise product of two inputs of one shape, as used in gates.
 class Multiply final : public Layer {
  public:
   std::string_view type() const override { return "multiply"; }

@@ -18,7 +18,7 @@ Shape output_of(const PoolingShape& s) { return {s.n, s.out_h(), s.out_w(), s.c}
 void PoolConfig::describe(Fields& fields) {
   static constexpr const char* edges[] = {"positions of the window", "edge of the square window",
                                           "edge of the cubic window"};
-  static constexpr std::int64_t largest[] = {max_pool_places, 16, 16};  // of volumes each slice has winners of its own
+  static constexpr std::int64_t largest[] = {max_pool_places, 16, 16};  // in volumes, each slice keeps its own
   const std::int64_t most = largest[dimensions - 1];
   fields.integer("kernel", kernel, {1, static_cast<double>(most)}, edges[dimensions - 1], Presence::required);
   fields.integer("stride", stride, {1, 1024}, "step between two windows (kernel, when not given)");

@@ -9,14 +9,14 @@
 
 namespace lockstep {
 
-/// Over `dimensions` of space: sequences (1), images (2) or volumes (3).
+/// Pooling over sequences (`dimensions` = 1), images (2) or volumes (3).
 struct PoolConfig : LayerConfig {
   PoolConfig(PoolingKind of_windows, int of_space) : kind(of_windows), dimensions(of_space) {}
 
   PoolingKind kind;
   int dimensions;
   std::int64_t kernel = 0;
-  std::optional<std::int64_t> stride;  ///< none: kernel
+  std::optional<std::int64_t> stride;  ///< nullopt: equal to kernel
   std::int64_t padding = 0;
 
   void describe(Fields& fields) override;
@@ -28,9 +28,9 @@ struct PoolConfigOf : PoolConfig {
   PoolConfigOf() : PoolConfig(of_windows, of_space) {}
 };
 
-/// Maximum or mean over windows of sequences, images (square ones) or volumes (cubic ones). The backward pass of max
-/// needs only where each maximum was, a byte an output. Volumes are pooled slice by slice, and then along the depth:
-/// the same maximum, the first of equal ones, and a mean that is rounded twice.
+/// Maximum or mean over windows of sequences, images (square windows) or volumes (cubic windows). The backward pass of
+/// max needs only the position of each maximum, one byte per output. Volumes are pooled slice by slice and then along
+/// the depth: the maximum is the same (the first of equal ones), while a mean is rounded twice.
 class Pool final : public Layer {
  public:
   explicit Pool(const PoolConfig& config)
@@ -46,11 +46,11 @@ class Pool final : public Layer {
   void backward(const StepContext& context, const LayerTensors& tensors) override;
 
  private:
-  /// What n examples with this input are pooled by.
+  /// The pooling over images that n examples with this input need; for volumes, that of their slices.
   PoolingShape slices(std::int64_t n, const Shape& input) const;
-  /// The second pooling of volumes, after that of their slices.
+  /// The second pooling of volumes, along the depth, which follows that of the slices.
   PoolingShape along_depth(std::int64_t n, const Shape& input) const;
-  /// The winners of each of the two poolings, in `saved`; empty ones where there is none.
+  /// The positions of the maxima of both poolings in `saved`; a tensor is empty if its pooling does not exist.
   std::array<Tensor, 2> winners_in(const Tensor& saved, std::int64_t n) const;
 
   PoolingKind kind_;
@@ -66,7 +66,7 @@ struct UpsampleConfig : LayerConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// Images of factor times the height and width, by the nearest pixel.
+/// Enlarges images by `factor` in height and width, repeating the nearest pixel.
 class Upsample final : public Layer {
  public:
   explicit Upsample(std::int64_t factor) : factor_(factor) {}

@@ -9,18 +9,18 @@
 
 namespace lockstep {
 
-/// Layers that put the numbers of an example in other places, and compute nothing. Axes are those of an example, from
-/// 0; negative ones count from the last.
+/// Layers that move the elements of an example without any computation. Axes are those of an example, from 0; negative
+/// ones count from the last.
 
-/// Each output is one of the inputs, and no two are the same one. The gradient goes back to where it came from; what no
-/// output is has a gradient of zero.
+/// Each output element is a different one of the input elements. Gradients go back to where the elements came from; the
+/// gradient of an input element that is in no output is 0.
 class Rearrangement : public Layer {
  public:
   void forward(const StepContext& context, const LayerTensors& tensors) final;
   void backward(const StepContext& context, const LayerTensors& tensors) final;
 
  private:
-  /// Adds the axes of one example (x: its input, y: its output) to `grid`.
+  /// Adds the axes of one example to `grid`, whose x is the input and whose y is the output.
   virtual void add_axes(const Shape& input, StridedGrid& grid) const = 0;
   StridedGrid grid_of(std::int64_t n) const;
 };
@@ -32,7 +32,7 @@ struct ReshapeConfig : LayerConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// Gives its input another shape; the numbers and their order stay.
+/// Gives the input another shape; the elements keep their order.
 class Reshape final : public Layer {
  public:
   explicit Reshape(const std::vector<std::int64_t>& shape) : shape_(std::span(shape)) {}
@@ -71,13 +71,13 @@ class Permute final : public Rearrangement {
 struct SliceConfig : LayerConfig {
   std::int64_t axis = 0;
   std::int64_t begin = 0;
-  std::optional<std::int64_t> end;  ///< none: the extent
+  std::optional<std::int64_t> end;  ///< nullopt: the whole extent
 
   void describe(Fields& fields) override;
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// Places begin … end − 1 of an axis; negative ones count from its end.
+/// Keeps positions begin … end − 1 of one axis; negative positions count from the axis's end.
 class Slice final : public Rearrangement {
  public:
   explicit Slice(const SliceConfig& config) : config_(config) {}
@@ -104,8 +104,8 @@ struct PatchifyConfig : LayerConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// The square patches of images as positions of sequences, row by row: H×W×C becomes (H/p · W/p)×(p·p·C), the numbers
-/// of a patch in the order row, column, channel.
+/// Turns the square patches of images into positions of sequences, row by row: H×W×C becomes (H/p · W/p)×(p·p·C). The
+/// elements of a patch are in the order row, column, channel.
 class Patchify final : public Rearrangement {
  public:
   explicit Patchify(std::int64_t patch) : patch_(patch) {}

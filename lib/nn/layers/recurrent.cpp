@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-/// What the forward pass of a direction makes beside its output.
+/// Results of a direction's forward pass, besides its output, that backward reads.
 struct Saved {
   Tensor state;  // [n, T, u]
   Tensor gates;  // [n, T, g·u], after their activations
@@ -20,7 +20,7 @@ struct Saved {
         gates(memory.take(dtype, {n, length, gates_of(cell) * units})) {}
 };
 
-/// What goes from step to step.
+/// Buffers that hand results from one time step to the next.
 struct ForwardStep {
   Tensor recurrent;  // [n, g·u]
   Tensor h;          // [n, u]
@@ -32,8 +32,8 @@ struct ForwardStep {
 struct Gradients {
   RecurrentGradients steps;
   Tensor recurrent;  // [n, u]
-  Tensor before;     // [n, T, u]: y, a step earlier
-  Tensor dx;         // [n, T, in]: of a direction after the first, which is added to the first one's
+  Tensor before;     // [n, T, u]: y of the previous time step
+  Tensor dx;         // [n, T, in]: dx of a later direction, which is added to that of the first
 
   Gradients(ScratchAllocator& memory, RecurrentCell cell, std::int64_t n, const Shape& x, std::int64_t units,
             DType dtype, bool first)
@@ -125,7 +125,7 @@ std::size_t Recurrent::prepare(std::int64_t n) {
   const auto [place, is_new] = sequences_.try_emplace(n);
   std::unique_ptr<RecurrentSequence>& sequence = place->second;
   if (is_new) sequence = plan_sequence(sequence_shape(n));
-  // What is saved of a batch has so many times the room of one example.
+  // The saved memory of a batch has room for n times what one example saves; a library that needs more is not used.
   if (sequence && sequence->saved_bytes() > saved_bytes(n, plan_.output)) sequence = nullptr;
   return sequence ? sequence->workspace_bytes() : prepare_steps(n);
 }
@@ -144,7 +144,7 @@ std::size_t Recurrent::prepare_steps(std::int64_t n) {
     plan(direction.history, history_shape(n));
   }
   ScratchAllocator forward, backward;
-  const Saved saved(forward, cell_, n, x[0], units_, plan_.dtype);  // evaluation has no saved memory
+  const Saved saved(forward, cell_, n, x[0], units_, plan_.dtype);  // if there is no saved memory, as in evaluation
   const ForwardStep step(forward, cell_, n, units_, plan_.dtype);
   const Gradients gradients(backward, cell_, n, x, units_, plan_.dtype, directions_.size() == 1);
   return std::max(forward.used(), backward.used()) + products;
@@ -224,7 +224,7 @@ void Recurrent::run_back(std::size_t direction, const StepContext& context, cons
         .backward_weight(context.space, d.before, dhidden, gradients[1], context.gradients, scratch);
     add_up(d.steps.dgates, gradients[2]);
     if (apart) add_up(dhidden, gradients[3]);
-    else copy(context.space, gradients[2], gradients[3]);  // the two biases are added to the same sum
+    else copy(context.space, gradients[2], gradients[3]);  // both biases have the same gradient
   }
   if (!t.dx[0]) return;
   const Tensor dx = direction == 0 ? t.dx[0] : d.dx;

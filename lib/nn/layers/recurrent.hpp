@@ -27,11 +27,12 @@ struct GruConfig : RecurrentConfig {
   GruConfig() : RecurrentConfig(RecurrentCell::gru) {}
 };
 
-/// Recurrent cells as torch.nn.LSTM and torch.nn.GRU, from zeros: x [n, T, in], y [n, T, units] (the hidden states);
-/// with g = 4 (lstm: i, f, g, o) or 3 (gru: r, z, n) gates weight_ih [g·units, in], weight_hh [g·units, units],
-/// bias_ih, bias_hh [g·units]. Bidirectional (Schuster & Paliwal, "Bidirectional recurrent neural networks", 1997): y
-/// [n, T, 2·units], the second half of a second set of parameters (weight_ih_reverse, …) that runs from the end. A
-/// library does all of it at once where there is one for that, else it is done step by step.
+/// Recurrent layers as torch.nn.LSTM and torch.nn.GRU with an initial state of zeros: x [n, T, in], y [n, T, units]
+/// (the hidden states). With g = 4 gates (lstm: i, f, g, o) or 3 (gru: r, z, n), the parameters are weight_ih [g·units,
+/// in], weight_hh [g·units, units] and bias_ih, bias_hh [g·units]. A bidirectional layer (Schuster & Paliwal,
+/// "Bidirectional recurrent neural networks", 1997) has y [n, T, 2·units]; the second half comes from a second set of
+/// parameters (weight_ih_reverse, …), which runs from the end. A library computes the whole sequence if one supports
+/// it; otherwise each time step is computed on its own.
 class Recurrent : public Layer {
  public:
   explicit Recurrent(const RecurrentConfig& config)
@@ -52,22 +53,23 @@ class Recurrent : public Layer {
   void backward(const StepContext& context, const LayerTensors& tensors) override;
 
  protected:
-  /// Null where no library does the layer.
+  /// Returns null if no library computes the whole sequence.
   virtual std::unique_ptr<RecurrentSequence> plan_sequence(const RecurrentShape& shape) const {
     return plan_recurrent(plan_.providers, shape);
   }
 
  private:
-  /// Products with the weights of one direction, by examples but for `input` and `history`, which are by rows, n·T.
+  /// Products with the weights of one direction. `step` is planned by number of examples, `input` and `history` by
+  /// number of rows, n·T.
   struct Direction {
-    PlanCache<InnerProduct> input;    // x·W_ihᵀ of all steps
-    PlanCache<InnerProduct> step;     // h·W_hhᵀ of one step
-    PlanCache<InnerProduct> history;  // the gradient of W_hh, of all steps
+    PlanCache<InnerProduct> input;    // x·W_ihᵀ of all time steps
+    PlanCache<InnerProduct> step;     // h·W_hhᵀ of one time step
+    PlanCache<InnerProduct> history;  // gradient of W_hh over all time steps
   };
 
   void run(std::size_t direction, const StepContext& context, const LayerTensors& t, ScratchAllocator& saved);
   void run_back(std::size_t direction, const StepContext& context, const LayerTensors& t, ScratchAllocator& saved);
-  /// The i-th step of a direction.
+  /// The position that a direction computes as its i-th time step.
   RecurrentStep step_of(std::size_t direction, std::int64_t i) const;
   std::int64_t gates() const { return gates_of(cell_) * units_; }
   RecurrentShape sequence_shape(std::int64_t n) const;
@@ -79,8 +81,8 @@ class Recurrent : public Layer {
   RecurrentCell cell_;
   std::int64_t units_;
   std::vector<Direction> directions_;
-  std::map<std::int64_t, std::unique_ptr<RecurrentSequence>> sequences_;  // by examples; null: step by step
-  std::size_t sequence_bytes_ = 0;                                        // that the library saves of an example
+  std::map<std::int64_t, std::unique_ptr<RecurrentSequence>> sequences_;  // by number of examples; null: step by step
+  std::size_t sequence_bytes_ = 0;                                        // saved by the library for each example
   std::vector<Tensor> weights_;
 };
 

@@ -20,7 +20,8 @@ struct MeanConfig : ReduceConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// Sum or mean over some axes of an example, which are gone from the output. Over all of them: a vector of one number.
+/// Sum or mean over some axes of an example, which the output no longer has. Over all axes, the output is a vector of
+/// one element.
 class Reduce final : public Layer {
  public:
   enum class Of { sum, mean };
@@ -33,9 +34,9 @@ class Reduce final : public Layer {
   void backward(const StepContext& context, const LayerTensors& tensors) override;
 
  private:
-  /// For each axis of the input, whether it is summed.
+  /// For each axis of the input: true if it is reduced.
   std::vector<bool> summed(const Shape& input) const;
-  /// x: input, y: output.
+  /// The loops of the reduction; x is the input, y the output.
   StridedGrid grid_of(std::int64_t n) const;
   double factor() const;
 

@@ -10,7 +10,7 @@ struct SoftmaxConfig : LayerConfig {
   std::unique_ptr<Layer> make_layer() const override;
 };
 
-/// Probabilities along the last extent. (The loss cross_entropy reads logits, and needs none before it.)
+/// Probabilities along the last extent. The loss cross_entropy reads logits, so it needs no softmax before it.
 class Softmax final : public Layer {
  public:
   std::string_view type() const override { return "softmax"; }

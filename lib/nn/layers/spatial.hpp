@@ -8,7 +8,8 @@
 
 namespace lockstep {
 
-/// Throws where `input`, of one example, has not these dimensions of space, 1 to 3, and channels after them.
+/// Throws if `input`, the shape of one example, does not have `dimensions` (1 to 3) spatial extents followed by
+/// channels.
 inline void check_spatial(std::string_view type, int dimensions, const Shape& input) {
   static constexpr std::string_view names[] = {"sequences", "images", "volumes"},
                                     extents[] = {"T×C", "H×W×C; C = 1 for grey ones", "D×H×W×C"};

@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-/// Divides a piece of memory into tensors, one after the other, each at a multiple of memory_alignment. Without memory
-/// it counts how much is needed.
+/// Divides a piece of memory into consecutive tensors, each at a multiple of memory_alignment. Without memory, it only
+/// counts how much is needed.
 class ScratchAllocator {
  public:
   ScratchAllocator() = default;
@@ -19,7 +19,7 @@ class ScratchAllocator {
     used_ = align_up(used_ + tensor.bytes());
     return tensor;
   }
-  /// All that is left.
+  /// Returns all memory that is not taken yet.
   Tensor rest() const {
     return {data_ == nullptr ? nullptr : data_ + used_,
             DType::u8,

@@ -8,16 +8,17 @@
 namespace lockstep {
 namespace {
 
-/// Grows with y, and fastest around 0; y/(1 + |y|) is exact to the last bit on every machine, as a sigmoid is not.
+/// Returns the bin of output y. Bins are uniform in y/(1 + |y|), which rises fastest around 0 and, unlike a sigmoid,
+/// has the same bits on every machine.
 KOKKOS_INLINE_FUNCTION std::int64_t bin_of(double y, std::int64_t bins) {
-  const double largest = 1e300;  // of infinity the quotient is no number
+  const double largest = 1e300;  // the quotient of an infinity would be NaN
   const double finite = y > largest ? largest : y < -largest ? -largest : y;
   const double place = (1 + finite / (1 + (finite < 0 ? -finite : finite))) / 2;
   const auto bin = static_cast<std::int64_t>(place * static_cast<double>(bins));
   return bin < bins ? bin : bins - 1;
 }
 
-/// Each thread adds whole numbers below 2^53: no order of them changes the sum.
+/// Counts are integers below 2^53 in f64, so the sums do not depend on the order of the atomic additions.
 template <class T>
 void count_outputs(const ExecSpace& space, std::int64_t count, std::int64_t channels, std::int64_t bins,
                    std::int64_t sums_of_channel, const T* y, const Compute<T>* t, double* sums) {

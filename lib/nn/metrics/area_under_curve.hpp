@@ -5,12 +5,12 @@
 
 namespace lockstep {
 
-/// The area under the receiver operating characteristic (scikit-learn's roc_auc_score), mean over the channels:
-/// how likely a target of 1 has a larger output than a target of 0, equal outputs counting half; of sequences and
-/// pictures among all positions of all examples. Targets from 0.5 on are ones. Outputs y are counted in bins of equal
-/// width in y/(1 + |y|), and those of one bin are equal: the area of outputs that are spread evenly over b bins is
-/// exact to about 1/(2 b). A channel whose targets are all the same has no area, and does not count; with an output
-/// that is not a number there is none at all.
+/// The area under the receiver operating characteristic curve (scikit-learn's roc_auc_score), mean over channels: the
+/// probability that a target of 1 has a larger output than a target of 0, where equal outputs count half. For sequences
+/// and images it covers all positions of all examples. Targets of at least 0.5 count as 1. Outputs y are counted in
+/// bins of equal width in y/(1 + |y|), and outputs in the same bin count as equal: if outputs spread evenly over b
+/// bins, the area is exact to about 1/(2 b). A channel whose targets are all the same has no area and is left out of
+/// the mean. If any output is NaN, the metric is NaN.
 class AreaUnderCurve final : public Metric {
  public:
   AreaUnderCurve(const Shape& one_output, std::int64_t /*ignored*/) : channels_(one_output[-1]) {}
@@ -22,7 +22,7 @@ class AreaUnderCurve final : public Metric {
   static constexpr std::int64_t bins = 16384;
 
  private:
-  /// Zeros in each bin, ones in each, and what is no number.
+  /// Counts of zeros in each bin, counts of ones in each bin, and the number of NaN outputs.
   static constexpr std::int64_t sums_of_channel = 2 * bins + 1;
 
   std::int64_t channels_;

@@ -8,8 +8,8 @@
 namespace lockstep {
 namespace {
 
-/// Adds hits, predictions and targets of each class: `sums` [3, classes]. Each thread adds whole numbers below 2^53: no
-/// order of them changes the sum.
+/// Adds the correct predictions, all predictions and all targets of each class to `sums` [3, classes]. Counts are
+/// integers below 2^53 in f64, so the sums do not depend on the order of the atomic additions.
 template <class T>
 void count_classes(const ExecSpace& space, std::int64_t rows, std::int64_t classes, std::int64_t ignored,
                    const T* outputs, const std::int32_t* targets, double* sums) {
@@ -41,7 +41,7 @@ double ClassScore::value(std::span<const double> sums, std::int64_t) const {
     const double hits = sums[k], predicted = sums[classes + k], actual = sums[2 * classes + k];
     if (predicted + actual == 0) continue;
     occurring += 1;
-    if (hits == 0) continue;  // every score is 0
+    if (hits == 0) continue;  // all scores of the class are 0
     switch (score_) {
       case Of::precision: total += hits / predicted; break;
       case Of::recall: total += hits / actual; break;

@@ -5,9 +5,9 @@
 
 namespace lockstep {
 
-/// A score of each class, mean over those classes that occur among targets or predictions (scikit-learn's
-/// average="macro", zero_division=0). With TP the rows of a class that are predicted as it, P those predicted as it and
-/// A those of it: precision TP/P, recall TP/A, F1 2 TP/(P + A), intersection over union TP/(P + A − TP).
+/// A score of each class, averaged over the classes that occur among targets or predictions (scikit-learn's
+/// average="macro", zero_division=0). For a class with TP correct predictions, P predictions and A targets: precision
+/// TP/P, recall TP/A, F1 2 TP/(P + A), intersection over union TP/(P + A − TP).
 class ClassScore final : public Metric {
  public:
   enum class Of { precision, recall, f1, iou };

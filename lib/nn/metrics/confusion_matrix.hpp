@@ -5,8 +5,9 @@
 
 namespace lockstep {
 
-/// Adds to `matrix` (f64 [K, K]) how many rows of each class (its row) are predicted as each (its column). Targets of
-/// the number `ignored`, and outputs that are not numbers, are in none. outputs [n, …, K]; targets i32 [n, …].
+/// Adds to `matrix` (f64 [K, K]) the number of rows of each class (matrix row) that are predicted as each class (matrix
+/// column). Targets equal to `ignored` and rows whose outputs contain NaN are not counted. outputs [n, …, K]; targets
+/// i32 [n, …].
 void count_confusions(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, std::int64_t ignored,
                       const Tensor& matrix);
 

@@ -8,7 +8,8 @@ namespace lockstep {
 
 void Perplexity::add(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& scratch,
                      const Tensor& sums) const {
-  const Tensor rows = outputs.reshaped({targets.count(), outputs.shape[-1]});  // all alike, of whichever examples
+  // Rows count alike, whatever their example.
+  const Tensor rows = outputs.reshaped({targets.count(), outputs.shape[-1]});
   softmax_cross_entropy(space, {.ignored = ignored_}, rows, targets, Tensor{}, scratch, sums);
 }
 

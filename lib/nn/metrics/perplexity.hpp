@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// e^H, where H is the mean cross entropy of examples and positions, in nats.
+/// e^H, where H is the mean cross entropy over examples and positions, in nats.
 class Perplexity final : public Metric {
  public:
   Perplexity(const Shape&, std::int64_t ignored) : ignored_(ignored) {}

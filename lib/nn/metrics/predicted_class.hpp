@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// The class of the largest output, of equals the first; -1 where one of them is not a number.
+/// Returns the class of the largest output, the first one of equal outputs; -1 if any output is NaN.
 template <class T>
 KOKKOS_INLINE_FUNCTION std::int64_t predicted_class(const T* outputs, std::int64_t classes) {
   std::int64_t best = 0;

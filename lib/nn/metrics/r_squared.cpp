@@ -9,7 +9,8 @@
 namespace lockstep {
 namespace {
 
-/// Adds Σ(t − y)², Σt and Σt² of each output to `sums`. One thread an output adds the examples in their order.
+/// Adds Σ(t − y)², Σt and Σt² of each output to `sums`. Each output has one thread, which adds up the examples in
+/// order.
 template <class T>
 void add_squares(const ExecSpace& space, std::int64_t n, std::int64_t outputs, const T* y, const Compute<T>* t,
                  double* sums) {
@@ -39,7 +40,7 @@ void RSquared::add(const ExecSpace& space, const Tensor& outputs, const Tensor& 
 }
 
 double RSquared::value(std::span<const double> sums, std::int64_t examples) const {
-  constexpr double rounding = 1e-12;  // of sums of squares
+  constexpr double rounding = 1e-12;  // relative rounding error of sums of squares
   const auto rows = static_cast<double>(examples * (outputs_ / channels_));
   double total = 0;
   for (std::int64_t channel = 0; channel < channels_; ++channel) {

@@ -6,8 +6,8 @@
 namespace lockstep {
 namespace {
 
-/// Adds to `sums` hits, and the rows that count. Each thread adds whole numbers below 2^53: no order of them changes
-/// the sum.
+/// Adds to `sums` the number of hits and the number of rows that count. Counts are integers below 2^53 in f64, so the
+/// sums do not depend on the order of the atomic additions.
 template <class T>
 void count_hits(const ExecSpace& space, std::int64_t k, std::int64_t ignored, std::int64_t rows, std::int64_t classes,
                 const T* outputs, const std::int32_t* targets, double* sums) {
@@ -17,7 +17,7 @@ void count_hits(const ExecSpace& space, std::int64_t k, std::int64_t ignored, st
         const std::int64_t target = targets[i];
         if (target == ignored) return;
         const auto of_target = Compute<T>(y[target]);
-        std::int64_t after = 0;  // what is no number is after nothing, and nothing after it
+        std::int64_t after = 0;  // outputs that rank below the target's; NaN ranks below nothing, and nothing below NaN
         for (std::int64_t j = 0; j < classes; ++j) {
           const auto other = Compute<T>(y[j]);
           after += other < of_target || (other == of_target && j > target) ? 1 : 0;

@@ -5,8 +5,8 @@
 
 namespace lockstep {
 
-/// The share of examples (of sequences: of positions) whose class has one of the k largest outputs. Among equals the
-/// class of the smaller number comes first.
+/// The share of examples (for sequences: of positions) whose class has one of the k largest outputs. Of equal outputs,
+/// the one with the smaller class number ranks higher.
 class TopK final : public Metric {
  public:
   TopK(const Shape&, std::int64_t ignored, int k) : ignored_(ignored), k_(k) {}

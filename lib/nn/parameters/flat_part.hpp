@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// Elements of a flat tensor.
+/// Returns a view of the elements `range` of a flat tensor.
 inline Tensor flat_part(const Tensor& numbers, ParameterRange range) {
   return {static_cast<std::byte*>(numbers.data) + static_cast<std::size_t>(range.first) * size_of(numbers.dtype),
           numbers.dtype,

@@ -22,7 +22,7 @@ Tensor OwnedParameters::at(const Tensor& all, std::int64_t first, std::int64_t c
   return {static_cast<std::byte*>(all.data) + static_cast<std::size_t>(first) * size_of(all.dtype), all.dtype, {count}};
 }
 
-/// Statistics follow all ranges.
+/// Position of a flat-buffer element when only owned ranges are stored; statistics follow all ranges.
 std::int64_t OwnedParameters::place(std::int64_t element) const {
   std::int64_t before = 0;
   for (const ParameterRange& range : ranges_) {

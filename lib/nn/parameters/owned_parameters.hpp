@@ -10,24 +10,27 @@
 
 namespace lockstep {
 
-/// What a rank keeps of what is trained: the values that it owns (ParameterLayout::owned), and the sums of their
-/// gradients over micro-batches and ranks. Either lies in the flat buffer; or, where it is divided, in memory of its
-/// own, one range after the other; or the values so in an OwnedValueStore.
+/// The trained parameters that a rank owns (ParameterLayout::owned): their values, and their gradients summed over
+/// micro-batches and ranks. Each of the two lies in the flat buffer or, if it is divided among ranks, in memory of its
+/// own, one range after the other. Values can also be kept in an OwnedValueStore.
 class OwnedParameters {
  public:
-  /// In the flat buffers.
+  /// Values and gradients that lie in the flat buffers.
   OwnedParameters(const Tensor& values, const Tensor& gradients) : values_(values), gradients_(gradients) {}
-  /// Takes memory for those that are divided, but for values that are elsewhere. `layout`: says what is owned.
+  /// Allocates memory for what `division` divides, except for values that are kept elsewhere. `layout` says what is
+  /// owned.
   void divide(const ParameterLayout& layout, const ParameterDivision& division);
-  /// Values that are elsewhere are here from now on; it outlives this.
+  /// From now on the values are kept in `store`, which must outlive this object.
   void keep_values_in(OwnedValueStore& store) { store_ = &store; }
-  /// Null: they are in memory.
+  /// Null if the values are in memory.
   OwnedValueStore* store() const { return store_; }
 
-  // Of part of a range that is owned; of gradients, also what is to be added to statistics.
+  // Values and gradients of a range, which lies within an owned range. For gradients, it may also be part of the
+  // statistics' increments.
   Tensor values(ParameterRange range) const { return at(values_, value_at(range.first), range.count); }
   Tensor gradients(ParameterRange range) const { return at(gradients_, gradient_at(range.first), range.count); }
-  // For kernels: where an element of the flat buffer stands among all. Values that are elsewhere have no data.
+  // For kernels: all values and all gradients, and the position in them of an element of the flat buffer. Values that
+  // are kept elsewhere have no data.
   const Tensor& values() const { return values_; }
   const Tensor& gradients() const { return gradients_; }
   std::int64_t value_at(std::int64_t element) const { return has_own_values_ ? place(element) : element; }
@@ -39,7 +42,7 @@ class OwnedParameters {
 
   Tensor values_, gradients_;
   Buffer value_memory_, gradient_memory_;
-  bool has_own_values_ = false, has_own_gradients_ = false;  ///< places for what is owned alone
+  bool has_own_values_ = false, has_own_gradients_ = false;  ///< true if the memory holds owned elements only
   OwnedValueStore* store_ = nullptr;
   std::vector<ParameterRange> ranges_;
   std::int64_t trained_ = 0;

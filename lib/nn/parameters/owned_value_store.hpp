@@ -6,19 +6,20 @@
 
 namespace lockstep {
 
-/// The values that a rank owns, where these are not in the step's memory: numbers of the master type, by their place
-/// among all that it owns (OwnedParameters::value_at). What fails throws io_error.
+/// Holds the values that a rank owns if they are not in the step's memory. Values have the master type, and are
+/// addressed by their position among all values that the rank owns (OwnedParameters::value_at). All functions throw
+/// io_error if they fail.
 class OwnedValueStore {
  public:
   virtual ~OwnedValueStore() = default;
 
-  /// Copies values to memory of the host, beside the step's work; of those that an update is at, what it has made of
-  /// them if it is done with them. Until has_fetched the memory is nobody else's.
+  /// Starts copying values to host memory, concurrently with the step. Of values that an optimizer update is working
+  /// on, the new ones are copied if the update is done with them. `to` must not be used until has_fetched().
   virtual void start_fetch(std::int64_t first, std::int64_t count, std::byte* to) = 0;
-  /// Whether all that was to be fetched is there.
+  /// True if all fetches that were started are complete.
   virtual bool has_fetched() = 0;
 
-  // At once; between updates.
+  // Copy values at once. Must not be called during an update.
   virtual void read(std::int64_t first, std::int64_t count, std::byte* to) const = 0;
   virtual void write(std::int64_t first, std::int64_t count, const std::byte* from) const = 0;
 };

@@ -50,7 +50,7 @@ void ParameterBuffer::add_view(std::size_t node, const Parameter& parameter) {
   if (parameter.kind == ParameterSpec::Kind::statistic) return;
   const auto offset = static_cast<std::size_t>(windows_.value_place(parameter.range.first)) * size_of(dtype_);
   node_weights_[node].push_back(rounds() ? rounded_.tensor(offset, dtype_, parameter.shape) : values(parameter));
-  if (frozen || parameter.node != node) return;  // of another: final when that one's are
+  if (frozen || parameter.node != node) return;  // parameters of another node become final with that node
   ParameterRange& range = node_ranges_[node];
   if (range.count == 0) range.first = parameter.range.first;
   range.count = parameter.range.first + padded_count(parameter.range.count, master_) - range.first;
@@ -72,7 +72,7 @@ void ParameterBuffer::initialize(const ExecSpace& space, std::uint64_t seed) {
     fill_kept(space, parameter, [&](ParameterRange range, const Tensor& kept) {
       copy(space, at(memory.buffer(), range.first - parameter.range.first, {range.count}), kept);
     });
-    space.fence("lockstep::initialize");  // before its memory is gone
+    space.fence("lockstep::initialize");  // before `memory` is freed
   }
   round(space);
 }

@@ -11,25 +11,26 @@
 
 namespace lockstep {
 
-/// Memory that parameters lie in; what is empty, they take themselves.
+/// Memory for parameters. A buffer that is empty is allocated by the ParameterBuffer itself.
 struct ParameterMemory {
-  Buffer gradients;  ///< of ParameterWindows::gradient_count
-  Buffer values;     ///< zeroed, of ParameterWindows::value_count
-  Buffer rounded;    ///< likewise, of 16 bits
+  Buffer gradients;  ///< ParameterWindows::gradient_count elements
+  Buffer values;     ///< zeroed; ParameterWindows::value_count elements
+  Buffer rounded;    ///< zeroed; as many elements, of 16 bits
 };
 
-/// All parameters in one allocation and all gradients in another, of the last layer first: in the
-/// order in which a backward pass makes gradients final. So a bucket of a reduction is a range, and
-/// an optimizer step is one kernel. What layers keep as statistics comes after all that is trained,
-/// and what is to be added to them stands in the gradients' buffer; what is frozen comes last, and has no gradients.
-/// Parameters begin at multiples of 64 bytes; the gaps are zero. All are of master_dtype; beside 16-bit activations
+/// All parameters in one allocation and all gradients in another. The last layer's parameters come first, in the order
+/// in which a backward pass makes gradients final; so a bucket of a reduction is one range, and an optimizer step is
+/// one kernel. Trained parameters are followed by the statistics of layers, whose increments lie in the gradient
+/// buffer, and then by frozen parameters, which have no gradients. Each parameter begins at a multiple of 64 bytes;
+/// gaps are zero. All numbers have the master_dtype. With 16-bit activations there is also a rounded copy, which large
+/// matrix products read.
 /// there is a rounded copy, which the large products read.
-///
-/// Where ranks have divided the values, or the gradients, layers see them in windows, unit after unit; what this rank
+/// If ranks divide the values, or the gradients, layers see them through windows, unit by unit (ParameterWindows); what
+/// this rank keeps of them is in owned().
 /// keeps of them is in owned().
 class ParameterBuffer {
  public:
-  /// `dtype`: of the activations.
+  /// `dtype` is that of the activations.
   ParameterBuffer(const Graph& graph, DType dtype, const ParameterMemory& memory = {}, ParameterWindows windows = {});
 
   DType dtype() const { return master_; }
@@ -42,57 +43,60 @@ class ParameterBuffer {
   const OwnedParameters& owned() const { return owned_; }
   /// See ParameterLayout::own.
   void own(std::vector<ParameterRange> ranges);
-  /// See OwnedParameters.
+  /// See OwnedParameters::keep_values_in.
   void keep_values_in(OwnedValueStore& store) { owned_.keep_values_in(store); }
 
-  // All of them; where they are divided, their windows.
+  // The whole buffers; if values or gradients are divided, their windows.
   Tensor values() const { return all_of(values_); }
-  /// Gradients, and what is to be added to statistics.
+  /// The gradients, and the increments of statistics.
   Tensor gradients() const { return all_of(gradients_); }
-  // As layers see them; where they are divided, a range is of one unit.
+  // Views as layers see them; if values or gradients are divided, a range must lie within one unit.
   Tensor values(ParameterRange range) const { return at(values_, windows_.value_place(range.first), {range.count}); }
   Tensor gradients(ParameterRange range) const {
     return at(gradients_, windows_.gradient_place(range.first), {range.count});
   }
   Tensor values(const Parameter& parameter) const { return values(parameter.range).reshaped(parameter.shape); }
   Tensor gradients(const Parameter& parameter) const { return gradients(parameter.range).reshaped(parameter.shape); }
-  /// The trained values in 16 bits, which optimizers write; empty when activations are of master_dtype, and where
-  /// values are divided.
+  /// The trained values in 16 bits, which optimizers write. Empty if activations have the master_dtype, or if values
+  /// are divided.
   Tensor rounded() const {
     return rounds() && !windows_.division.values ? rounded_.tensor(0, dtype_, {trained_size()}) : Tensor{};
   }
 
-  /// Views for the layers, in the order of their ParameterSpecs. Layers that are tied see the same memory.
+  /// Views for a layer, in the order of its ParameterSpecs. Tied layers see the same memory.
   const std::vector<Tensor>& values_of(std::size_t node) const { return node_values_[node]; }
   const std::vector<Tensor>& gradients_of(std::size_t node) const { return node_gradients_[node]; }
-  /// The ranges of a layer's parameters, in the same order.
+  /// The ranges of a layer's parameters, in the order of its ParameterSpecs.
   const std::vector<ParameterRange>& ranges_of(std::size_t node) const { return node_parameters_[node]; }
-  /// Views of one layer's parameters, but for its statistics, as the large products read them.
+  /// Views of a layer's parameters without its statistics, in the precision that large matrix products read.
   const std::vector<Tensor>& weights_of(std::size_t node) const { return node_weights_[node]; }
-  /// The stretch of one layer's own trained parameters; empty for layers without.
+  /// The range of a layer's own trained parameters; empty if it has none.
   ParameterRange range_of(std::size_t node) const { return node_ranges_[node]; }
-  /// The first element of a layer's parameters, those that it is tied to included; size() for layers without.
+  /// The first element of a layer's parameters, including those that it is tied to; size() if it has none.
   std::int64_t first_of(std::size_t node) const { return node_first_[node]; }
 
-  /// Where values are divided, those that this rank owns.
+  /// Sets all parameters to their initial values; of divided values, only those that this rank owns.
   void initialize(const ExecSpace& space, std::uint64_t seed);
-  /// To be called when values were written by anybody but the optimizer.
+  /// Updates the rounded copy. Must be called after anything but the optimizer has written values.
   void round(const ExecSpace& space) {
     round(space, windows_.division.values ? layout_.others() : ParameterRange{0, size()});
   }
-  /// Where values are divided, those of a unit, or what is not trained.
+  /// Updates the rounded copy of a range; if values are divided, the range is a unit or lies behind the trained
+  /// parameters.
   void round(const ExecSpace& space, ParameterRange range);
-  /// Calls fill(range, values), which gives them values, for each stretch of a parameter that this rank keeps: mostly
-  /// all of it; where values are divided, what it owns, and where these are elsewhere, piece by piece.
+  /// Calls fill(range, values), which sets the values, for each part of a parameter that this rank keeps. That is
+  /// usually the whole parameter; of divided values it is what the rank owns, piece by piece if the values are in an
+  /// OwnedValueStore.
   using Fill = std::function<void(ParameterRange range, const Tensor& values)>;
   void fill_kept(const ExecSpace& space, const Parameter& parameter, const Fill& fill);
-  /// Adds to the statistics what a backward pass has left for them, times `scale` (one over the global examples).
+  /// Adds to the statistics the increments that a backward pass has left, times `scale` (one over the number of global
+  /// examples).
   void update_statistics(const ExecSpace& space, double scale, const std::int32_t* left_out = nullptr);
 
  private:
   bool rounds() const { return dtype_ != master_; }
   void fill_store(const ExecSpace& space, ParameterRange part, const Fill& fill);
-  /// Shows a node the next of its parameters.
+  /// Gives a node its view of the next of its parameters.
   void add_view(std::size_t node, const Parameter& parameter);
   Tensor at(const Buffer& buffer, std::int64_t first, const Shape& shape) const {
     return buffer.tensor(static_cast<std::size_t>(first) * size_of(master_), master_, shape);

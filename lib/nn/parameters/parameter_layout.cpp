@@ -34,10 +34,11 @@ std::int64_t end_of(const Parameter& parameter, DType dtype) {
   return parameter.range.first + padded_count(parameter.range.count, dtype);
 }
 
-/// Blocks from which on the trained parameters of a layer begin with one: less than 2 % is lost in gaps by that.
+/// Number of blocks from which on a layer's trained parameters begin at a block boundary; less than 2 % is lost in
+/// gaps.
 constexpr std::int64_t many_blocks = 64;
 
-/// By node.
+/// For each node: true if its trained parameters fill at least many_blocks blocks.
 std::vector<bool> of_many_blocks(const std::vector<Parameter>& parameters, std::size_t nodes) {
   std::vector<std::int64_t> counts(nodes, 0);
   for (const Parameter& parameter : parameters)
@@ -61,7 +62,8 @@ std::vector<Parameter> plan_parameters(const Graph& graph, DType dtype) {
                                 .node = node,
                                 .initializer = spec.initializer,
                                 .kind = graph.nodes()[node].frozen ? Kind::frozen : kind});
-  // So that a changed last layer, or a frozen one, leaves the others as they were.
+  // Numbers count from the input, so that changing or freezing the last layer leaves the initial values of the others
+  // as they are.
   for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].number = parameters.size() - i;
   std::ranges::stable_partition(parameters, [](const Parameter& parameter) { return parameter.kind != Kind::frozen; });
   std::vector<bool> begins_with_block = of_many_blocks(parameters, graph.nodes().size());
@@ -91,7 +93,7 @@ std::vector<ParameterRange> ParameterLayout::units(double megabytes) const {
   const auto most = static_cast<std::int64_t>(1e6 * megabytes) / static_cast<std::int64_t>(size_of(master_));
   std::vector<ParameterRange> units;
   const auto cut_at = [&](std::int64_t first, std::int64_t end) { units.push_back({first, end - first}); };
-  std::int64_t first = 0, fits = 0;  // of the unit that is being made, which may end at `fits`
+  std::int64_t first = 0, fits = 0;  // start of the current unit, and the last place where it may end
   std::optional<std::size_t> node;
   for (const Parameter& parameter : parameters_) {
     if (parameter.kind != ParameterSpec::Kind::trained) continue;

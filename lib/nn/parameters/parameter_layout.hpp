@@ -12,13 +12,13 @@
 
 namespace lockstep {
 
-/// A stretch of the flat buffer, in elements.
+/// A range of elements of the flat buffer.
 struct ParameterRange {
   std::int64_t first = 0;
   std::int64_t count = 0;
 
   std::int64_t end() const { return first + count; }
-  /// What both have; nothing where its count is 0.
+  /// The intersection of the two ranges; its count is 0 if they do not overlap.
   ParameterRange within(const ParameterRange& other) const {
     const std::int64_t begin = std::max(first, other.first);
     return {begin, std::max<std::int64_t>(0, std::min(end(), other.end()) - begin)};
@@ -30,13 +30,13 @@ struct Parameter {
   std::string name;  ///< "conv1/weight"
   Shape shape;
   ParameterRange range;
-  std::size_t node;  ///< of the graph
+  std::size_t node;  ///< index in the graph
   Initializer initializer;
   ParameterSpec::Kind kind;
-  std::uint64_t number;  ///< from the network's input on; separates random streams
+  std::uint64_t number;  ///< counted from the network's input; separates random streams
 };
 
-/// Parameters, and where in a flat buffer each is, in rising order. Copies have the same ones, and take no memory.
+/// Parameters and their positions in a flat buffer, in ascending order. Copies share the same storage.
 class SharedLayout {
  public:
   SharedLayout() : SharedLayout(std::vector<Parameter>()) {}
@@ -48,48 +48,51 @@ class SharedLayout {
   auto end() const { return parameters_->end(); }
   std::size_t size() const { return parameters_->size(); }
   const Parameter& operator[](std::size_t i) const { return (*parameters_)[i]; }
-  /// Elements up to the last that is something.
+  /// The end of the last parameter in the flat buffer, in elements.
   std::int64_t elements() const { return parameters_->empty() ? 0 : parameters_->back().range.end(); }
 
  private:
   std::shared_ptr<const std::vector<Parameter>> parameters_;
 };
 
-/// The name of one of a node's parameters, or of the one that it is tied to.
+/// Full name of a node's parameter, or of the parameter that it is tied to.
 std::string parameter_name(const GraphNode& node, const ParameterSpec& spec);
 
-/// The parameters that optimizers keep states of.
+/// Returns the parameters that are trained, for which optimizers keep states.
 std::vector<Parameter> trained_parameters(const std::vector<Parameter>& parameters);
 
-/// Elements from the beginning of a parameter of `count` to that of the next.
+/// Distance in elements from the beginning of a parameter of `count` elements to the beginning of the next.
 std::int64_t padded_count(std::int64_t count, DType master);
 
-/// Where the parameters of a network lie in the flat buffers, and which of them are this rank's to update. First comes
-/// what is trained, the last layer first, then what layers keep as statistics, and what is frozen. Parameters begin at
-/// multiples of 64 bytes, those of large layers with a block (array_block).
+/// The positions of a network's parameters in the flat buffers, and the parts that this rank updates. Trained
+/// parameters come first, from the last layer to the first; then the statistics of layers, then frozen parameters. Each
+/// parameter begins at a multiple of 64 bytes; the first trained parameter of a large layer begins at a block
+/// (array_block).
 class ParameterLayout {
  public:
-  /// `dtype`: of the activations.
+  /// `dtype` is that of the activations.
   ParameterLayout(const Graph& graph, DType dtype);
 
   DType master() const { return master_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
-  // In elements, gaps included:
+  // Sizes in elements, gaps included.
   std::int64_t trained_size() const { return trained_size_; }
-  std::int64_t summed_size() const { return summed_size_; }  ///< trained, and statistics
+  std::int64_t summed_size() const { return summed_size_; }  ///< trained parameters and statistics
   std::int64_t size() const { return size_; }
   ParameterRange statistics() const { return {trained_size_, summed_size_ - trained_size_}; }
-  ParameterRange others() const { return {trained_size_, size_ - trained_size_}; }  ///< statistics, and what is frozen
-  /// What is trained, cut between layers into stretches that follow each other: of at most so many megabytes, but for
-  /// what large layers, and the small ones beside them, have as a whole. They begin with blocks.
+  /// Statistics and frozen parameters.
+  ParameterRange others() const { return {trained_size_, size_ - trained_size_}; }
+  /// Divides the trained parameters, between layers, into consecutive ranges of at most this many megabytes; a range
+  /// may exceed that if it holds a large layer and the small ones next to it. Each range begins at a block.
   std::vector<ParameterRange> units(double megabytes) const;
 
-  /// What is trained by this rank's optimizer, in rising order: at first all of it.
+  /// The ranges that this rank's optimizer updates, in ascending order; initially all that is trained.
   const std::vector<ParameterRange>& owned() const { return owned_; }
   std::int64_t owned_count() const;
-  /// The parameters that lie in owned() as a whole.
+  /// The trained parameters that lie entirely in owned().
   std::vector<Parameter> owned_parameters() const;
-  /// Of ranks that divide what is trained; one of them may own all of it. Before the optimizer is made.
+  /// Sets what this rank owns if ranks divide the trained parameters; one rank may own all of them. Must be called
+  /// before the optimizer is made.
   void own(std::vector<ParameterRange> ranges) {
     owned_ = std::move(ranges);
     is_divided_ = true;

@@ -12,7 +12,7 @@ namespace {
 
 using Use = ParameterWindows::Use;
 
-/// Where units lie when unit i of `order` has window i modulo `windows`.
+/// Positions of units when unit i of `order` uses window i modulo `windows`.
 ParameterWindows::Places places_of(const ParameterWindows& plan, const std::vector<std::size_t>& order,
                                    std::size_t windows) {
   ParameterWindows::Places places{.of_units = std::vector<std::int64_t>(plan.units.size(), 0)};
@@ -30,7 +30,8 @@ ParameterWindows::Places places_of(const ParameterWindows& plan, const std::vect
   return places;
 }
 
-/// Whether unit i of `order`, which has a window from taken[i] to left[i], never has one that another one has.
+/// True if this number of windows suffices: no two units whose times [taken[i], left[i]] overlap share the window
+/// window[i] modulo `windows`.
 bool suffice(std::size_t windows, const std::vector<int>& taken, const std::vector<int>& left,
              const std::vector<std::size_t>& window) {
   for (std::size_t i = 0; i < taken.size(); ++i)
@@ -64,7 +65,7 @@ class WindowPlanner {
 
  private:
   void find_uses() {
-    std::map<std::string, std::size_t> unit_of;  // by the names of parameters that are trained
+    std::map<std::string, std::size_t> unit_of;  // by the names of trained parameters
     for (const Parameter& parameter : layout_.parameters())
       if (parameter.kind == ParameterSpec::Kind::trained)
         unit_of[parameter.name] = windows_.unit_of(parameter.range.first);
@@ -139,7 +140,7 @@ class WindowPlanner {
       if (!windows_.stays[unit] && !windows_.gradients[unit].none()) order.push_back(unit);
     std::vector<int> taken, left;
     std::vector<std::size_t> window;
-    int before = -1;  // until when units up to here are computed
+    int before = -1;  // last time at which gradients of units up to this one are computed
     for (std::size_t i = 0; i < order.size(); ++i) {
       before = std::max(before, windows_.gradients[order[i]].last);
       taken.push_back(windows_.gradients[order[i]].first);

@@ -11,53 +11,54 @@
 
 namespace lockstep {
 
-/// What ranks divide among them, so that none has the gradients, or the values, of all trained parameters in its
-/// memory. One rank by itself owns all.
+/// Which data of the trained parameters ranks divide among themselves, so that no rank holds all of it. A single rank
+/// owns everything.
 struct ParameterDivision {
   bool gradients = false, values = false;
-  bool values_elsewhere = false;  ///< whether those that a rank owns are not in the step's memory (OwnedValueStore)
-  double unit_mb = 25;            ///< see ParameterLayout::units
-  std::int64_t prefetch = 1;      ///< units that arrive beside the one that is used
+  bool values_elsewhere = false;  ///< true if the rank's own values are in an OwnedValueStore
+  double unit_mb = 25;            ///< target size of a unit: see ParameterLayout::units
+  std::int64_t prefetch = 1;      ///< number of units that arrive ahead of the one in use
 };
 
-/// Where layers see numbers that no rank has as a whole: unit after unit comes into a window of memory, which it has
-/// for as long as layers need it, and then another one. Units of parameters that several layers have in common have
-/// memory of their own. Times number a step's segments: those of the forward pass, the last layer with the loss, and
-/// those of the backward pass.
+/// Where layers see parameters that no rank has as a whole. Units (ParameterLayout::units) take turns in windows of
+/// memory: a unit has its window while layers need it, and then another unit has it. Units with parameters that several
+/// layers share have memory of their own. Times number the segments of a step: those of the forward pass, then the last
+/// layer with the loss, then those of the backward pass.
 struct ParameterWindows {
-  /// When layers use a unit.
+  /// The times between which layers use a unit.
   struct Use {
     int first = std::numeric_limits<int>::max(), last = -1;
     bool none() const { return last < 0; }
     void include(int time);
   };
-  /// Units of one pass, in the order of their first use, and when that is.
+  /// The units of one pass, and the order in which they are first used.
   struct Pass {
-    std::vector<Use> uses;           ///< of each unit
-    std::vector<std::size_t> order;  ///< without those that are not used
+    std::vector<Use> uses;           ///< for each unit
+    std::vector<std::size_t> order;  ///< without units that are not used
   };
 
   /// Where units begin in memory, in elements.
   struct Places {
-    std::vector<std::int64_t> of_units;  ///< empty: nothing is divided, and all are in their places
-    std::int64_t count = 0;              ///< that all units take
+    std::vector<std::int64_t> of_units;  ///< empty: nothing is divided; each unit is at its place in the flat buffer
+    std::int64_t count = 0;              ///< total of all units
   };
 
   ParameterDivision division;
-  int loss_time = 0;  ///< before it is the forward pass, after it the backward pass
-  int times = 0;      ///< of a step's micro-batch
+  int loss_time = 0;  ///< earlier times are the forward pass, later ones the backward pass
+  int times = 0;      ///< number of times in a micro-batch
   std::vector<ParameterRange> units;
-  std::vector<bool> stays;     ///< of each: whether its memory is its own
-  Pass forward, backward;      ///< of the parameters
-  std::vector<Use> gradients;  ///< of each; those of one unit are final after those of the one before
+  std::vector<bool> stays;  ///< for each unit: true if it has memory of its own
+  Pass forward, backward;   ///< when values are used
+  /// For each unit: when its gradients are computed. Those of unit i are final before those of unit i + 1.
+  std::vector<Use> gradients;
   Places value_places, gradient_places;
 
-  /// The unit that an element of what is trained is in.
+  /// The unit that contains an element of the trained parameters.
   std::size_t unit_of(std::int64_t element) const;
-  // Where layers see an element of the flat buffer; what is not trained comes after all units.
+  // Where layers see an element of the flat buffer. Elements that are not trained come after all units.
   std::int64_t value_place(std::int64_t element) const { return place(element, value_places); }
   std::int64_t gradient_place(std::int64_t element) const { return place(element, gradient_places); }
-  // Elements of memory for layers, with what is not trained.
+  // Number of elements that layers need memory for, including those that are not trained.
   std::int64_t value_count(const ParameterLayout& layout) const { return value_place(layout.size()); }
   std::int64_t gradient_count(const ParameterLayout& layout) const { return gradient_place(layout.summed_size()); }
 
@@ -65,23 +66,23 @@ struct ParameterWindows {
   std::int64_t place(std::int64_t element, const Places& places) const;
 };
 
-/// As few windows as suffice, so that each unit is there before it is used, with `prefetch` others after it, and so
-/// that gradients can be summed while those of the next unit are computed.
+/// Plans as few windows as suffice for each unit to be present before it is used, together with the `prefetch` units
+/// after it, and for gradients of one unit to be reduced while those of the next are computed.
 ParameterWindows plan_windows(const Graph& graph, const ParameterLayout& layout, const StepPlan& plan,
                               const ParameterDivision& division);
 
-/// Which units have their values in windows while layers go on: by the plan alone, so that all ranks find the same.
+/// Tracks which units have their values in windows as a pass advances. It follows the plan alone, so all ranks agree.
 class UnitsInWindows {
  public:
-  /// `windows`, which outlive it, divide values.
+  /// `windows` must divide values, and outlive this object.
   explicit UnitsInWindows(const ParameterWindows& windows) : windows_(windows), here_(windows.units.size(), false) {}
 
-  /// Layers of this time are next: calls `bring` for each unit that they need, or that is ahead of them (`prefetch`),
-  /// and is not there, in the order in which units travel. It counts as there from now on.
+  /// Called before layers of `time` run: calls `bring` for each absent unit that these layers need or that is within
+  /// `prefetch` units of them, in the order in which units travel. The unit counts as present from then on.
   void enter(int time, const std::function<void(std::size_t unit)>& bring);
-  /// Whether layers of this time, or earlier ones of its pass, use the unit.
+  /// True if layers of this time, or of an earlier time of its pass, use the unit.
   bool is_needed(std::size_t unit, int time) const { return pass_of(time).uses[unit].first <= time; }
-  /// The values have changed.
+  /// Marks all units as absent, because the values have changed.
   void forget() { here_.assign(here_.size(), false); }
 
  private:
@@ -90,15 +91,15 @@ class UnitsInWindows {
   }
 
   const ParameterWindows& windows_;
-  std::vector<bool> here_;  ///< or on its way
+  std::vector<bool> here_;  ///< present or on their way
 };
 
-/// Brings units into their windows, and takes them out.
+/// Brings units into their windows and removes them.
 class WindowTraffic {
  public:
   virtual ~WindowTraffic() = default;
-  /// Layers of this time are next: returns when the units that they use have their windows, with their values. Times
-  /// rise in each step; all ranks have the same ones. Collective.
+  /// Called before layers of `time` run: returns when the units that they use are in their windows, with their values.
+  /// Times ascend within each step, and all ranks pass the same times. Collective.
   virtual void enter(const ExecSpace& space, int time) = 0;
 };
 

@@ -10,12 +10,12 @@
 namespace lockstep {
 namespace {
 
-// Bytes of a chunk's inputs and outputs: so few that they stay in a core's level-2 cache (512 KB and more on
-// today's servers) beside weights. The same on every machine, so that sums depend on the number of threads alone.
+// Bytes of a chunk's inputs and outputs. They fit in a core's level-2 cache (at least 512 KB on today's servers)
+// together with weights. The value is the same on every machine, so that sums depend only on the number of threads.
 constexpr double cache_bytes = 384 * 1024;
 
-// Several threads wait for the slowest at the end of every task, so their chunks are longer: four times as many bytes a
-// thread, which its share of the level-3 cache still holds.
+// With several threads, which all wait for the slowest at the end of every task, chunks are longer: four times as many
+// bytes per thread, which still fit in its share of the level-3 cache.
 double chunk_bytes() {
   const int threads = planned_threads();
   return threads == 1 ? cache_bytes : 4 * cache_bytes * threads;
@@ -47,7 +47,7 @@ class Scheduler {
     return owner == GraphNode::data ? 0 : level_[static_cast<Index>(owner)];
   }
 
-  /// How many barriers lie before each layer's output, and before its observing.
+  /// Computes the number of barriers before each layer's output, and before the observation of its statistics.
   void find_levels() {
     level_.assign(nodes_.size(), 0);
     statistics_level_.assign(nodes_.size(), 0);
@@ -58,7 +58,7 @@ class Scheduler {
       statistics_level_[i] = level_of(nodes_[i].inputs[0]);
       level_[i] = std::max(level_[i], statistics_level_[i] + 1);
     }
-    // What is cheap and comes of what is kept anyway waits for its first reader.
+    // A cheap layer whose input is kept anyway is moved to the level of its first reader.
     std::vector<int> first_reader(nodes_.size(), std::numeric_limits<int>::max());
     for (Index i = nodes_.size(); i-- > 0;) {
       if (nodes_[i].view) continue;
@@ -90,8 +90,8 @@ class Scheduler {
     return count * element_;
   }
 
-  /// Into how many chunks examples are cut: as many as the data need to stay in the cache, but not so many
-  /// that the weights, which each chunk reads (and adds gradients to), are moved more than the data.
+  /// The number of chunks that examples are cut into: enough for the data to stay in the cache, but not so many that
+  /// more weight bytes (which each chunk reads, and adds gradients to) are moved than data bytes.
   struct Chunks {
     double needed = 0, allowed = std::numeric_limits<double>::infinity();
 
@@ -109,11 +109,11 @@ class Scheduler {
     return {data / chunk_bytes(), weights > 0 ? data / (4 * weights) : std::numeric_limits<double>::infinity()};
   }
 
-  /// Layers with weights run together unless one of them would lose much of its own cutting by that; all
-  /// others join them, since what their neighbours leave in the cache is all that they can gain.
+  /// Layers with weights run together unless one of them would then be cut into far fewer chunks than on its own. All
+  /// other layers join them, since they can only gain from what their neighbours leave in the cache.
   void cut(const std::vector<Task>& tasks) {
     std::vector<Task> run;
-    Chunks chunks, heavy;  // of all tasks in the run, and of those that decide
+    Chunks chunks, heavy;  // over all tasks in the run, and over those with large weights
     for (const Task& task : tasks) {
       const GraphNode& node = nodes_[static_cast<Index>(task.node)];
       const Chunks mine = chunks_of(node);
@@ -136,7 +136,7 @@ class Scheduler {
     const auto count = static_cast<std::int64_t>(std::min(chunks, static_cast<double>(batch_)));
     const std::int64_t chunk = runs_on_device ? batch_ : (batch_ + count - 1) / count;
     if (chunk < batch_) segments_.push_back({tasks, chunk});
-    else  // nothing is gained by running them together, and their memory would live longer
+    else  // running them together gains nothing, and would extend the lifetimes of their tensors
       for (const Task& task : tasks) segments_.push_back({{task}, batch_});
   }
 
@@ -157,7 +157,7 @@ std::vector<Segment> schedule_forward(const Graph& graph, std::size_t nodes, con
 }
 
 std::int64_t choose_tile_rows(const Graph& graph, DType dtype, std::int64_t max_batch, std::size_t bytes) {
-  // So few that products would not be large ones, and so few tiles that little would be saved.
+  // With fewer rows, products would be too small; with fewer tiles, little memory would be saved.
   constexpr std::int64_t least_rows = 64, least_tiles = 4;
   const GraphNode& last = graph.nodes().back();
   if (last.view || !last.layer->traits().maps_rows) return 0;

@@ -15,8 +15,8 @@ namespace {
 
 class StepPlanner {
  public:
-  /// `stride`: of the places where a single tensor connects what comes before to what comes after, every how
-  /// many-th is kept when all between them is computed again; 0: all activations are kept. `tile_rows`: see StepPlan.
+  /// `stride` n > 0: every n-th of the cuts() keeps its output, and all outputs between these are recomputed. 0: all
+  /// activations are kept. `tile_rows`: see StepPlan.
   StepPlanner(const Graph& graph, DType dtype, std::int64_t max_batch, Purpose purpose, std::size_t stride,
               std::int64_t tile_rows)
       : graph_(graph),
@@ -61,13 +61,13 @@ class StepPlanner {
     for (int i = 0; i < count_; ++i) plan_.owner.push_back(node(i).view ? owner(node(i).inputs[0]) : i);
   }
 
-  /// Calls f with the owner of every output that a forward task reads.
+  /// Calls f with the owner of each output that a forward task reads.
   template <class F>
   void for_inputs(const Task& task, F f) const {
     for (const int input : node(task.sum >= 0 ? task.sum : task.node).inputs) f(owner(input));
   }
 
-  /// Calls f with the owner of every output that a task of the backward pass reads.
+  /// Calls f with the owner of each output that a task of the backward pass reads.
   template <class F>
   void for_reads(const Task& task, F f) const {
     const Layer& layer = *node(task.node).layer;
@@ -80,8 +80,8 @@ class StepPlanner {
       if (layer.traits().backward_reads_inputs[k]) f(owner(node(task.node).inputs[k]));
   }
 
-  /// A cheap layer whose output goes no further than its chunk in the forward pass is run again, chunk
-  /// by chunk, where the backward pass wants that output: its inputs are kept for that.
+  /// A cheap layer whose output is read only within its own segment of the forward pass is recomputed, chunk by chunk,
+  /// where the backward pass reads that output; its inputs are kept for this.
   void choose_what_is_computed_again() {
     std::vector<std::vector<Index>> readers(nodes_.size());
     for (Index s = 0; s < plan_.forward.size(); ++s)
@@ -117,14 +117,14 @@ class StepPlanner {
     }
   }
 
-  /// Nodes whose output is all that connects the nodes before them to those after.
+  /// Returns the nodes whose output alone connects the nodes before them to those after.
   std::vector<int> cuts() const {
     std::vector<int> last_reader(nodes_.size(), -1);
     for (int j = 0; j < count_; ++j)
       for (const int input : node(j).inputs)
         if (owner(input) != GraphNode::data) last_reader[at(owner(input))] = std::max(last_reader[at(owner(input))], j);
     std::vector<int> found;
-    int open_until = -1;  // the last reader of anything before i
+    int open_until = -1;  // last reader of any output before i
     for (int i = 0; i < count_; ++i) {
       if (owner(i) == i && open_until <= i && i != owner(count_ - 1)) found.push_back(i);
       if (owner(i) == i) open_until = std::max(open_until, last_reader[at(i)]);
@@ -132,11 +132,11 @@ class StepPlanner {
     return found;
   }
 
-  /// Before the backward pass enters a block, the block's forward tasks run again as they ran before; what
-  /// comes after the last block is still there.
+  /// Before the backward pass enters a block, the block's forward tasks are run again as they ran before. What comes
+  /// after the last block is still in memory.
   void compute_blocks_again() {
     const std::vector<int> all = cuts();
-    std::vector<int> block(nodes_.size(), -1);  // of nodes in front of a kept cut
+    std::vector<int> block(nodes_.size(), -1);  // block of each node before a kept cut; -1 for others
     std::vector<bool> kept(nodes_.size(), false);
     int begin = 0, blocks = 0;
     for (Index c = stride_ - 1; c < all.size(); c += stride_) {
@@ -164,8 +164,8 @@ class StepPlanner {
     plan_.backward = std::move(backward);
   }
 
-  /// An addition of two that runs just before a layer which reads it, and can compute it itself, becomes part of
-  /// that layer's task.
+  /// Merges the addition of two inputs into the task of a layer that runs right after it, reads its result and can
+  /// compute it.
   void join_sums(std::vector<Segment>& segments) const {
     const auto joins = [&](const Task& sum, const Task& task) {
       const Layer& layer = *node(task.node).layer;
@@ -249,7 +249,7 @@ class StepPlanner {
     uses_.use(tensor, time);
   }
 
-  /// Times of the backward tasks of each node, and which input gradients they write.
+  /// A backward task that writes the gradient of one of its node's inputs.
   struct Contribution {
     int time, node;
     Index input;
@@ -257,7 +257,7 @@ class StepPlanner {
 
   void use_gradients() {
     std::vector<std::vector<Contribution>> contributions(nodes_.size());
-    // The first own task, and the last one: of all nodes whose gradients share memory, once that is known.
+    // First and last backward task of each node; where nodes share gradient memory, of all of them once that is known.
     std::vector<std::array<int, 2>> own(nodes_.size(), {std::numeric_limits<int>::max(), -1});
     for (const auto& n : nodes_) plan_.staging.emplace_back(n.inputs.size());
     plan_.adds_gradient.assign(nodes_.size(), false);
@@ -276,7 +276,8 @@ class StepPlanner {
         }
       }
 
-    // In the order in which gradients are begun, so that what a gradient may share is placed before it.
+    // Placed in the order in which they are first written, so that memory that a gradient may share is placed before
+    // it.
     if (const int last = owner(count_ - 1); tiled()) {
       const Task task{Task::Kind::backward, last};
       if (plan_.writes_gradient(graph_, task, 0))
@@ -321,8 +322,8 @@ class StepPlanner {
     return read;
   }
 
-  /// Whether the gradient that `first` begins can be the memory of the gradient that it comes from: when the layer
-  /// passes it on as it is, and all whose gradient that memory is are done with it before anybody changes it.
+  /// True if the gradient that `first` begins can share the memory of dy of `first`'s layer: the layer must pass dy on
+  /// unchanged, and all users of that memory must be done with it before anything changes it.
   bool may_share(const Contribution& first, const std::vector<Contribution>& all,
                  const std::vector<std::array<int, 2>>& own, int target_begins) {
     const Layer& layer = *node(first.node).layer;
@@ -367,9 +368,9 @@ class StepPlanner {
   TensorUses uses_;
   int loss_time_ = -1;
   std::vector<bool> computed_again_;
-  std::vector<int> output_, again_, gradient_, saved_, saved_again_;  // tensors of `uses_`
+  std::vector<int> output_, again_, gradient_, saved_, saved_again_;  // tensors in `uses_`, by node
   std::vector<std::pair<Contribution, int>> stagings_;
-  std::set<int> shared_;  // nodes whose gradient another one shares
+  std::set<int> shared_;  // nodes whose gradient memory another node shares
 };
 
 }  // namespace
@@ -379,7 +380,7 @@ bool StepPlan::writes_gradient(const Graph& graph, const Task& task, std::size_t
   if (node.inputs[k] == GraphNode::data) return false;
   const int target = owner[static_cast<std::size_t>(node.inputs[k])];
   if (target == GraphNode::data || !needs_gradient[static_cast<std::size_t>(target)]) return false;
-  // A layer that needs statistics writes that of its first input last, and the others while it accumulates them.
+  // A layer that needs statistics writes the gradient of its first input in `backward`, the others while accumulating.
   return !node.layer->traits().needs_statistics || (k == 0) == (task.kind == Task::Kind::backward);
 }
 

@@ -11,8 +11,8 @@
 
 namespace lockstep {
 
-/// Where and when each tensor is used, and from that whether it must hold all examples, and from when
-/// to when. Time counts the tasks of the forward pass, the loss, and the tasks of the backward pass.
+/// Records when each tensor is used, and derives whether it must hold all examples, and its lifetime. Times number the
+/// tasks of the forward pass, the loss, and the tasks of the backward pass.
 class TensorUses {
  public:
   struct Tensor {
@@ -43,7 +43,7 @@ class TensorUses {
     Lifetime life{0, std::numeric_limits<int>::max(), -1};
     for (const int time : t.times) {
       const Span& span = segments_[segment_of(time)];
-      const bool throughout = all && span.chunk < batch;  // the next chunk comes back to the first task
+      const bool throughout = all && span.chunk < batch;  // each chunk runs the segment from its first task
       life.first = std::min(life.first, throughout ? span.begin : time);
       life.last = std::max(life.last, throughout ? span.end : time);
     }
@@ -60,7 +60,7 @@ class TensorUses {
     std::int64_t chunk;
   };
   std::vector<Span> segments_;
-  std::vector<std::size_t> segment_at_;  // of each time
+  std::vector<std::size_t> segment_at_;  // for each time
   std::vector<Tensor> tensors_;
 };
 

@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// Fully connected: relu between linear layers; images are flattened first.
+/// A fully connected network with relu between its linear layers; images are flattened first.
 struct FcConfig : PresetConfig {
   std::vector<std::int64_t> features{1024, 1024, 10};
 
@@ -14,8 +14,8 @@ struct FcConfig : PresetConfig {
   std::vector<std::int64_t> input() const override { return {28, 28, 1}; }
 };
 
-/// The CNN of Shallue et al., "Measuring the effects of data parallelism on neural network
-/// training", JMLR 2019, appendix B: two 5×5 convolutions with pooling, two linear layers.
+/// The CNN of Shallue et al., "Measuring the effects of data parallelism on neural network training", JMLR 2019,
+/// appendix B: two 5×5 convolutions with pooling, then two linear layers.
 struct SimpleCnnConfig : PresetConfig {
   std::int64_t filters1 = 32;
   std::int64_t filters2 = 64;
@@ -27,8 +27,8 @@ struct SimpleCnnConfig : PresetConfig {
   std::vector<std::int64_t> input() const override { return {28, 28, 1}; }
 };
 
-/// Configuration A of Simonyan & Zisserman, "Very deep convolutional networks for large-scale image
-/// recognition", 2015: 8 convolutions in 5 stages, 3 linear layers. Weights start as in He et al. 2015.
+/// Configuration A of Simonyan & Zisserman, "Very deep convolutional networks for large-scale image recognition", 2015:
+/// 8 convolutions in 5 stages and 3 linear layers. Weights are initialized as in He et al. 2015.
 struct Vgg11Config : PresetConfig {
   std::int64_t width = 64;
   std::int64_t hidden = 4096;
@@ -41,9 +41,9 @@ struct Vgg11Config : PresetConfig {
 };
 
 /// Ronneberger, Fischer & Brox, "U-Net: convolutional networks for biomedical image segmentation", 2015: `depth`
-/// halvings of the images with two 3×3 convolutions before each, and as many doublings by a transposed convolution,
-/// each beside what stood before the halving. A class for each pixel; convolutions are padded, so that this has the
-/// image's size.
+/// halvings of the images with two 3×3 convolutions before each, and as many doublings by transposed convolutions, each
+/// concatenated with the images before the matching halving. Predicts a class for each pixel; convolutions are padded,
+/// so that the output has the image's size.
 struct UnetConfig : PresetConfig {
   std::int64_t image = 256;
   std::int64_t channels = 1;
@@ -57,7 +57,7 @@ struct UnetConfig : PresetConfig {
 };
 
 /// M5 of Dai et al., "Very deep convolutional neural networks for raw waveforms", 2017: four convolutions over signals,
-/// each with a batch norm and a pooling, and the mean over what is left of them.
+/// each followed by batch norm and pooling, then the mean over the remaining positions.
 struct SpeechCnnConfig : PresetConfig {
   std::int64_t samples = 32000;
   std::int64_t width = 128;

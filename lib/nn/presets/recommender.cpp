@@ -18,7 +18,7 @@ void RecommenderConfig::describe(Fields& fields) {
 }
 
 std::string RecommenderConfig::list() const {
-  // Linear layers with these outputs, each with relu after it.
+  // Linear layers with these numbers of outputs, each followed by relu.
   const auto layers = [](std::string_view name, const std::vector<std::int64_t>& outputs) {
     std::string text;
     for (std::size_t i = 0; i < outputs.size(); ++i)

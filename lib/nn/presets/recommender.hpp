@@ -5,10 +5,10 @@
 
 namespace lockstep {
 
-/// Naumov et al., "Deep learning recommendation model for personalization and recommendation systems", 2019: an MLP
-/// over the dense values of an example, and a row of a table for each of its categories, become vectors of `features`
-/// numbers; an MLP over their dot products gives the logit of a click. An example is its dense values, and a row number
-/// for each table after them.
+/// Naumov et al., "Deep learning recommendation model for personalization and recommendation systems", 2019. An MLP
+/// maps the dense values of an example to a vector of `features` numbers, and each of its categories selects such a
+/// vector from a table; an MLP over the dot products of all these vectors gives the logit of a click. An example
+/// consists of its dense values followed by a row number for each table.
 struct RecommenderConfig : PresetConfig {
   std::int64_t dense = 13;
   std::vector<std::int64_t> vocabularies = std::vector<std::int64_t>(26, 1000);

@@ -6,7 +6,7 @@
 namespace lockstep {
 namespace {
 
-/// Writes the network down, block by block.
+/// Builds the text of the layer list, block by block.
 class ResidualNetwork {
  public:
   explicit ResidualNetwork(bool zero_gamma) : zero_gamma_(zero_gamma) {}
@@ -20,7 +20,8 @@ class ResidualNetwork {
     text_ += "- {max_pool: {kernel: 3, stride: 2, padding: 1}, name: pool}\n";
     trunk_ = "pool";
   }
-  /// `kernels`: of the block's convolutions; the last one has `filters` channels, those before it `filters` / `narrow`.
+  /// `kernels` are those of the block's convolutions. The last convolution has `filters` channels, the others `filters`
+  /// / `narrow`.
   void block(const std::string& name, std::int64_t filters, std::initializer_list<int> kernels, int narrow,
              int stride) {
     const std::string input = trunk_;
@@ -49,7 +50,7 @@ class ResidualNetwork {
   }
 
  private:
-  /// A convolution and its normalisation. Padding is PyTorch's: kernel // 2 on each side.
+  /// Adds a convolution and its batch norm. Padding is kernel // 2 on each side, as in PyTorch.
   void convolution(const std::string& name, std::int64_t filters, int kernel, int stride, const std::string& from,
                    bool zero_gamma = false) {
     text_ += fmt::format(

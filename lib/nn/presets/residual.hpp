@@ -7,10 +7,10 @@
 
 namespace lockstep {
 
-/// Residual networks of He et al., "Deep residual learning for image recognition", 2016: a stem, four (or
-/// three) stages of blocks, each stage but the first at half the edge and twice the channels of the one
-/// before, global average pooling and a linear layer. Shortcuts are projections where shapes change
-/// (option B). Convolutions have no bias and start as in He et al. 2015.
+/// Residual networks of He et al., "Deep residual learning for image recognition", 2016: a stem, four (or three) stages
+/// of blocks, global average pooling and a linear layer. Each stage but the first halves the image's edge and doubles
+/// the channels. Shortcuts are projections where shapes change (option B). Convolutions have no bias and are
+/// initialized as in He et al. 2015.
 struct ResidualConfig : PresetConfig {
   std::int64_t width = 64;
   std::int64_t classes = 10;
@@ -19,7 +19,7 @@ struct ResidualConfig : PresetConfig {
   void describe(Fields& fields) override;
 };
 
-/// Basic blocks (two 3×3 convolutions) after a 3×3 stem, for small images.
+/// A network for small images: a 3×3 stem and basic blocks (two 3×3 convolutions).
 struct Resnet8Config : ResidualConfig {
   Resnet8Config() { width = 16; }
   std::string list() const override;
@@ -30,8 +30,8 @@ struct Resnet18CifarConfig : ResidualConfig {
   std::vector<std::int64_t> input() const override { return {32, 32, 3}; }
 };
 
-/// For images of 224×224: a 7×7 stem and a pooling, then four stages of so many blocks, basic ones or bottlenecks (1×1,
-/// 3×3 with the stride, 1×1 to four times the channels).
+/// Networks for images of 224×224: a 7×7 stem and a pooling, then four stages with the given numbers of blocks. These
+/// are basic blocks or bottlenecks (1×1, 3×3 with the stride, 1×1 to four times the channels).
 struct ImageNetResnetConfig : ResidualConfig {
   std::array<int, 4> blocks;
   bool bottleneck;
@@ -55,9 +55,9 @@ struct Resnet101Config : ImageNetResnetConfig {
   Resnet101Config() : ImageNetResnetConfig({3, 4, 23, 3}, true) {}
 };
 
-/// Zagoruyko & Komodakis, "Wide residual networks", 2016, for 32×32 images: WRN-depth-widening, three stages of (depth
-/// − 4) / 6 blocks of two 3×3 convolutions, each with batch norm and relu before it, 16, 32 and 64 times `widening`
-/// channels wide. Starts as the networks above.
+/// Zagoruyko & Komodakis, "Wide residual networks", 2016, for 32×32 images: WRN-depth-widening has three stages of
+/// (depth − 4) / 6 blocks of two 3×3 convolutions, each preceded by batch norm and relu. The stages have 16, 32 and 64
+/// times `widening` channels. Convolutions are initialized as in the residual networks above.
 struct WideResnetConfig : PresetConfig {
   std::int64_t depth = 28;
   std::int64_t widening = 10;

@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-/// The entry of that number, from 1; empty where nothing is dropped.
+/// The dropout entry with this number, counted from 1; empty if `rate` is 0.
 std::string dropout_layer(double rate, std::int64_t number) {
   return rate > 0 ? fmt::format("- {{dropout: {{rate: {}}}, name: dropout{}}}\n", rate, number) : "";
 }

@@ -5,8 +5,8 @@
 
 namespace lockstep {
 
-/// Blocks of x + attention(norm(x)) and x + mlp(norm(x)), with gelu between 4·d_model units, and a last norm (Radford
-/// et al. 2019). Weights start from N(0, initial_std²), biases at 0.
+/// Blocks of x + attention(norm(x)) and x + mlp(norm(x)), where the MLP has gelu on 4·d_model units, followed by a last
+/// norm (Radford et al. 2019). Weights are initialized from N(0, initial_std²), biases with 0.
 struct BlocksConfig : PresetConfig {
   std::int64_t d_model = 256;
   std::int64_t depth = 4;
@@ -17,17 +17,18 @@ struct BlocksConfig : PresetConfig {
   void describe(Fields& fields) override;
 
  protected:
-  /// In what kinds of blocks differ.
+  /// The properties in which blocks of different networks differ.
   struct BlockForm {
     bool causal = true;
     std::string_view gelu = "gelu";
-    double residual_std;  ///< as initial_std, of the weights whose products are added to the trunk
+    double residual_std;  ///< initial_std of the weights whose products are added to the residual stream
   };
-  /// The entries after the layer `positions`, or dropout 1.
+  /// The entries after the layer `positions` (and after its dropout, if there is one).
   std::string blocks(const BlockForm& form) const;
 };
 
-/// A decoder: token and learned position embeddings, blocks, a linear layer over the vocabulary.
+/// A decoder-only transformer: token embeddings, learned position embeddings, blocks, and a linear layer over the
+/// vocabulary.
 struct TransformerConfig : BlocksConfig {
   std::int64_t vocabulary = 256;
   std::int64_t sequence = 128;
@@ -37,15 +38,15 @@ struct TransformerConfig : BlocksConfig {
   std::vector<std::int64_t> input() const override { return {sequence}; }
 
  protected:
-  /// All entries but the last.
+  /// All entries but the last layer.
   std::string decoder(const BlockForm& form) const;
 };
 
-/// GPT-2 (Radford et al., "Language models are unsupervised multitask learners", 2019): such a decoder whose last layer
-/// has the embedding's weight and no bias, with the tanh form of gelu; what is added to the trunk starts from
-/// N(0, initial_std² / (2·depth)).
+/// GPT-2 (Radford et al., "Language models are unsupervised multitask learners", 2019): a decoder whose last layer
+/// shares the embedding's weight and has no bias, with the tanh form of gelu. Weights whose products are added to the
+/// residual stream are initialized from N(0, initial_std² / (2·depth)).
 struct Gpt2Config : TransformerConfig {
-  /// By their numbers of parameters.
+  /// Sizes named by their millions of parameters.
   enum class Size { m124, m355, m774, m1558 };
   Size size = Size::m124;
 
@@ -57,8 +58,8 @@ struct Gpt2Config : TransformerConfig {
   void choose_size();
 };
 
-/// A vision transformer (Dosovitskiy et al. 2021) over patches, with the mean of all positions in the place of a class
-/// token (Beyer, Zhai and Kolesnikov 2022). By default ViT-Ti/16.
+/// A vision transformer (Dosovitskiy et al. 2021) over patches, with the mean over all positions instead of a class
+/// token (Beyer, Zhai and Kolesnikov 2022). The default is ViT-Ti/16.
 struct VitConfig : BlocksConfig {
   std::int64_t image = 224;
   std::int64_t channels = 3;
@@ -71,8 +72,8 @@ struct VitConfig : BlocksConfig {
   std::vector<std::int64_t> input() const override { return {image, image, channels}; }
 };
 
-/// A language model: embedding, LSTM layers (Hochreiter & Schmidhuber 1997), a linear layer over the vocabulary;
-/// dropout after the embedding and after each LSTM layer, not between its steps (Zaremba et al. 2014).
+/// A language model: embedding, LSTM layers (Hochreiter & Schmidhuber 1997) and a linear layer over the vocabulary.
+/// Dropout follows the embedding and each LSTM layer, and is not applied between time steps (Zaremba et al. 2014).
 struct LstmPresetConfig : PresetConfig {
   std::int64_t vocabulary = 256;
   std::int64_t sequence = 128;
