@@ -10,16 +10,16 @@
 namespace lockstep {
 namespace {
 
-/// Places in StepCoefficients: lr, 1/√t, and the share of the gradient that the averages take.
+/// Indices of StepCoefficients: lr, 1/√t, and the weight of the newest gradient in the averages.
 enum Coefficient : std::size_t { rate, largest_rate, taken };
 
-/// Places in Optimizer::states. The average of columns comes first: all parameters have it.
+/// Indices of Optimizer::states. The column average comes first, because all parameters have it.
 enum State : std::size_t { column, row };
 
 using Team = Kokkos::TeamPolicy<ExecSpace>;
 using TeamMember = Team::member_type;
 
-/// Teams of rows, whose columns lie side by side in lanes.
+/// A team policy for row slabs; the columns of a row are spread over vector lanes.
 Team teams(const ExecSpace& space, std::int64_t count) {
   return {space, static_cast<int>(count), team_threads(8), team_threads(32)};
 }
@@ -36,7 +36,7 @@ struct Averages {
   }
 };
 
-/// Averages of rows, and the sums of the columns of each slab.
+/// Updates the row averages, and sums each slab's squares by column.
 template <class T, class Copy>
 void average_rows(const ExecSpace& space, const StepArrays<T, Copy, 0>& arrays, const Averages<T>& averages) {
   Kokkos::parallel_for(
@@ -68,7 +68,7 @@ void average_rows(const ExecSpace& space, const StepArrays<T, Copy, 0>& arrays, 
       });
 }
 
-/// Averages of columns, from the sums of slabs, and the mean of each matrix's averages of rows.
+/// Updates the column averages from the slabs' sums, and computes the mean of each matrix's row averages.
 template <class T>
 void average_columns(const ExecSpace& space, const Averages<T>& averages) {
   Kokkos::parallel_for(
@@ -124,7 +124,7 @@ void divide_gradients(const ExecSpace& space, const StepArrays<T, Copy, 0>& arra
       });
 }
 
-/// α / max(1, rms(u) / clip_threshold), by group.
+/// The factor of a parameter's step, α / max(1, rms(u) / clip_threshold).
 struct AdafactorRatio {
   const StepScalars* step;
   double rate_scale[most_groups];
@@ -216,7 +216,7 @@ void Adafactor::apply_rule(const ExecSpace& space, ParameterBuffer& parameters, 
     average_rows(space, arrays, averages);
     average_columns(space, averages);
     divide_gradients(space, arrays, averages, config_.epsilons[0], parameters.owned().gradients().as<T>());
-    // What stands in the gradient's place now is scaled and clipped already.
+    // The gradient buffer now holds u, which is already scaled and clipped.
     arrays.gradient_scale = one_.get().as<double>();
     arrays.clip_value = std::numeric_limits<T>::infinity();
     block_squares(space, "lockstep::adafactor::norms",

@@ -20,14 +20,14 @@ struct AdafactorConfig final : OptimizerOptions {
   std::vector<std::string> state_names() const override { return {"col_var", "row_var"}; }
   std::vector<Parameter> state_layout(std::string_view state, const std::vector<Parameter>& trained) const override;
   bool counts_steps() const override { return true; }
-  bool divides() const override { return false; }  // rows and columns cross all blocks
+  bool divides() const override { return false; }  // row and column averages span all blocks
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
 };
 
-/// Shazeer & Stern, "Adafactor", 2018, in PyTorch's form, in step t: with v the average square of the gradient, which
-/// matrices keep as averages of their rows and columns (factored_moments.hpp), and whose share of the newest gradient
-/// is t^−beta2_decay, u = g / √max(v, ε₁²); p ← p·(1 − lr·weight_decay) − α·u / max(1, rms(u) / clip_threshold), where
-/// α = min(lr, 1/√t)·max(ε₂, rms(p)).
+/// Shazeer & Stern, "Adafactor", 2018, in PyTorch's form. v is the average of squared gradients, in which the newest
+/// gradient has the weight t^−beta2_decay in step t; for matrices it is kept as averages of rows and columns
+/// (factored_moments.hpp). u = g / √max(v, ε₁²); p ← p·(1 − lr·weight_decay) − α·u / max(1, rms(u) / clip_threshold),
+/// where α = min(lr, 1/√t)·max(ε₂, rms(p)).
 class Adafactor final : public Optimizer {
  public:
   Adafactor(const AdafactorConfig& config, const ParameterBuffer& parameters);
@@ -41,7 +41,7 @@ class Adafactor final : public Optimizer {
   AdafactorConfig config_;
   FactoredMoments moments_;
   TrustRatios trust_;
-  OwnedTensor one_;  ///< f64 [1]
+  OwnedTensor one_;  ///< f64 [1]: the number 1, a gradient scale for kernels
 };
 
 }  // namespace lockstep

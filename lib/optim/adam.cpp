@@ -8,14 +8,14 @@
 namespace lockstep {
 namespace {
 
-/// Places in StepCoefficients: lr, 1 − β₁ᵗ, √(1 − β₂ᵗ).
+/// Indices of StepCoefficients: lr, 1 − β₁ᵗ, √(1 − β₂ᵗ).
 enum Coefficient : std::size_t { rate, mean_share, root_share };
 
-/// One of `kept` and `decay` does nothing.
+/// Adam's rule with decoupled decay (`kept` < 1, `decay` = 0) or with decay in the gradient (`kept` = 1).
 template <class T>
 struct AdamRule {
-  T kept;   ///< of the parameter: decoupled decay
-  T decay;  ///< in the gradient
+  T kept;   ///< share of the parameter that decoupled decay keeps
+  T decay;  ///< weight decay that is added to the gradient
   T beta1_rest, beta2, beta2_rest;
   T rate;
   T root;

@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// Keys of Adam and of what is made of it.
+/// The keys of Adam and its variants.
 struct AdamOptions : OptimizerOptions {
   std::vector<double> betas = {0.9, 0.999};
   double epsilon = 1e-8;
@@ -13,7 +13,7 @@ struct AdamOptions : OptimizerOptions {
   AdamOptions() { learning_rate = 1e-3; }
   void describe(Fields& fields) override;
   std::vector<std::string> state_names() const override { return {"exp_avg", "exp_avg_sq"}; }
-  bool counts_steps() const override { return true; }  // bias correction
+  bool counts_steps() const override { return true; }  // for the bias correction
 };
 
 struct AdamConfig final : AdamOptions {
@@ -29,8 +29,8 @@ struct AdamWConfig final : AdamOptions {
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
 };
 
-/// Adam (Kingma & Ba 2015) in PyTorch's form: m ← m + (1 − β₁)·(g − m); v ← β₂·v + (1 − β₂)·g²;
-/// p ← p − lr/(1 − β₁ᵗ) · m / (√v / √(1 − β₂ᵗ) + ε) in step t, from 1. Before that g ← g + weight_decay·p, or decoupled
+/// Adam (Kingma & Ba 2015) in PyTorch's form: m ← m + (1 − β₁)·(g − m); v ← β₂·v + (1 − β₂)·g²; p ← p − lr/(1 − β₁ᵗ) ·
+/// m / (√v / √(1 − β₂ᵗ) + ε) in step t, counted from 1. Weight decay comes first: g ← g + weight_decay·p, or decoupled
 /// (AdamW, Loshchilov & Hutter 2019) p ← p·(1 − lr·weight_decay).
 class Adam final : public Optimizer {
  public:

@@ -7,10 +7,10 @@
 namespace lockstep {
 namespace {
 
-/// Sums kept side by side in a block, so that additions need not wait for each other.
+/// Number of independent partial sums in a block, so that additions can overlap.
 constexpr int lanes = 8;
 
-/// sums [blocks, 3]: a·b, |a|² and |b|² of each block.
+/// Computes a·b, |a|² and |b|² of each block; sums: [blocks, 3].
 template <class T>
 void block_products(const ExecSpace& space, std::int64_t count, const T* a, const T* b, double* sums) {
   Kokkos::parallel_for(
@@ -39,7 +39,7 @@ void block_products(const ExecSpace& space, std::int64_t count, const T* a, cons
       });
 }
 
-/// factors [2]: of a and of b.
+/// Computes the factors of a and b; factors: [2].
 void find_factors(const ExecSpace& space, std::int64_t blocks, const double* sums, double* factors) {
   Kokkos::parallel_for(
       "lockstep::adasum::factors", RangePolicy(space, 0, 1), KOKKOS_LAMBDA(const std::int64_t) {

@@ -6,13 +6,13 @@
 namespace lockstep {
 namespace {
 
-/// Calls change(…, parameter, average) for each element, of arrays that are read or changed. `change` is made anew for
-/// each block, by `make`.
+/// Calls change(i, parameter, average) for each element. The parameter is constant with Reads, and may be changed with
+/// Updates. make() returns a new `change` for each block (on GPUs: in each thread).
 template <template <class> class Parameters, class T, class Make>
 void for_averages(const ExecSpace& space, const char* label, const ParameterBlock* blocks, std::int64_t count,
                   T* parameters, T* average, const Make& make) {
   if constexpr (thread_per_element) {
-    constexpr int lanes = 16 / sizeof(T), packs = array_block / lanes;  // of a block
+    constexpr int lanes = 16 / sizeof(T), packs = array_block / lanes;  // packs of a block
     Kokkos::parallel_for(
         label, RangePolicy(space, 0, count * packs), KOKKOS_LAMBDA(const std::int64_t index) {
           const ParameterBlock block = blocks[index / packs];

@@ -5,15 +5,15 @@
 #include "optim/parameter_groups.hpp"
 #include "optim/step_scalars.hpp"
 
-// A moving average of the parameters: flat like an optimizer's state, of fp32 or fp64 like the parameters.
+// The moving average of the parameters is flat like an optimizer state, and of f32 or f64 like the parameters.
 namespace lockstep {
 
-/// average ← decay·average + (1 − decay)·parameters, over `count` blocks in the step's memory, unless the step is left
-/// out; after the first one average ← parameters.
+/// average ← decay·average + (1 − decay)·parameters for `count` blocks, which lie in the step's memory. After the first
+/// step, average ← parameters. Does nothing if the step is left out.
 void update_average(const ExecSpace& space, const ParameterBlock* blocks, std::int64_t count, double decay,
                     const StepScalars* step, const Tensor& parameters, const Tensor& average);
 
-/// Each becomes what the other was.
+/// Exchanges parameters and average.
 void swap_average(const ExecSpace& space, const ParameterBlock* blocks, std::int64_t count, const Tensor& parameters,
                   const Tensor& average);
 

@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-/// So few that there is work for all threads, so many that sums of columns take little memory.
+/// Few enough for all threads to have work, and enough for the column sums to take little memory.
 constexpr std::int64_t slab_rows = 64;
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-/// Places in StepCoefficients: lr, 1 − β₁ᵗ, √(1 − β₂ᵗ).
+/// Indices of StepCoefficients: lr, 1 − β₁ᵗ, √(1 − β₂ᵗ).
 enum Coefficient : std::size_t { rate, mean_share, root_share };
 
 template <class T>
@@ -19,7 +19,7 @@ struct LambUpdate {
   }
 };
 
-/// Averages the gradient; its value is the update.
+/// Updates the averages and returns the update u.
 template <class T>
 struct LambAverages {
   LambUpdate<T> update;
@@ -41,7 +41,7 @@ struct LambRule {
   }
 };
 
-/// ‖p‖/‖u‖, by group.
+/// The trust ratio of a parameter, ‖p‖/‖u‖.
 struct LambRatio {
   bool wanted[most_groups];
   KOKKOS_INLINE_FUNCTION double operator()(int group, std::int64_t, double p_norm, double update_norm) const {

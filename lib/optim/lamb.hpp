@@ -12,7 +12,7 @@ struct LambConfig final : AdamOptions {
   LambConfig();
   void describe(Fields& fields) override;
   std::string_view weight_decay_help() const override { return "times the parameter, added to its step"; }
-  bool needs_all_gradients() const override { return true; }  // for norms
+  bool needs_all_gradients() const override { return true; }  // norms need all gradients
   StatePasses state_passes(bool values) const override {
     return {.reads = 2, .writes = ema_decay > 0 || values ? 2 : 1};
   }
@@ -21,7 +21,7 @@ struct LambConfig final : AdamOptions {
 
 /// You et al., "Large batch optimization for deep learning", 2020, algorithm 2, with φ(z) = z: m ← m + (1 − β₁)·(g −
 /// m); v ← β₂·v + (1 − β₂)·g²; u = m / (1 − β₁ᵗ) / (√(v / (1 − β₂ᵗ)) + ε) + weight_decay·p; p ← p − lr·‖p‖/‖u‖·u. The
-/// ratio of norms is 1 for parameters without trust ratio, and where a norm is zero.
+/// ratio of norms is replaced by 1 for parameters without trust ratio, and if a norm is zero.
 class Lamb final : public Optimizer {
  public:
   Lamb(const LambConfig& config, const ParameterBuffer& parameters);

@@ -6,7 +6,7 @@
 namespace lockstep {
 namespace {
 
-/// Places in StepCoefficients: lr, and what the momentum is multiplied with.
+/// Indices of StepCoefficients: lr, and the momentum correction factor.
 enum Coefficient : std::size_t { rate, correction };
 
 template <class T>
@@ -18,7 +18,7 @@ struct LarsRule {
   }
 };
 
-/// λ, by group.
+/// The trust ratio λ of a parameter.
 struct LarsRatio {
   double coefficient;
   double decay[most_groups];

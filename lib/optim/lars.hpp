@@ -15,15 +15,15 @@ struct LarsConfig final : OptimizerOptions {
   void describe(Fields& fields) override;
   std::string_view weight_decay_help() const override { return "times the parameter, added to its gradient"; }
   std::vector<std::string> state_names() const override { return {"velocity"}; }
-  bool needs_all_gradients() const override { return true; }  // for norms
+  bool needs_all_gradients() const override { return true; }  // norms need all gradients
   StatePasses state_passes(bool values) const override { return {.reads = values ? 2 : 1, .writes = 1}; }
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
 };
 
-/// You et al., "Large batch training of convolutional networks", 2017: λ = η‖p‖ / (‖g‖ + weight_decay·‖p‖) of each
-/// parameter; v ← momentum·v + lr·λ·(g + weight_decay·p); p ← p − v. λ is 1 for parameters without trust ratio, and
-/// where a norm is zero. With correction (Goyal et al. 2017) the velocity is multiplied by lr / lr before, as it is
-/// made of steps.
+/// You et al., "Large batch training of convolutional networks", 2017: λ = η‖p‖ / (‖g‖ + weight_decay·‖p‖) for each
+/// parameter; v ← momentum·v + lr·λ·(g + weight_decay·p); p ← p − v. λ is 1 for parameters without trust ratio, and if
+/// a norm is zero. With momentum correction (Goyal et al. 2017) v is first multiplied by the ratio of this step's lr to
+/// the previous one's, since v already contains the learning rate.
 class Lars final : public Optimizer {
  public:
   Lars(const LarsConfig& config, const ParameterBuffer& parameters);

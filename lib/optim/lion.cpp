@@ -12,7 +12,7 @@ struct LionRule {
   KOKKOS_INLINE_FUNCTION T operator()(T p, T g, T* average) const {
     const T direction = beta1 * average[0] + beta1_rest * g;
     average[0] = beta2 * average[0] + beta2_rest * g;
-    T sign = direction > T(0) ? T(1) : direction;  // what is not a number stays that
+    T sign = direction > T(0) ? T(1) : direction;  // NaN stays NaN
     sign = sign < T(0) ? T(-1) : sign;
     return p - rate * (sign + decay * p);
   }

@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-/// precision.loss_scale: the loss is multiplied by a number so large that its gradients do not
-/// vanish in 16 bits, and so small that they do not overflow.
+/// precision.loss_scale: a factor of the loss that is large enough to keep gradients from vanishing in 16 bits, and
+/// small enough to keep them from overflowing.
 struct LossScaleConfig : Config {
   double initial = 65536;
   double growth = 2;
@@ -22,21 +22,21 @@ struct LossScaleConfig : Config {
   void describe(Fields& fields) override;
 };
 
-/// Finds the scale as it goes, by the rule of torch.amp.GradScaler: an overflow takes the scale
-/// back, `interval` steps without one let it grow. Hysteresis and floor are those of Megatron-LM's
-/// DynamicGradScaler. Host and kernels follow it.
+/// Adapts the scale by the rule of torch.amp.GradScaler: an overflow reduces it, and `interval` steps without overflow
+/// let it grow. Hysteresis and floor are those of Megatron-LM's DynamicGradScaler. Both the host and kernels apply this
+/// rule.
 struct LossScaleRule {
   double growth = 2, backoff = 0.5, floor = 1;
   std::int64_t interval = 2000, hysteresis = 1;
 
   struct State {
-    float scale = 1;                   ///< as PyTorch keeps it: what grows beyond f32 does not grow
-    std::int64_t good_steps = 0;       ///< since the last change
-    std::int64_t hysteresis_left = 1;  ///< overflows until the scale goes back
+    float scale = 1;                   ///< f32, as in PyTorch; a scale that would overflow f32 does not grow
+    std::int64_t good_steps = 0;       ///< steps without overflow since the last change
+    std::int64_t hysteresis_left = 1;  ///< overflows until the scale is reduced
     friend bool operator==(const State&, const State&) = default;
   };
 
-  /// Whether an overflow now means that the run cannot go on: the scale would have to go below the floor.
+  /// True if another overflow must end the run, because the scale would have to fall below the floor.
   KOKKOS_INLINE_FUNCTION bool at_floor(const State& state) const {
     return state.scale <= static_cast<float>(floor) && state.hysteresis_left <= 1;
   }
@@ -58,7 +58,7 @@ struct LossScaleRule {
   }
 };
 
-/// The rule of a deck, and where it stands.
+/// The rule given in the deck, and its current state.
 class LossScaler final : public Stateful {
  public:
   using State = LossScaleRule::State;
@@ -69,7 +69,7 @@ class LossScaler final : public Stateful {
   double scale() const { return state_.scale; }
   const State& state() const { return state_; }
   void set_state(const State& state) { state_ = state; }
-  /// A state that is restored is brought within the limits of this deck, which may be others.
+  /// Limits a restored state to the ranges of the current deck, which may differ from the one it was saved with.
   void describe_state(StateFields& fields) override;
 
  private:

@@ -51,7 +51,7 @@ OffloadedStates::OffloadedStates(const StateOffload& offload, DType dtype, std::
     StateWindow& window = windows_[static_cast<std::size_t>(block.state / division_.elements)];
     block.state %= division_.elements;
     if (has_values_) block.first = block.state;
-    assert(block.state + block.count <= division_.elements);  // what is owned begins with a block
+    assert(block.state + block.count <= division_.elements);  // owned ranges begin at block boundaries
     if (window.count++ == 0) window.blocks = in_step + (&block - blocks.data());
   }
   std::int64_t state = 0;
@@ -75,12 +75,12 @@ void OffloadedStates::work(const ExecSpace& space, const std::function<void(cons
     window.states = std::span(states_).first(states_.size() - (has_values_ ? 1 : 0));
     if (has_values_) window.values = states_.back();
     work(window);
-    heartbeat().beat();  // large states take their time
+    heartbeat().beat();  // large states take long
   };
   blocks_.work(space, std::cref(one));
 }
 
-/// visit(place among the blocks, bytes) for what is in one block.
+/// Calls visit(byte offset among all blocks, bytes) for each piece of the range that lies within one block.
 template <class Visit>
 void OffloadedStates::for_pieces(std::size_t state, std::int64_t first, std::int64_t count, const Visit& visit) const {
   const std::size_t element = size_of(dtype_);

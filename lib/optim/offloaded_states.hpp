@@ -20,58 +20,60 @@ namespace lockstep {
 /// Where an optimizer keeps its states.
 struct StateOffload {
   enum class To { nowhere, host_memory, file } to = To::nowhere;  ///< nowhere: in the step's memory
-  std::string folder;                                             ///< of the file
-  double block_mb = 16;  ///< that are read and written at once, of all states together
-  bool values = false;   ///< whether the parameters' values are there as well, after the states
+  std::string folder;                                             ///< folder of the file
+  double block_mb = 16;  ///< size of a block, over all states, that is read and written at once
+  bool values = false;   ///< true if the parameters' values are offloaded too, after the states
 };
 
-/// Blocks of parameters whose states are in memory together.
+/// Blocks of parameters whose states are in memory at the same time.
 struct StateWindow {
   const ParameterBlock* blocks = nullptr;  ///< in the step's memory
   std::int64_t count = 0;
-  std::span<const Tensor> states;  ///< in which ParameterBlock::state counts
-  Tensor values = {};  ///< of the parameters, in which ParameterBlock::first counts; no data: OwnedParameters has them
-  ParameterRange range{};  ///< of the flat buffer, in which they stand, where not all are in memory
+  std::span<const Tensor> states;  ///< indexed by ParameterBlock::state
+  /// The parameters' values, indexed by ParameterBlock::first. Without data if they are in OwnedParameters.
+  Tensor values = {};
+  /// The range of the flat buffer that the window covers; empty if all states are in memory.
+  ParameterRange range{};
 
   const Tensor& values_or(const OwnedParameters& owned) const { return values ? values : owned.values(); }
 };
 
-/// States of an optimizer, laid out like the parameters that a rank owns, of which a step has three blocks in its
-/// memory (io/passing_blocks.hpp), and the rest in a file, or in the host's memory where steps have a device's: kernels
-/// run once for each block. A block has the same stretch of all states, one after the other, so that it comes and goes
-/// at once. The values of the parameters may come and go with them, as one more.
+/// States of an optimizer, laid out like the parameters that a rank owns. Three blocks of them are in the step's memory
+/// (io/passing_blocks.hpp); the rest is in a file or, if steps run in a device's memory, in host memory. Kernels run
+/// once for each block. A block holds the same range of all states, one after the other, so that it is moved at once.
+/// The parameters' values may be offloaded with the states, as one more state.
 class OffloadedStates {
  public:
-  /// Stretches of `elements` of each state are a block; there are so many blocks.
+  /// A division of states into blocks, each of which holds `elements` elements of every state.
   struct Division {
     std::int64_t elements = 0;
     std::size_t blocks = 0, block_bytes = 0;
 
     std::size_t bytes_in_memory() const { return PassingBlocks::slots(blocks) * block_bytes; }
   };
-  /// Of `states` of `count` numbers each, the values included if they are among them.
+  /// `states` counts states of `count` elements each, including the values if they are offloaded.
   static Division divide(double block_mb, DType dtype, std::size_t states, std::int64_t count);
 
-  /// Of the parameters that a rank owns (ParameterLayout::owned), which `blocks` are, in the order of their states;
-  /// they count in windows from here on. `states`: without the values. `in_step`: where kernels will find them. Throws
-  /// what BlockFile and HostBlocks throw.
+  /// `owned`: the ranges that the rank owns (ParameterLayout::owned). `blocks`: their blocks, in the order of their
+  /// states; their indices are changed to indices within windows. `states`: the number of states, without the values.
+  /// `in_step`: where kernels will find the blocks. Throws what BlockFile and HostBlocks throw.
   OffloadedStates(const StateOffload& offload, DType dtype, std::size_t states, std::span<const ParameterRange> owned,
                   std::span<ParameterBlock> blocks, const ParameterBlock* in_step);
 
-  // A pass of the blocks', window by window:
+  // A pass over all blocks, window by window. Returns the range of the next window:
   const ParameterRange& next() const { return windows_[blocks_.next()].range; }
-  /// Where, in the flat buffer, those end that are left.
+  /// The end, in the flat buffer, of the windows that are left.
   std::int64_t end_of_left() const { return windows_[blocks_.last_left()].range.end(); }
-  /// Calls `work` for the next one, which gives its kernels to `space`, after its arrival.
+  /// Calls `work` for the next window once it has arrived; `work` must give its kernels to `space`.
   void work(const ExecSpace& space, const std::function<void(const StateWindow&)>& work);
 
-  std::size_t number_of_values() const { return states_.size() - 1; }  ///< among the states
+  std::size_t number_of_values() const { return states_.size() - 1; }  ///< index of the values among the states
 
   using Version = PassingBlocks::Version;
-  // Elements [first, first + count) of a state, on the host, as PassingBlocks does.
+  // Copy elements [first, first + count) of a state from or to host memory; see PassingBlocks.
   void read(Version version, std::size_t state, std::int64_t first, std::int64_t count, std::byte* to);
   void write(std::size_t state, std::int64_t first, std::int64_t count, const std::byte* from);
-  /// As PassingBlocks does it.
+  /// Starts such a copy to host memory; see PassingBlocks::start_fetch.
   void start_fetch(std::size_t state, std::int64_t first, std::int64_t count, std::byte* to);
   PassingBlocks& blocks() { return blocks_; }
 
@@ -83,11 +85,11 @@ class OffloadedStates {
   bool has_values_;
   Division division_;
   PassingBlocks blocks_;
-  std::vector<StateWindow> windows_;  ///< but for their states
-  std::vector<Tensor> states_;        ///< of the window that is in memory, and its values, if it has such
+  std::vector<StateWindow> windows_;  ///< without their states
+  std::vector<Tensor> states_;        ///< of the window in memory, then its values if they are offloaded
 };
 
-/// One of them; or none.
+/// A reference to one offloaded state, or to none.
 struct OffloadedState {
   OffloadedStates* all = nullptr;
   std::size_t number = 0;
@@ -101,7 +103,7 @@ struct OffloadedState {
   }
 };
 
-/// The values among them.
+/// The parameters' values among the offloaded states.
 class OffloadedValues final : public OwnedValueStore {
  public:
   explicit OffloadedValues(OffloadedStates& all) : values_{&all, all.number_of_values()} {}

@@ -43,7 +43,7 @@ std::vector<Parameter> layout_of(const OptimizerOptions& options, std::string_vi
   return state == ema_state ? trained : options.state_layout(state, trained);
 }
 
-/// Elements of a state.
+/// Number of elements of a state that this rank keeps.
 std::int64_t count_of(const std::vector<Parameter>& state, const ParameterLayout& parameters) {
   const bool like_parameters = std::ranges::equal(state, trained_parameters(parameters.parameters()), {},
                                                   &Parameter::range, &Parameter::range);
@@ -92,7 +92,7 @@ std::vector<Parameter> OptimizerConfig::state_layout(std::string_view state,
 
 ParameterGroups OptimizerConfig::groups(const ParameterLayout& layout) const { return rule().groups_of(layout); }
 
-// Where ranks may each have a part of the states, kernels take a block of them with that of the parameters alone.
+// States can be offloaded if ranks can divide them: kernels then need only a block of states and its parameters.
 bool OptimizerConfig::offloads() const { return rule().divides() && !state_names().empty(); }
 
 std::unique_ptr<Optimizer> OptimizerConfig::make(const ParameterBuffer& parameters, const StateOffload& offload) const {

@@ -16,16 +16,16 @@
 
 namespace lockstep {
 
-/// Where a step stands in the run's course.
+/// The learning rate and number of a step.
 struct StepRate {
   double learning_rate = 0;
-  double learning_rate_before = 0;  ///< in the step before; in the first one its own
-  std::int64_t number = 1;          ///< of the steps that the optimizer has taken, this one included
+  double learning_rate_before = 0;  ///< of the previous step; in the first step its own
+  std::int64_t number = 1;          ///< counts the steps that the optimizer has applied, this one included
 };
 
-/// Velocities u ← factor·u + g, of which a step takes u, or Nesterov's g + factor·u.
+/// A velocity u ← factor·u + g. A step takes u, or with Nesterov's form g + factor·u.
 struct Momentum {
-  double factor = 0;  ///< 0: none
+  double factor = 0;  ///< 0: no momentum
   bool nesterov = false;
 };
 
@@ -41,106 +41,106 @@ struct OptimizerOptions : Config {
 
   void describe(Fields& fields) override;
   virtual std::string_view weight_decay_help() const = 0;
-  virtual std::vector<std::string> state_names() const = 0;  ///< of the rule's states; the first has all parameters
-  /// What such a state keeps of the trained parameters, and where: parameters of other shapes and places.
+  /// Names of the rule's states. The first state has elements for all parameters.
+  virtual std::vector<std::string> state_names() const = 0;
+  /// The shapes and positions, within a state, of what it keeps for each trained parameter.
   virtual std::vector<Parameter> state_layout(std::string_view /*state*/, const std::vector<Parameter>& trained) const {
     return trained;
   }
   ParameterGroups groups_of(const ParameterLayout& layout) const {
     return {layout, groups, {.weight_decay = weight_decay}, exclude_bias_and_norm};
   }
-  /// Whether ranks may each have a part of the states.
+  /// True if ranks may divide the states among themselves.
   virtual bool divides() const { return true; }
-  /// Of what the rule does with gradients, where it is no more than momentum, so that it may be done to parts of them.
+  /// The momentum, if it is all that the rule does with gradients, so that it can be applied to parts of them.
   virtual Momentum gradient_momentum() const { return {}; }
-  /// Whether a step needs all gradients before it changes any parameter.
+  /// True if a step needs all gradients before it changes any parameter.
   virtual bool needs_all_gradients() const { return false; }
-  /// How often a step reads, and writes, states that are not in its memory; `values`: the parameters' are with them.
+  /// How often a step reads and writes offloaded states. `values`: true if the parameters' values are offloaded too.
   struct StatePasses {
     int reads = 1, writes = 1;
   };
   virtual StatePasses state_passes(bool /*values*/) const { return {}; }
-  /// Whether the states mean nothing without the number of steps that they come of.
+  /// True if the states are only meaningful together with the number of steps taken.
   virtual bool counts_steps() const { return false; }
   virtual std::unique_ptr<class Optimizer> make(const ParameterBuffer& parameters) const = 0;
 };
 
-/// Turns summed gradients into new parameters, and into their 16-bit copy where there is one. Its
-/// state lies in flat buffers. Those laid out like the parameters hold the ranges that this rank owns
-/// (ParameterLayout::owned) one after the other: so a step is one kernel. Where a rank owns all that is trained, a
-/// checkpoint treats state as it does parameters.
+/// Turns summed gradients into new parameters, and into their 16-bit copy if there is one. States lie in flat buffers.
+/// A state that is laid out like the parameters holds the ranges that this rank owns (ParameterLayout::owned) one after
+/// the other, so a step is one kernel. If a rank owns everything, a checkpoint treats such states like parameters.
 class Optimizer {
  public:
   struct State {
     std::string name;               ///< "velocity"
     SharedLayout layout;            ///< OptimizerOptions::state_layout
     Tensor values;                  ///< flat; laid out like the parameters: [ParameterLayout::owned_count()]
-    OffloadedState offloaded = {};  ///< where its numbers are, if anywhere: `values` has no data then
+    OffloadedState offloaded = {};  ///< if set, where the elements are; `values` then has no data
   };
 
   Optimizer(const OptimizerOptions& options, const ParameterBuffer& parameters);
   virtual ~Optimizer() = default;
 
   virtual StepCoefficients coefficients(const StepRate& rate) const = 0;
-  /// From here on OptimizerOptions::gradient_momentum is in the gradients: steps add none but to what is not of these,
-  /// the weight decay.
+  /// From now on gradients already contain OptimizerOptions::gradient_momentum. Steps apply momentum only to the weight
+  /// decay, which gradients do not contain.
   virtual void expect_momentum_in_gradients() {}
-  /// Whether nobody finds the gradients after a step as they were before it.
+  /// True if a step overwrites the gradients.
   virtual bool overwrites_gradients() const { return false; }
-  /// In the order of OptimizerConfig::state_names; zero at first.
+  /// In the order of OptimizerConfig::state_names; initially zero.
   const std::vector<State>& states() const { return states_; }
 
-  /// Whether there is a moving average of the parameters, ema ← d·ema + (1 − d)·p after each step, which evaluations
-  /// look at. It begins as the parameters after the first step.
+  /// True if there is a moving average of the parameters, ema ← d·ema + (1 − d)·p after each step, which evaluations
+  /// use. After the first step it equals the parameters.
   bool averages() const { return tables_.averages(); }
-  /// The parameters that this rank owns become the average, and the other way round.
+  /// Exchanges the parameters that this rank owns with their moving average.
   void swap_average(const ExecSpace& space, ParameterBuffer& parameters);
 
-  /// Whether the last step has left a parameter of this rank's that is infinite or not a number. Waits for the device.
+  /// True if the last step has made a parameter that this rank owns infinite or NaN. Waits for the device.
   bool left_nonfinite(const ExecSpace& space) const;
-  /// Likewise, i32 [1] where kernels read it.
+  /// The flag that left_nonfinite reads, i32 [1] in the step's memory.
   const Tensor& nonfinite() const { return tables_.nonfinite(); }
-  /// Takes back what left_nonfinite has found: parameters are others now.
+  /// Clears the flag, after the parameters have been replaced.
   void forget_nonfinite(const ExecSpace& space) { fill_zero(space, tables_.nonfinite()); }
 
-  /// Where ranks own parts of the parameters: how they put together what is said of whole ones.
+  /// If ranks own parts of the parameters: sets how they sum numbers that concern whole parameters.
   void own_parts(StepTables::SumOverOwners sum) { tables_.own_parts(std::move(sum)); }
 
-  /// From here on, steps over offloaded states return before they are done: who reads parameters waits for this, which
-  /// is null where states are in memory.
+  /// From now on, steps over offloaded states return before they are complete. Whoever reads parameters must wait for
+  /// the returned pass; it is null if states are in memory.
   StatePass* stream_steps();
-  /// Whether a step may begin before all gradients are final. On devices, where the host would have to wait for
-  /// kernels to know that, none does.
+  /// True if a step may begin before all gradients are final. Always false on devices, where the host would have to
+  /// wait for kernels to know that gradients are final.
   bool begins_early() const { return !memory_is_separate && tables_.streams() && !needs_all_gradients_; }
-  /// Begins one; its parameters change where gradients_are_final says so, of those before element `end`.
+  /// Begins such a step. Parameters before element `end` may change when gradients_are_final(end) is called.
   void begin_step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step);
   void gradients_are_final(const ExecSpace& space, std::int64_t end) { pass_->advance_before(space, end); }
-  /// All gradients are final: a step, or the rest of the one that was begun. New parameters, and their average, where
-  /// there is one. `step`: in the step's memory.
+  /// Called when all gradients are final: takes a step, or completes the one that begin_step has begun. Updates the
+  /// parameters and their moving average, if there is one. `step` lies in the step's memory.
   void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step);
-  /// The parameters' values, where they are with the states; else null.
+  /// The parameters' values if they are offloaded with the states, else null.
   OffloadedValues* offloaded_values() const { return offloaded_values_.get(); }
 
  protected:
-  /// The formula of a step, for all parameters; with their average, where there is one.
+  /// Applies the formula of a step to all parameters, and updates their moving average if there is one.
   virtual void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) = 0;
   const StepTables& tables() const { return tables_; }
 
  private:
   friend struct OptimizerConfig;
-  /// Gives the states their place, where they are zero; the second part of making an optimizer.
+  /// Allocates the states, initially zero, or offloads them. Must be called once, right after construction.
   void place_states(const StateOffload& offload, const ParameterLayout& layout);
 
   bool needs_all_gradients_, has_begun_ = false;
   StepTables tables_;
   Buffer state_memory_;
-  std::unique_ptr<OffloadedStates> offloaded_;  ///< in the place of state_memory_
+  std::unique_ptr<OffloadedStates> offloaded_;  ///< replaces state_memory_
   std::unique_ptr<OffloadedValues> offloaded_values_;
-  std::unique_ptr<StatePass> pass_;  ///< over these
+  std::unique_ptr<StatePass> pass_;  ///< over `offloaded_`
   std::vector<State> states_;
 };
 
-/// The state that is the average of the parameters, after the rule's states.
+/// The name of the state that holds the parameters' moving average; it follows the rule's states.
 inline constexpr const char* ema_state = "ema";
 
 /// The deck's `optimizer` section.
@@ -150,15 +150,15 @@ struct OptimizerConfig : Config {
 
   OptimizerConfig();
   void describe(Fields& fields) override;
-  const OptimizerOptions& rule() const;  ///< keys and properties of this type
-  bool clips() const;                    ///< by norm or by value
-  bool averages() const;                 ///< whether it keeps a moving average of the parameters
-  bool offloads() const;  ///< whether states may be elsewhere than in the step's memory, and there are such
-  /// Names of the flat buffers that the optimizer keeps beside the parameters, as in Optimizer::states.
+  const OptimizerOptions& rule() const;  ///< keys and properties of the chosen type
+  bool clips() const;                    ///< true if gradients are clipped by norm or by value
+  bool averages() const;                 ///< true if there is a moving average of the parameters
+  bool offloads() const;                 ///< true if there are states, and they can be offloaded
+  /// Names of all states, in the order of Optimizer::states.
   std::vector<std::string> state_names() const;
-  /// What one of them keeps of the trained ones among `parameters`, and where.
+  /// The shapes and positions, within a state, of what it keeps for the trained ones of `parameters`.
   std::vector<Parameter> state_layout(std::string_view state, const std::vector<Parameter>& parameters) const;
-  /// Throws KeyError where the deck's groups do not suit the parameters.
+  /// Throws KeyError if the deck's groups do not suit the parameters.
   ParameterGroups groups(const ParameterLayout& layout) const;
   /// Throws what OffloadedStates throws.
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters, const StateOffload& offload = {}) const;

@@ -59,7 +59,7 @@ ParameterGroups::ParameterGroups(const ParameterLayout& layout, const std::vecto
     parameters.push_back({number, number + count, range.count, group[i]});
     number += count;
   }
-  std::int64_t state = 0;  // of the owned range
+  std::int64_t state = 0;  // index in the state of the owned range's first element
   for (const ParameterRange& owned : layout.owned()) {
     for (std::size_t i = 0; i < trained.size(); ++i) {
       const ParameterRange& range = trained[i]->range;

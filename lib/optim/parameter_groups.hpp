@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-/// An entry of `optimizer.groups`: what is different for parameters of these names.
+/// An entry of `optimizer.groups`: the settings that differ for parameters whose names match.
 struct GroupOptions {
   std::string match;
   std::optional<double> weight_decay;
@@ -22,50 +22,49 @@ struct GroupOptions {
   void describe(Fields& fields);
 };
 
-/// What the optimizer does with some parameters.
+/// The optimizer's settings for a group of parameters.
 struct GroupSettings {
   double learning_rate_scale = 1;
   double weight_decay = 0;
-  bool trust_ratio = true;  ///< whether LARS and LAMB scale their steps by it
+  bool trust_ratio = true;  ///< true if LARS and LAMB scale their steps by the trust ratio
   friend bool operator==(const GroupSettings&, const GroupSettings&) = default;
 };
 
-/// Kernels hold a rule for each.
+/// The largest number of groups; kernels hold one rule for each.
 inline constexpr std::size_t most_groups = 16;
 
-/// Neighbouring elements of one parameter, which kernels take together: what it has of one of the flat buffer's blocks.
+/// Consecutive elements of one parameter, within one block of the flat buffer, which kernels process together.
 struct ParameterBlock {
-  std::int64_t first = 0;     ///< place of the first one among the values (OwnedParameters)
-  std::int64_t gradient = 0;  ///< among the gradients
-  std::int64_t state = 0;     ///< in the optimizer's state
-  std::int64_t count = 0;     ///< up to array_block
-  std::int64_t number = 0;    ///< among the blocks of all ranks
+  std::int64_t first = 0;     ///< index of the first element among the values (OwnedParameters)
+  std::int64_t gradient = 0;  ///< index among the gradients
+  std::int64_t state = 0;     ///< index in the optimizer's states
+  std::int64_t count = 0;     ///< at most array_block
+  std::int64_t number = 0;    ///< number among the blocks of all ranks
   std::int32_t group = 0;
-  std::int32_t parameter = 0;  ///< among those of all ranks
+  std::int32_t parameter = 0;  ///< number among the parameters of all ranks
 };
 
-/// A parameter that is trained: the blocks of one stand one after the other.
+/// A trained parameter. Its blocks are consecutive.
 struct TrainedParameter {
-  std::int64_t first_block = 0, end_block = 0;  ///< numbers
-  std::int64_t count = 0;                       ///< elements
+  std::int64_t first_block = 0, end_block = 0;  ///< block numbers
+  std::int64_t count = 0;                       ///< number of elements
   std::int32_t group = 0;
 };
 
-/// What optimizers move, cut into blocks, and the groups of these.
+/// The trained parameters, their blocks and their groups.
 struct ParameterGroups {
   std::vector<GroupSettings> groups;
-  std::vector<ParameterBlock> blocks;  ///< that this rank owns
+  std::vector<ParameterBlock> blocks;  ///< blocks that this rank owns
   std::vector<TrainedParameter> parameters;
 
   std::int64_t all_blocks() const { return parameters.empty() ? 0 : parameters.back().end_block; }
 
-  /// Each parameter takes `usual`, or what the first of `options` that matches its name changes of that. `exclude`:
-  /// those of one dimension, which are biases and the parameters of norms, have no decay, unless an entry gives one,
-  /// and no trust ratio. Throws KeyError (optimizer.groups) for patterns that match nothing, and for more groups than
-  /// most_groups.
+  /// Each parameter has the settings `usual`, changed by the first of `options` that matches its name. `exclude`:
+  /// parameters of one dimension (biases and those of norms) have no trust ratio, and no decay unless an entry gives
+  /// one. Throws KeyError (optimizer.groups) for patterns that match nothing, and for more than most_groups groups.
   ParameterGroups(const ParameterLayout& layout, const std::vector<GroupOptions>& options, const GroupSettings& usual,
                   bool exclude);
-  /// Blocks stand where `owned` has their elements; before, as if all were in the flat buffers.
+  /// Changes the blocks' indices from those in the flat buffers to those in `owned`.
   void stand_in(const OwnedParameters& owned);
 };
 

@@ -17,8 +17,8 @@ struct RmspropConfig final : OptimizerOptions {
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
 };
 
-/// Tieleman & Hinton 2012 in PyTorch's form: g ← g + weight_decay·p; v ← α·v + (1 − α)·g²; u = g / (√v + ε);
-/// p ← p − lr·u, or with momentum b ← momentum·b + u; p ← p − lr·b.
+/// Tieleman & Hinton 2012 in PyTorch's form: g ← g + weight_decay·p; v ← α·v + (1 − α)·g²; u = g / (√v + ε); p ← p −
+/// lr·u; with momentum, b ← momentum·b + u and p ← p − lr·b instead.
 class Rmsprop final : public Optimizer {
  public:
   Rmsprop(const RmspropConfig& config, const ParameterBuffer& parameters)

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// What the kernels read and write of a window, of an optimizer with that many states.
+/// The arrays of a window for kernels of an optimizer whose rule uses this number of states.
 template <int states, class T, class Copy>
 StepArrays<T, Copy, states> step_arrays(const StepTables& tables, const ParameterBuffer& parameters,
                                         const StepScalars* step, Copy* copies, const StateWindow& window) {
@@ -25,8 +25,8 @@ StepArrays<T, Copy, states> step_arrays(const StepTables& tables, const Paramete
 template <class T, class MakeRule>
 using RuleOf = std::invoke_result_t<MakeRule, T, const GroupSettings&, const StepCoefficients&>;
 
-/// make_rule(T{}, settings, coefficients) of each group, made by a kernel from what the step's coefficients are then.
-/// They stay until the next ones are made.
+/// A kernel makes each group's rule, make_rule(T{}, settings, coefficients), from the step's coefficients at the time
+/// that it runs. The rules are valid until the next call.
 template <class T, class MakeRule>
 const Rules<RuleOf<T, MakeRule>>* rules_of(const ExecSpace& space, const StepTables& tables, const StepScalars* step,
                                            const MakeRule& make_rule) {
@@ -40,8 +40,8 @@ const Rules<RuleOf<T, MakeRule>>* rules_of(const ExecSpace& space, const StepTab
   return rules;
 }
 
-/// Applies rules to all parameters, and takes their average, where there is one. `ratios`: of each parameter, where
-/// rules have a trust ratio.
+/// Applies rules to all parameters, and updates their moving average if there is one. `ratios`: a trust ratio for each
+/// parameter, if the rules have one.
 template <int states, class T, class Copy, class Rule>
 void step_windows(const ExecSpace& space, const char* label, const StepTables& tables,
                   const ParameterBuffer& parameters, const StepScalars* step, Copy* copies, const Rules<Rule>* rules,
@@ -58,7 +58,7 @@ void step_windows(const ExecSpace& space, const char* label, const StepTables& t
                              });
 }
 
-/// A step in which each element needs nothing but itself.
+/// A step in which each element depends on no other element.
 template <int states, class MakeRule>
 void rule_step(const ExecSpace& space, const char* label, const StepTables& tables, ParameterBuffer& parameters,
                const StepScalars* step, const MakeRule& make_rule) {

@@ -13,14 +13,14 @@
 
 namespace lockstep {
 
-/// How the learning rate follows the global batch.
+/// How the learning rate scales with the global batch.
 enum class ScaleRule { none, linear, sqrt };
 inline constexpr std::string_view scale_rule_names[] = {"none", "linear", "sqrt"};
 
 /// The deck's `schedule` section.
 struct ScheduleConfig : Config {
   std::string type = "constant";
-  std::shared_ptr<Config> course;  ///< keys of that type
+  std::shared_ptr<Config> course;  ///< keys of the chosen type
   std::string warmup = "0";        ///< a TrainingSpan
   double warmup_start = 0;
   ScaleRule scale_rule = ScaleRule::none;
@@ -30,22 +30,21 @@ struct ScheduleConfig : Config {
   void describe(Fields& fields) override;
 };
 
-/// The learning rate as a function of the numbers of steps and of the deck alone, so that a resumed run needs no more
-/// than these.
+/// The learning rate as a function of only the step numbers and the deck, so that a resumed run needs no other state.
 class LearningRateSchedule {
  public:
-  /// Throws KeyError (`schedule.…`) where the schedule does not go with a run of that length.
+  /// Throws KeyError (`schedule.…`) if the schedule does not fit a run of that length.
   LearningRateSchedule(const ScheduleConfig& config, const RunLength& length);
 
-  /// Factor of the optimizer's learning rate after `done` steps, of which `applied` were not skipped: that of the
-  /// course, times that of the batch.
+  /// Factor of the optimizer's learning rate after `done` steps, of which `applied` were not skipped: the course's
+  /// factor times the batch's.
   double factor(std::int64_t applied, std::int64_t done) const { return batch_factor(done) * course_factor(applied); }
   /// Factor of the learning rate after `step` steps, none of which was skipped.
   double factor(std::int64_t step) const { return factor(step, step); }
-  /// Rises linearly from warmup_start to 1 over the warm-up, and takes the course of its type from there on.
+  /// Rises linearly from warmup_start to 1 over the warm-up, then follows the course of the chosen type.
   double course_factor(std::int64_t applied) const;
-  /// As the scale rule wants it for the batch of the step after `done` others, skipped ones included: batches come to
-  /// their next stage all the same (Goyal et al., "Accurate, large minibatch SGD", 2017).
+  /// The factor that the scale rule gives for the batch of the step after `done` steps. Skipped steps count, because
+  /// batches advance to their next stage nevertheless (Goyal et al., "Accurate, large minibatch SGD", 2017).
   double batch_factor(std::int64_t done) const;
 
  private:

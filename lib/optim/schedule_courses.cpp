@@ -15,19 +15,19 @@ using Factor = std::function<double(std::int64_t step)>;
 
 constexpr TextForm span_form{.pattern = span_pattern, .words = span_words};
 
-/// Half a cosine, from 1 to 0 while `done` goes from 0 to 1.
+/// Half a cosine, which falls from 1 to 0 as `done` goes from 0 to 1.
 double half_cosine(double done) { return (1 + std::cos(std::numbers::pi * done)) / 2; }
 
-/// From 1 to `end` while `left` goes from 1 to 0.
+/// Interpolates linearly: 1 for `left` = 1, `end` for `left` = 0.
 double between(double end, double left) { return end + (1 - end) * left; }
 
-/// How much of the steps from `begin` to `end` is done before `step`, 0 to 1.
+/// The share, from 0 to 1, of the steps from `begin` to `end` that are done before `step`.
 double share_done(std::int64_t step, std::int64_t begin, std::int64_t end) {
   if (step <= begin) return 0;
   return std::min(1.0, static_cast<double>(step - begin) / static_cast<double>(std::max<std::int64_t>(1, end - begin)));
 }
 
-/// From the run's beginning to `step`, in units of `span`; of whole ones not a rounding less.
+/// Number of `span`s from the run's beginning to `step`. Slightly rounded up, so that whole numbers do not fall short.
 double spans_before(const RunLength& length, std::int64_t step, const TrainingSpan& span) {
   return length.count_at(step, span.unit) / span.count + 1e-11;
 }
@@ -43,7 +43,7 @@ struct Constant final : Course {
   }
 };
 
-/// He et al., "Deep residual learning", 2016: PyTorch's StepLR, with milestones PyTorch's MultiStepLR.
+/// The schedule of He et al., "Deep residual learning", 2016: PyTorch's StepLR.
 struct Steps final : Course {
   std::string every = "30 epochs";
   double factor = 0.1;
@@ -82,7 +82,7 @@ struct MultiStep final : Course {
   }
 };
 
-/// Without stairs: PyTorch's ExponentialLR where it is stepped once in each `every`.
+/// A continuous decay. It agrees with PyTorch's ExponentialLR if that is stepped once in each `every`.
 struct Exponential final : Course {
   std::string every = "1 epoch";
   double factor = 0.95;
@@ -101,10 +101,10 @@ struct Exponential final : Course {
   }
 };
 
-/// Falls from 1 to final_fraction, over `decay` or to the run's end.
+/// Falls from 1 to final_fraction over `decay`, or until the run ends.
 struct Fall : Course {
   double final_fraction = 0;
-  std::string decay;  ///< empty: to the run's end
+  std::string decay;  ///< empty: until the run ends
 
   void describe(Fields& fields) override {
     fields.number("final_fraction", final_fraction, fraction, "of the learning rate, what it ends at");
@@ -119,7 +119,7 @@ struct Fall : Course {
       return between(last, this_form(share_done(step, warmup, end)));
     };
   }
-  /// From 1 to 0 while its argument goes from 0 to 1.
+  /// A function that falls from 1 to 0 as its argument goes from 0 to 1.
   virtual std::function<double(double)> form() const = 0;
 };
 
@@ -130,7 +130,7 @@ struct Linear final : Fall {
   }
 };
 
-/// The schedule of LARS (You et al., 2017), with power 2.
+/// With power 2, the schedule of LARS (You et al., 2017).
 struct Polynomial final : Fall {
   double power = 2;
 
@@ -143,10 +143,10 @@ struct Polynomial final : Fall {
   }
 };
 
-/// Loshchilov & Hutter, "SGDR", 2017: with restarts PyTorch's CosineAnnealingWarmRestarts.
+/// Loshchilov & Hutter, "SGDR", 2017; with restarts, PyTorch's CosineAnnealingWarmRestarts.
 struct Cosine final : Course {
   double final_fraction = 0;
-  std::string period;  ///< empty: to the run's end
+  std::string period;  ///< empty: until the run ends
   std::int64_t period_factor = 1;
 
   void describe(Fields& fields) override {
@@ -168,7 +168,7 @@ struct Cosine final : Course {
       const auto begin_of = [&](double periods) {
         return length.step_after(warmup, {periods * span.count, span.unit});
       };
-      // Periods before the one of this step, of the first one's length, and those in it.
+      // Length of all periods before the current one, and of the current one, in units of the first period.
       double before = 0, these = 1;
       if (factor == 1 && span.count > 0)
         before = std::max(
@@ -179,8 +179,8 @@ struct Cosine final : Course {
   }
 };
 
-/// Vaswani et al., "Attention is all you need", 2017, with the value at the warm-up's end as its unit. Steps are
-/// counted from 1, as the warm-up does: its last one alone has that value.
+/// Vaswani et al., "Attention is all you need", 2017, scaled to 1 at the end of the warm-up. Steps are counted from 1,
+/// as in the warm-up, so that only the warm-up's last step has the value 1.
 struct InverseSqrt final : Course {
   void describe(Fields&) override {}
   Factor over(const RunLength&, std::int64_t warmup) const override {
@@ -191,7 +191,7 @@ struct InverseSqrt final : Course {
   }
 };
 
-/// Smith & Topin, "Super-convergence", 2018, as PyTorch's OneCycleLR has it.
+/// Smith & Topin, "Super-convergence", 2018, in the form of PyTorch's OneCycleLR.
 struct OneCycle final : Course {
   double rise = 0.3, start_fraction = 0.04, final_fraction = 4e-6;
 
@@ -212,8 +212,8 @@ struct OneCycle final : Course {
   }
 };
 
-/// Hu et al., "MiniCPM", 2024; the forms of its end: Hägele et al., "Scaling laws beyond fixed training durations",
-/// 2024.
+/// Hu et al., "MiniCPM", 2024; the forms of the final decay are from Hägele et al., "Scaling laws beyond fixed training
+/// durations", 2024.
 struct WarmupStableDecay final : Course {
   enum class Form { linear, sqrt };
   static constexpr std::string_view forms[] = {"linear", "sqrt"};
@@ -238,7 +238,7 @@ struct WarmupStableDecay final : Course {
   }
 };
 
-/// Straight lines between points.
+/// Linear interpolation between points.
 struct Points final : Course {
   std::vector<std::pair<std::string, double>> points;
 

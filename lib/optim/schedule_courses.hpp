@@ -10,12 +10,12 @@
 
 namespace lockstep {
 
-/// What the learning rate does after the warm-up.
+/// The course of the learning rate after the warm-up.
 struct Course : Config {
-  /// The factor in step `step`, from 0, of a run of that length, whose first `warmup` steps are the warm-up's. Throws
-  /// KeyError where they do not go together.
+  /// The factor as a function of the step, from 0, for a run of this length whose first `warmup` steps are the warm-up.
+  /// Throws KeyError if the course does not fit the run.
   virtual std::function<double(std::int64_t step)> over(const RunLength& length, std::int64_t warmup) const = 0;
-  /// Whether it has a warm-up of its own.
+  /// True if the course includes a warm-up of its own.
   virtual bool warms_up() const { return false; }
 };
 

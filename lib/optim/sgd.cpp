@@ -6,7 +6,7 @@
 namespace lockstep {
 namespace {
 
-/// Places in StepCoefficients: lr, and the share of the gradient that the velocity takes.
+/// Indices of StepCoefficients: lr, and the share of the gradient that the velocity takes.
 enum Coefficient : std::size_t { rate, taken };
 
 template <class T>
@@ -18,7 +18,7 @@ struct PlainRule {
 template <class T>
 struct MomentumRule {
   T rate, decay, momentum, taken;
-  T gradient_part, velocity_part;  ///< Nesterov's step takes the gradient once more
+  T gradient_part, velocity_part;  ///< Nesterov's form adds the gradient once more
   KOKKOS_INLINE_FUNCTION T operator()(T p, T gradient, T* velocity) const {
     const T g = gradient + decay * p;
     velocity[0] = momentum * velocity[0] + taken * g;
@@ -26,11 +26,11 @@ struct MomentumRule {
   }
 };
 
-/// Of gradients that come with their momentum.
+/// The rule for gradients that already contain their momentum: the velocity is that of the weight decay alone.
 template <class T>
 struct DecayMomentumRule {
   T rate, decay, momentum;
-  T decay_part, velocity_part;  ///< as gradient_part and velocity_part above
+  T decay_part, velocity_part;  ///< as gradient_part and velocity_part of MomentumRule
   KOKKOS_INLINE_FUNCTION T operator()(T p, T gradient, T* velocity) const {
     const T d = decay * p;
     velocity[0] = momentum * velocity[0] + d;

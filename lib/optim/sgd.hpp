@@ -18,8 +18,9 @@ struct SgdConfig : OptimizerOptions {
 };
 
 /// Stochastic gradient descent in PyTorch's form: g ← g + weight_decay·p; v ← momentum·v + (1 − dampening)·g, in the
-/// first step v ← g; p ← p − lr·v, or p − lr·(g + momentum·v) with Nesterov. Where gradients come with their momentum,
-/// v is that of weight_decay·p alone, and p ← p − lr·(g + v), or p − lr·(g + weight_decay·p + momentum·v).
+/// first step v ← g; p ← p − lr·v, or with Nesterov p − lr·(g + momentum·v). If gradients already contain their
+/// momentum, v is the velocity of weight_decay·p alone: p ← p − lr·(g + v), or with Nesterov p − lr·(g + weight_decay·p
+/// + momentum·v).
 class Sgd final : public Optimizer {
  public:
   Sgd(const SgdConfig& config, const ParameterBuffer& parameters) : Optimizer(config, parameters), config_(config) {}

@@ -14,7 +14,7 @@ void divide(const ExecSpace& space, std::int64_t count, T divisor, T* gradient) 
       KOKKOS_LAMBDA(const std::int64_t i) { gradient[i] /= divisor; });
 }
 
-/// λ g first: a square may overflow where λ is 0.
+/// Multiplies λ and g first: g² may overflow where λ is 0.
 template <class T>
 KOKKOS_INLINE_FUNCTION T compensated(T gradient, T lambda, T mean, T way) {
   return gradient + lambda * mean * way * gradient;
@@ -37,7 +37,8 @@ void compensate_adaptively(const ExecSpace& space, std::int64_t count, T lambda,
       KOKKOS_LAMBDA(const std::int64_t i) {
         const T mean = scale * gradient[i];
         const T m = T(0.95) * mean_square[i] + T(0.05) * mean * mean;
-        if (!is_nonfinite(m)) mean_square[i] = m;  // it outlives the step, which is left out or not done then
+        // A mean square outlives a step that is skipped for its bad gradients.
+        if (!is_nonfinite(m)) mean_square[i] = m;
         gradient[i] = compensated(gradient[i], lambda / Kokkos::sqrt(m + T(1e-7)), mean, now[i] - read[i]);
       });
 }

@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-/// Adds what kernels have found of a window to what was `found` of those before it.
+/// Combines the flag that kernels have left for a window with `found`, the flag of the windows before it.
 void add_findings(const ExecSpace& space, bool is_first, const Tensor& found, const Tensor& nonfinite) {
   auto *const before = found.as<std::int32_t>(), *const here = nonfinite.as<std::int32_t>();
   Kokkos::parallel_for(
@@ -46,7 +46,7 @@ void StatePass::turn() {
   states_.blocks().turn();
 }
 
-/// Who asks while gradients are being made wants parameters that these are by.
+/// While gradients are being computed, the parameters that they are computed with count as arrived.
 bool StatePass::have_arrived(const ExecSpace& space, std::int64_t first) {
   if (is_early_) return true;
   while (is_passing()) {
@@ -58,7 +58,7 @@ bool StatePass::have_arrived(const ExecSpace& space, std::int64_t first) {
 
 void StatePass::await(const ExecSpace& space, std::int64_t first) {
   while (is_passing() && !is_early_ && (first == 0 || states_.end_of_left() > first))
-    work(space);  // who owns nothing has an end of 0
+    work(space);  // a rank that owns nothing has end_of_left() 0
 }
 
 }  // namespace lockstep

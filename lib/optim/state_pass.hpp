@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// A copy of something that is called as work(space, window), which takes no memory of the heap.
+/// A copy of a callable work(space, window), stored without heap memory.
 class WindowWork {
  public:
   WindowWork() = default;
@@ -30,22 +30,22 @@ class WindowWork {
   void (*call_)(const std::byte*, const ExecSpace&, const StateWindow&) = nullptr;
 };
 
-/// A pass of an optimizer's kernels over states that are not in the step's memory. That of a step may go on beside the
-/// passes of the network: while the backward pass makes gradients, from the beginning of the flat buffer on, and while
-/// the next forward pass needs parameters, from its end on. It goes on whenever it is asked how far it is, as far as
-/// blocks are there. On a device, parameters are new for kernels that are given to the same space.
+/// A pass of an optimizer's kernels over offloaded states. The pass of a step may overlap with the network's passes:
+/// with the backward pass, which makes gradients final from the beginning of the flat buffer on, and with the next
+/// forward pass, which needs parameters from the buffer's end on. It advances whenever it is queried, as far as blocks
+/// have arrived. On a device, new parameters are visible to kernels that are given to the same space later.
 class StatePass final : public ParameterArrival {
  public:
-  /// `nonfinite`: what kernels leave of what they have found (Optimizer::nonfinite), each of them anew; of the whole
-  /// pass, in the end.
+  /// `nonfinite`: the flag that each of the kernels overwrites (Optimizer::nonfinite); after the pass it is that of all
+  /// kernels.
   StatePass(OffloadedStates& states, const Tensor& nonfinite);
 
   void begin(PassingBlocks::Pass kind, const WindowWork& work);
-  /// The next pass begins before all gradients are final: until `turn` it does what it is told to do.
+  /// The next pass begins before all gradients are final. Until `turn`, it advances only in advance_before.
   void begin_early() { is_early_ = true; }
-  /// Gradients before element `end` of the flat buffer are final. Does what can be done now.
+  /// Gradients before element `end` of the flat buffer are final. Processes the blocks that are ready, without waiting.
   void advance_before(const ExecSpace& space, std::int64_t end);
-  /// All gradients are final: what a forward pass needs first comes first.
+  /// All gradients are final. From now on, the blocks that a forward pass needs first are processed first.
   void turn();
   bool have_arrived(const ExecSpace& space, std::int64_t first) override;
   void await(const ExecSpace& space, std::int64_t first) override;
@@ -56,8 +56,8 @@ class StatePass final : public ParameterArrival {
 
   OffloadedStates& states_;
   Tensor nonfinite_;       ///< i32 [1]
-  OwnedTensor found_;      ///< i32 [1]: of the windows before
-  bool is_first_ = false;  ///< whether there are none
+  OwnedTensor found_;      ///< i32 [1]: the flag of the windows before
+  bool is_first_ = false;  ///< true if no window came before
   bool is_early_ = false;
   WindowWork work_;
 };

@@ -11,44 +11,44 @@
 #include "optim/step_scalars.hpp"
 
 // The kernels of all optimizers. An optimizer is a rule for one element: a callable rule(p, g, states) that returns the
-// new parameter and changes its states in place, where g is the gradient of the mean loss, clipped. Each group has a
+// new parameter and changes its states in place, where g is the clipped gradient of the mean loss. Each group has a
 // rule of its own.
 namespace lockstep {
 
-/// A rule for each group.
+/// One rule for each group.
 template <class Rule>
 struct Rules {
   Rule of_group[most_groups];
 };
 
-/// What the kernels read and write. Element i of a block stands at first + i, at gradient + i of the gradients, and at
-/// state + i of each state.
+/// The arrays that kernels read and write. Element i of a block has index first + i among the parameters, gradient + i
+/// among the gradients, and state + i in each state.
 template <class T, class Copy, int states>
 struct StepArrays {
   const ParameterBlock* blocks = nullptr;
   std::int64_t count = 0;
   const T* gradients = nullptr;
   const StepScalars* step = nullptr;
-  const double* gradient_scale = nullptr;  ///< mostly the step's
+  const double* gradient_scale = nullptr;  ///< usually that of `step`
   T clip_value = 0;
   T* parameters = nullptr;
-  Copy* copies = nullptr;  ///< in 16 bits, where Copy is not T
+  Copy* copies = nullptr;  ///< in 16 bits, if Copy differs from T
   T* state[states > 0 ? states : 1] = {};
-  const double* ratios = nullptr;  ///< of each parameter, where rules have a trust ratio
+  const double* ratios = nullptr;  ///< for each parameter, if rules have a trust ratio
 
   KOKKOS_INLINE_FUNCTION T gradient(std::int64_t i, T scale) const { return clipped(scale * gradients[i]); }
   KOKKOS_INLINE_FUNCTION T clipped(T g) const {
-    // Two choices that do not depend on each other become vectors; what is not a number stays that.
+    // Two independent selections vectorize, and keep NaN.
     g = g > clip_value ? clip_value : g;
     return g < -clip_value ? -clip_value : g;
   }
 };
 
-/// Whether a rule takes its states as they are, and no gradient: that of a second pass.
+/// True for a rule that only reads its states and needs no gradient: the rule of a second pass.
 template <class Rule>
 concept OnlyReads = requires { typename Rule::only_reads; };
 
-/// Whether a rule multiplies its step with a ratio that each parameter has of its own.
+/// True for a rule that multiplies its step by a ratio of each parameter.
 template <class Rule, class T>
 concept HasTrustRatio = requires(Rule rule, T ratio) { rule.ratio = ratio; };
 
@@ -68,11 +68,11 @@ KOKKOS_INLINE_FUNCTION void step_element(const StepArrays<T, Copy, states>& arra
   nonfinite |= is_nonfinite(p) ? 1 : 0;
 }
 
-/// Elements that a thread of a GPU takes at once.
+/// Number of elements that a GPU thread processes at once.
 template <class T>
 inline constexpr int step_lanes = 16 / sizeof(T);
 
-/// The rule's step for element i and those after it, which all arrays hold as packs.
+/// Applies the rule to the pack of elements that begins with element i; all arrays must hold it as a pack.
 template <class T, class Copy, int states, class Rule>
 KOKKOS_INLINE_FUNCTION void step_pack(const StepArrays<T, Copy, states>& arrays, const ParameterBlock& block,
                                       std::int64_t i, const Rule& rule, T scale, int& nonfinite) {
@@ -99,7 +99,7 @@ KOKKOS_INLINE_FUNCTION void step_pack(const StepArrays<T, Copy, states>& arrays,
   if constexpr (!std::is_same_v<T, Copy>) store_pack<lanes>(copies, arrays.copies + at);
 }
 
-/// Whether packs may begin where all arrays do.
+/// True if all arrays begin at addresses where a pack may begin.
 template <class T, class Copy, int states>
 bool begin_with_packs(const StepArrays<T, Copy, states>& arrays) {
   constexpr int lanes = step_lanes<T>;
@@ -109,7 +109,7 @@ bool begin_with_packs(const StepArrays<T, Copy, states>& arrays) {
   return all;
 }
 
-/// Whether elements i, …, i + step_lanes of the block are packs of arrays that begin with packs.
+/// True if elements i, …, i + step_lanes − 1 of the block form a pack in arrays that begin with packs.
 template <class T>
 KOKKOS_INLINE_FUNCTION bool is_step_pack(const ParameterBlock& block, std::int64_t i) {
   constexpr int lanes = step_lanes<T>;
@@ -124,8 +124,8 @@ KOKKOS_INLINE_FUNCTION Rule rule_of(const StepArrays<T, Copy, states>& arrays, c
   return rule;
 }
 
-/// Applies each block's rule to its elements. `nonfinite` (i32 [1]): whether a parameter is not finite afterwards.
-/// `rules`: in the step's memory.
+/// Applies each block's rule to its elements. `nonfinite` (i32 [1]) is set to whether any new parameter is not finite.
+/// `rules` lie in the step's memory.
 template <class T, class Copy, int states, class Rule>
 void step_parameters(const ExecSpace& space, const char* label, const Rules<Rule>* rules,
                      const StepArrays<T, Copy, states>& arrays, const Tensor& nonfinite) {
@@ -140,7 +140,7 @@ void step_parameters(const ExecSpace& space, const char* label, const Rules<Rule
             bad |= arrays.step->nonfinite_before;
             return;
           }
-          constexpr int lanes = step_lanes<T>, packs = array_block / lanes;  // of a block
+          constexpr int lanes = step_lanes<T>, packs = array_block / lanes;  // packs of a block
           const ParameterBlock block = arrays.blocks[index / packs];
           const std::int64_t i = index % packs * lanes, end = i + lanes < block.count ? i + lanes : block.count;
           if (i >= end) return;
@@ -154,7 +154,7 @@ void step_parameters(const ExecSpace& space, const char* label, const Rules<Rule
     Kokkos::parallel_reduce(
         label, RangePolicy(space, 0, arrays.count),
         KOKKOS_LAMBDA(const std::int64_t b, int& bad) {
-          const StepArrays<T, Copy, states> own = arrays;  // which no store can change
+          const StepArrays<T, Copy, states> own = arrays;  // a copy that no store can alias
           if (own.step->left_out) {
             bad |= own.step->nonfinite_before;
             return;
@@ -171,8 +171,8 @@ void step_parameters(const ExecSpace& space, const char* label, const Rules<Rule
   }
 }
 
-/// Calls f(T{}, copy) with the type of the parameters and where their 16-bit copy goes; a null
-/// pointer to T when there is none.
+/// Calls f(T{}, copies) with the type of the parameters and the address of their 16-bit copy; a null pointer to T if
+/// there is none.
 template <class F>
 void dispatch_step(const ParameterBuffer& parameters, F&& f) {
   const Tensor rounded = parameters.rounded();

@@ -8,21 +8,24 @@
 
 namespace lockstep {
 
-/// What an optimizer multiplies with in a step, a function of the learning rate and the step's number; what each is,
-/// the optimizer knows. One rank computes them for all: powers and cosines differ in their last bits between kinds of
-/// CPUs.
+/// The factors that an optimizer uses in a step. They depend on the learning rate and the step's number; each optimizer
+/// defines its own. One rank computes them for all ranks, because powers and cosines differ in their last bits between
+/// CPU models.
 using StepCoefficients = Kokkos::Array<double, 4>;
 
-/// What the kernels of an update read of its step, in the step's memory: kernels before them may have decided it.
+/// What an update's kernels read about their step. It lies in the step's memory, so that kernels before them can set
+/// it.
 struct StepScalars {
   StepCoefficients coefficients{};
-  double gradient_scale = 1;          ///< times the summed gradients it is the gradient of the mean loss, clipped
-  std::int32_t first = 0;             ///< no step was applied before
-  std::int32_t left_out = 0;          ///< parameters, their copies, states and statistics stay as they are,
-  std::int32_t nonfinite_before = 0;  ///< and so does what is known of the parameters (Optimizer::left_nonfinite)
+  double gradient_scale = 1;  ///< summed gradients times this are the clipped gradient of the mean loss
+  std::int32_t first = 0;     ///< not 0: no step was applied before
+  /// Not 0: parameters, their copies, states and statistics stay unchanged.
+  std::int32_t left_out = 0;
+  /// Value of Optimizer::nonfinite before a step that is left out, which keeps it.
+  std::int32_t nonfinite_before = 0;
 };
 
-/// Room for them, and a way to give them from the host.
+/// Memory for StepScalars, which the host can set.
 class StepScalarsMemory {
  public:
   StepScalarsMemory() : memory_("lockstep::step_scalars", sizeof(StepScalars)) {}

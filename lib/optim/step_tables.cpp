@@ -21,7 +21,7 @@ StepTables::StepTables(ParameterGroups groups, const OwnedParameters& owned, dou
                     bytes = block_bytes + parameter_bytes + group_bytes;
   memory_ = Buffer("lockstep::optimizer::tables", bytes);
   std::vector<std::byte> tables(bytes);
-  // A rank may have no blocks.
+  // Spans may be empty, since a rank may have no blocks.
   auto end = std::ranges::copy(std::as_bytes(std::span(groups.blocks)), tables.begin()).out;
   end = std::ranges::copy(std::as_bytes(std::span(groups.parameters)), end).out;
   std::ranges::copy(std::as_bytes(std::span(groups_)), end);

@@ -12,55 +12,57 @@
 
 namespace lockstep {
 
-/// What the kernels of an optimizer's step go over (step_kernel.hpp, trust_ratio.hpp): the blocks of the parameters
-/// that this rank owns, the groups whose rules these have, and their states, in windows.
+/// The tables that kernels of an optimizer's step work on (step_kernel.hpp, trust_ratio.hpp): the blocks of the
+/// parameters that this rank owns, their groups and, window by window, their states.
 class StepTables {
  public:
   struct Blocks {
     const ParameterBlock* blocks = nullptr;  ///< in the step's memory
     std::int64_t count = 0;
-    std::int64_t all = 0;                          ///< blocks, of all ranks
-    const TrainedParameter* parameters = nullptr;  ///< in the step's memory, those of all ranks
+    std::int64_t all = 0;                          ///< number of blocks of all ranks
+    const TrainedParameter* parameters = nullptr;  ///< in the step's memory; parameters of all ranks
     std::int64_t parameter_count = 0;
-    double clip_value = 0;                  ///< infinite: off
-    Tensor nonfinite;                       ///< i32 [1], for kernels to set
-    const GroupSettings* groups = nullptr;  ///< as groups(), in the step's memory
-    std::byte* rules = nullptr;             ///< room for a rule of each group
+    double clip_value = 0;                  ///< infinite: no clipping
+    Tensor nonfinite;                       ///< i32 [1], set by kernels
+    const GroupSettings* groups = nullptr;  ///< copy of groups() in the step's memory
+    std::byte* rules = nullptr;             ///< room for one rule for each group
   };
-  static constexpr std::size_t largest_rules = 2048;  ///< bytes of `rules`
+  static constexpr std::size_t largest_rules = 2048;  ///< bytes in `rules`
 
-  /// `clip_value`, `ema_decay`: as the deck has them.
+  /// `clip_value` and `ema_decay` are those of the deck.
   StepTables(ParameterGroups groups, const OwnedParameters& owned, double clip_value, double ema_decay);
 
   const Blocks& blocks() const { return blocks_; }
   const std::vector<GroupSettings>& groups() const { return groups_; }
   const Tensor& nonfinite() const { return blocks_.nonfinite; }
 
-  /// Whether there is a moving average of the parameters: the last state.
+  /// True if there is a moving average of the parameters; it is the last state.
   bool averages() const { return ema_decay_ > 0; }
-  /// Takes the new parameters of a window into their moving average, where there is one; a part of each step.
+  /// Updates the moving average, if there is one, with the new parameters of a window. Part of each step.
   void average(const ExecSpace& space, const ParameterBuffer& parameters, const StepScalars* step,
                const StateWindow& window) const;
 
-  /// Sums f64 numbers, in the step's memory, over all ranks; each is of a block, whose owner alone has another than 0.
+  /// Sums f64 numbers in the step's memory over all ranks. Each number belongs to a block; it is 0 on all ranks but the
+  /// block's owner. Collective.
   using SumOverOwners = std::function<void(const ExecSpace& space, const Tensor& numbers)>;
-  /// Empty: this rank owns all parameters.
+  /// Empty if this rank owns all parameters.
   const SumOverOwners& sum_over_owners() const { return sum_over_owners_; }
   void own_parts(SumOverOwners sum) { sum_over_owners_ = std::move(sum); }
 
-  /// All blocks; with their states, where these are in memory.
+  /// All blocks, with their states if these are in memory.
   const StateWindow& whole() const { return whole_; }
   /// What a pass over the blocks does with their states.
   enum class StateUse { none, read, change };
-  /// Calls work(window) for windows that together are all blocks: for one where what it needs is in memory.
+  /// Calls work(window) for windows that together contain all blocks; for a single one if all that it needs is in
+  /// memory. Waits until the work of all windows is given to `space`.
   template <class Work>
   void for_windows(const ExecSpace& space, StateUse use, const Work& work) const {
     if (is_in_memory(use)) return work(whole_);
     begin_pass(use, WindowWork([&work](const ExecSpace&, const StateWindow& window) { work(window); }));
     pass_->await(space, 0);
   }
-  /// The last thing that a step does, which changes parameters: work(space, window), likewise, with a copy of `work`;
-  /// where steps stream, when StatePass comes to it.
+  /// Calls work(space, window) as for_windows does, with a copy of `work`. Must be the last part of a step, which
+  /// changes the parameters. If steps stream, returns at once; StatePass then calls the work.
   template <class Work>
   void for_windows_at_last(const ExecSpace& space, StateUse use, const Work& work) const {
     if (is_in_memory(use)) return work(space, whole_);
@@ -68,15 +70,15 @@ class StepTables {
     if (!streams_) pass_->await(space, 0);
   }
 
-  // Where the states are, is the optimizer's business:
+  // Called by the optimizer to say where the states are:
   void set_states(std::vector<Tensor> states);
-  /// They are not in memory; `values`: nor are those of the parameters, which come and go with them. `pass` outlives
-  /// this.
+  /// The states are offloaded; `values`: so are the parameters' values, which move with them. `pass` must outlive this
+  /// object.
   void pass_over_states(StatePass& pass, bool values);
-  /// From here on, steps over such states return before they are done.
+  /// From now on, steps over offloaded states return before they are complete.
   void stream_steps() { streams_ = true; }
   bool streams() const { return streams_ && pass_ != nullptr; }
-  /// change(blocks), of a copy, which becomes theirs.
+  /// Calls change(blocks) with a copy of the blocks, which then replaces them.
   void change_blocks(const std::function<void(std::vector<ParameterBlock>&)>& change);
 
  private:

@@ -4,12 +4,12 @@
 #include "optim/step_kernel.hpp"
 #include "optim/step_tables.hpp"
 
-// A learning rate of its own for each parameter: the norm of the parameter over that of its step, for LARS, LAMB and
-// Adafactor. Norms are of whole parameters, of which a rank may own parts.
+// A learning rate of its own for each parameter, from the norm of the parameter and that of its step, for LARS, LAMB
+// and Adafactor. Norms cover whole parameters, of which a rank may own parts.
 namespace lockstep {
 
-/// Of optimizers whose ratio is that to the gradient's norm. `Of`: the optimizer, as each needs kernels of its own:
-/// where two files have one of the same template arguments, nvcc's programs may call a null pointer.
+/// The rule of optimizers whose ratio uses the gradient's norm. `Of` is the optimizer: each needs kernels of its own,
+/// because nvcc's programs may call a null pointer if two files instantiate a kernel with the same template arguments.
 template <class T, class Of>
 struct GradientRule {
   KOKKOS_INLINE_FUNCTION T operator()(T, T g, T*) const { return g; }
@@ -22,7 +22,7 @@ struct MakeGradientRule {
   }
 };
 
-/// Norms of the blocks of all ranks, and ratios of the parameters.
+/// The squared norms of the blocks of all ranks, and the ratios of the parameters.
 class TrustRatios {
  public:
   explicit TrustRatios(const StepTables& tables)
@@ -41,7 +41,7 @@ struct BlockSquares {
   double parameters = 0, steps = 0;
 };
 
-/// The sums of squares of a block's parameters, and of their steps: rule(p, g, states), which also changes the states.
+/// Sums of squares of a block's parameters and of their steps rule(p, g, states); the rule may change the states.
 template <class Member, class T, class Copy, int states, class Rule>
 KOKKOS_INLINE_FUNCTION BlockSquares squares_of(const Member& team, const StepArrays<T, Copy, states>& arrays,
                                                const ParameterBlock& block, const Rule& rule) {
@@ -65,8 +65,8 @@ KOKKOS_INLINE_FUNCTION BlockSquares squares_of(const Member& team, const StepArr
         },
         squares.parameters, squares.steps);
   } else {
-    constexpr int lanes = 16;            // sums side by side, so that additions need not wait for each other
-    constexpr std::int64_t piece = 256;  // elements
+    constexpr int lanes = 16;            // independent partial sums, so that additions can overlap
+    constexpr std::int64_t piece = 256;  // in elements
     double parameter_lanes[lanes] = {}, step_lanes[lanes] = {};
     T p[piece], step[piece];
     for (std::int64_t first = 0; first < block.count; first += piece) {
@@ -92,7 +92,7 @@ KOKKOS_INLINE_FUNCTION BlockSquares squares_of(const Member& team, const StepArr
   return squares;
 }
 
-/// squares [blocks, 2]: those of the blocks of `arrays`.
+/// Computes the squares of the blocks in `arrays`; squares: [blocks, 2].
 template <class T, class Copy, int states, class Rule>
 void block_squares(const ExecSpace& space, const char* label, const Rules<Rule>* rules,
                    const StepArrays<T, Copy, states>& arrays, const Tensor& squares) {
@@ -101,7 +101,7 @@ void block_squares(const ExecSpace& space, const char* label, const Rules<Rule>*
   Kokkos::parallel_for(
       label, Team(space, static_cast<int>(arrays.count), team_threads(256), 1),
       KOKKOS_LAMBDA(const typename Team::member_type& team) {
-        const StepArrays<T, Copy, states> own = arrays;  // which no store can change
+        const StepArrays<T, Copy, states> own = arrays;  // a copy that no store can alias
         if (own.step->left_out) return;
         const ParameterBlock block = own.blocks[team.league_rank()];
         const BlockSquares found = squares_of(team, own, block, rules->of_group[block.group]);
@@ -112,7 +112,8 @@ void block_squares(const ExecSpace& space, const char* label, const Rules<Rule>*
       });
 }
 
-/// squares [blocks, 2]: those of all ranks' blocks. find(window): has those of a window's blocks found.
+/// Computes the squares of all ranks' blocks; squares: [blocks, 2]. find(window) must compute those of a window's
+/// blocks. Collective if ranks own parts.
 template <class Find>
 void squares_of_all(const ExecSpace& space, const StepTables& tables, StepTables::StateUse use, const Tensor& squares,
                     const Find& find) {
@@ -121,7 +122,7 @@ void squares_of_all(const ExecSpace& space, const StepTables& tables, StepTables
   if (tables.sum_over_owners()) tables.sum_over_owners()(space, squares);
 }
 
-/// ratios[parameter] = ratio(group, its number of elements, norm of the parameter, norm of its step).
+/// ratios[parameter] = ratio(group, number of elements, norm of the parameter, norm of its step).
 template <class Ratio>
 void trust_ratios(const ExecSpace& space, const char* label, const StepTables& tables, const TrustRatios& trust,
                   const Ratio& ratio) {
