@@ -3,15 +3,15 @@
 
 namespace lockstep {
 
-/// A function of one element. Its derivative follows from its result, or is kept beside that: so whatever makes
-/// the element can apply it before storing, and nobody keeps what it was given.
-/// gelu: x·Φ(x), Φ(x) = (1 + erf(x/√2))/2 the normal distribution's probability (Hendrycks and Gimpel 2016), exact.
+/// An element-wise function whose derivative follows from its result, or is kept beside it. The operation that produces
+/// an element can therefore apply the function before storing, and the function's input is not kept. gelu is x·Φ(x),
+/// exact, with the normal distribution function Φ(x) = (1 + erf(x/√2))/2 (Hendrycks and Gimpel 2016).
 enum class Activation { none, relu, tanh, sigmoid, gelu };
 
-/// Whether a backward pass reads the derivative that the forward pass has kept, and not the result.
+/// True if backward reads the derivative that forward has kept, instead of the result.
 constexpr bool keeps_derivative(Activation activation) { return activation == Activation::gelu; }
 
-/// Whether a gradient replaces what stands in its place or is added to it (later micro-batches of a step).
+/// Whether a gradient replaces the present value or is added to it (in later micro-batches of a step).
 enum class Store { replace, add };
 
 }  // namespace lockstep

@@ -9,7 +9,7 @@
 // Activations as kernels compute them; C is the type of the arithmetic.
 namespace lockstep {
 
-/// y of what the activation is given. NaN stays NaN.
+/// Returns the activation of `value`. NaN stays NaN.
 template <Activation activation, class C>
 KOKKOS_INLINE_FUNCTION C activated(C value) {
   if constexpr (activation == Activation::relu) return value < C(0) ? C(0) : value;
@@ -19,18 +19,18 @@ KOKKOS_INLINE_FUNCTION C activated(C value) {
   else return value;
 }
 
-/// The derivative at `value`, for an activation that keeps it. gelu's is Φ(x) + x·φ(x).
+/// The derivative at `value` of an activation that keeps it; for gelu, Φ(x) + x·φ(x).
 template <Activation activation, class C>
 KOKKOS_INLINE_FUNCTION C activation_derivative(C value) {
   static_assert(activation == Activation::gelu);
   return fast_normal(value).probability + value * fast_normal(value).density;
 }
 
-/// keeps_derivative, as kernels can ask it.
+/// keeps_derivative as a constant that kernels can use.
 template <Activation activation>
 inline constexpr bool reads_derivative = keeps_derivative(activation);
 
-/// dy times the activation's derivative, by what is kept: that derivative, or the activation's result.
+/// dy times the activation's derivative. `kept` is that derivative or the activation's result, whichever is kept.
 template <Activation activation, class C>
 KOKKOS_INLINE_FUNCTION C activation_gradient(C kept, C dy) {
   if constexpr (reads_derivative<activation>) return dy * kept;

@@ -10,8 +10,8 @@ namespace {
 
 constexpr int tile = column_tile;
 
-/// Mean and m2 of rows [begin, end), at most block_rows, merged into those of `seen` rows. The second pass finds
-/// the block in the cache.
+/// Merges mean and m2 of rows [begin, end), at most block_rows, into those of `seen` rows. The second pass over the
+/// block finds it in the cache.
 template <class T, class C, class Width>
 KOKKOS_INLINE_FUNCTION void accumulate_block(const T* x, std::int64_t c, std::int64_t begin, std::int64_t end,
                                              std::int64_t seen, Width width, C* mean, C* m2) {
@@ -33,7 +33,7 @@ KOKKOS_INLINE_FUNCTION void accumulate_block(const T* x, std::int64_t c, std::in
   }
 }
 
-/// Mean and m2 of each part of the rows.
+/// Computes mean and m2 of each part of the rows.
 template <class T, class C>
 void accumulate_statistics(const ExecSpace& space, const T* x, const Partials<C>& partial, std::int64_t rows,
                            std::int64_t c, std::int64_t parts) {
@@ -53,9 +53,8 @@ void accumulate_statistics(const ExecSpace& space, const T* x, const Partials<C>
       });
 }
 
-/// Moments of a part as GPUs find them, in one pass: sums of distances, and of their squares, from the part's first
-/// row, which is about as far from the mean as others, so that little cancels (Chan, Golub and LeVeque 1983: shifted
-/// data).
+/// Moments of a part on GPUs, in one pass: sums of distances, and of squared distances, from the part's first row. That
+/// row is about as far from the mean as others, so little cancels (Chan, Golub and LeVeque 1983: shifted data).
 template <class T, class C>
 struct MomentSums {
   using type = C;
@@ -84,7 +83,7 @@ struct MomentSums {
   }
 };
 
-/// Merges the parts into what was seen before them, as GPUs do it: their mean, then the squares of distances from it.
+/// Merges the parts into the moments of earlier rows, on GPUs: first the mean, then the squared distances from it.
 template <class C>
 void merge_by_teams(const ExecSpace& space, const Partials<C>& partial, std::int64_t seen, C* mean, C* m2,
                     std::int64_t rows, std::int64_t c, std::int64_t parts) {
@@ -109,7 +108,7 @@ void merge_by_teams(const ExecSpace& space, const Partials<C>& partial, std::int
       });
 }
 
-/// Merges the parts, in their order, into what was seen before them.
+/// Merges the parts, in order, into the moments of earlier rows.
 template <class C>
 void merge(const ExecSpace& space, const Partials<C>& partial, std::int64_t seen, C* mean, C* m2, std::int64_t rows,
            std::int64_t c, std::int64_t parts) {
@@ -167,7 +166,7 @@ KOKKOS_INLINE_FUNCTION void forward_rows(const T* x, const T* addend, const C* s
     }
 }
 
-/// As CPUs do it: tiles of columns, whose coefficients stay in registers.
+/// The CPU version: tiles of columns, whose coefficients stay in registers.
 template <bool relu, bool addition, class T, class C>
 void forward(const ExecSpace& space, const T* x, const T* addend, const C* scale, const C* shift, T* y,
              std::int64_t rows, std::int64_t c) {
@@ -177,7 +176,7 @@ void forward(const ExecSpace& space, const T* x, const T* addend, const C* scale
       KOKKOS_LAMBDA(const std::int64_t index) {
         const RowPiece p = row_piece(index, rows, c, groups);
         const std::int64_t f = p.first;
-        C a[tile], b[tile];  // nothing else can overwrite these
+        C a[tile], b[tile];  // local copies, which no store can alias
         for (int j = 0; j < p.width; ++j) a[j] = scale[f + j], b[j] = shift[f + j];
         const T* const added = addition ? addend + f : x;
         if (p.width == tile) forward_rows<relu, addition>(x + f, added, a, b, y + f, c, p.begin, p.end, FullTile());
@@ -187,7 +186,7 @@ void forward(const ExecSpace& space, const T* x, const T* addend, const C* scale
       });
 }
 
-/// As GPUs do it.
+/// The GPU version.
 template <bool relu, bool addition, class T, class C>
 void forward_elements(const ExecSpace& space, const T* x, const T* addend, const C* scale, const C* shift, T* y,
                       std::int64_t rows, std::int64_t c) {

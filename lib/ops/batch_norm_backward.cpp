@@ -7,10 +7,10 @@
 namespace lockstep {
 namespace {
 
-/// How a kernel finds what relu has let through.
+/// How a kernel determines what relu has passed.
 enum class Mask { none, by_input, by_output };
 
-/// Pointers of one column tile; the arrays of one channel are copies, which nothing else can overwrite.
+/// Pointers into one column tile. The per-channel arrays are local copies, which no store can alias.
 template <class T, class C>
 struct BackwardTile {
   const T *x, *y;
@@ -38,13 +38,13 @@ KOKKOS_INLINE_FUNCTION void accumulate_gradient_block(const BackwardTile<T, C>& 
   for (int j = 0; j < width; ++j) total[j] += sum[j], total_x[j] += sum_x[j];
 }
 
-/// Channels of the state, as kernels take them.
+/// Per-channel arrays of the state, as kernels read them.
 template <class C>
 struct Channels {
   const C *mean, *scale, *shift;
 };
 
-/// The two sums of each part of the rows.
+/// Computes the two sums of each part of the rows.
 template <Mask mask, class T, class C>
 void accumulate_gradient_statistics(const ExecSpace& space, const T* x, const T* y, T* dy, const Channels<C>& state,
                                     const Partials<C>& partial, std::int64_t rows, std::int64_t c, std::int64_t parts) {
@@ -74,7 +74,7 @@ void accumulate_gradient_statistics(const ExecSpace& space, const T* x, const T*
       });
 }
 
-/// Sums of gradients, and of gradients times distances from the mean, as GPUs find them.
+/// Sums of gradients, and of gradients times distances from the mean, on GPUs.
 template <Mask mask, class T, class C>
 struct GradientSums {
   using type = C;
@@ -173,7 +173,7 @@ struct BackwardState {
   const C *scale, *shift, *mean, *inv_std, *sum_dy, *sum_dy_x;
 };
 
-/// Coefficients of `backward`, of a tile of columns.
+/// Coefficients of `backward` for a tile of columns.
 template <class C>
 struct BackwardColumns {
   C scale[column_tile], shift[column_tile], mean[column_tile], level[column_tile], slope[column_tile];
@@ -192,7 +192,8 @@ KOKKOS_INLINE_FUNCTION void backward_rows(const T* x, const T* dy, const Backwar
     }
 }
 
-/// As CPUs do it: tiles of columns, whose coefficients stay in registers. `masks`: by what relu has let through.
+/// The CPU version: tiles of columns, whose coefficients stay in registers. `masks`: gradients count only where relu
+/// passes.
 template <bool masks, class T, class C>
 void backward(const ExecSpace& space, const T* x, const T* dy, const BackwardState<C>& s, T* dx, C share,
               std::int64_t rows, std::int64_t c) {
@@ -202,7 +203,7 @@ void backward(const ExecSpace& space, const T* x, const T* dy, const BackwardSta
       KOKKOS_LAMBDA(const std::int64_t index) {
         const RowPiece p = row_piece(index, rows, c, groups);
         const std::int64_t f = p.first;
-        BackwardColumns<C> own;  // which nothing else can overwrite
+        BackwardColumns<C> own;  // a local copy, which no store can alias
         for (int j = 0; j < p.width; ++j) {
           own.scale[j] = s.scale[f + j];
           own.shift[j] = s.shift[f + j];
@@ -217,7 +218,7 @@ void backward(const ExecSpace& space, const T* x, const T* dy, const BackwardSta
       });
 }
 
-/// As GPUs do it.
+/// The GPU version.
 template <bool masks, class T, class C>
 void backward_elements(const ExecSpace& space, const T* x, const T* dy, const BackwardState<C>& s, T* dx, C share,
                        std::int64_t rows, std::int64_t c) {
@@ -240,7 +241,7 @@ void run_backward(const ExecSpace& space, const T* x, const T* dy, const Backwar
   else backward<masks>(space, x, dy, s, dx, share, rows, c);
 }
 
-/// What of a gradient passes the relu after the norm.
+/// Returns the gradient if the relu after the norm passes it, else 0.
 template <Mask mask, class T, class C>
 KOKKOS_INLINE_FUNCTION C masked(C gradient, const T* x, const T* y, const C* scale, const C* shift, std::int64_t i,
                                 std::int64_t j) {
@@ -284,7 +285,8 @@ void batch_norm_observe_backward(const ExecSpace& space, const Tensor& x, const 
 void batch_norm_conclude_backward(const ExecSpace& space, std::int64_t rows, std::int64_t examples, double momentum,
                                   const Tensor& running_mean, const Tensor& running_var, const BatchNormState& state,
                                   Store store, const BatchNormGradients& gradients) {
-  const std::int64_t freedoms = rows > 1 ? rows - 1 : 1;  // of one value m2 is 0, and so is its variance here
+  // If rows is 1, m2 is 0, and the unbiased variance is taken as 0.
+  const std::int64_t freedoms = rows > 1 ? rows - 1 : 1;
   dispatch_master(state.mean.dtype, [&]<class C>(C) {
     const FinalStatistics<C> k{
         state.mean.as<const C>(),       state.m2.as<const C>(),       state.inv_std.as<const C>(),

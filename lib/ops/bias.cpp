@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-/// As CPUs do it: a thread takes whole rows.
+/// The CPU version: a thread processes whole rows.
 template <Activation activation, bool keeps, class T, class C>
 void forward(const ExecSpace& space, const C* bias, T* y, T* derivative, std::int64_t rows, std::int64_t c) {
   const std::int64_t elements = rows * c, each = 16 * c;
@@ -29,7 +29,7 @@ void forward(const ExecSpace& space, const C* bias, T* y, T* derivative, std::in
       });
 }
 
-/// As GPUs do it.
+/// The GPU version.
 template <Activation activation, class T, class C>
 void forward_elements(const ExecSpace& space, const C* bias, T* y, std::int64_t count, std::int64_t c) {
   for_elements(
@@ -52,7 +52,7 @@ void forward_elements(const ExecSpace& space, const C* bias, T* y, T* derivative
       ReadsColumns(bias, c), Updates(y), Writes(derivative));
 }
 
-/// Rows [begin, end) of `width` columns; adds up what it leaves in dy.
+/// Processes rows [begin, end) of `width` columns; adds the new dy to `sum` if `sums`.
 template <Activation activation, bool sums, class T, class C>
 KOKKOS_INLINE_FUNCTION void backward_rows(const T* kept, T* dy, std::int64_t c, std::int64_t begin, std::int64_t end,
                                           int width, C* sum) {
@@ -70,7 +70,7 @@ KOKKOS_INLINE_FUNCTION void backward_rows(const T* kept, T* dy, std::int64_t c, 
   }
 }
 
-/// partial[part, c] = the column sums of that part of the rows, or (+)= when it is the only part.
+/// partial[part, c] = the column sums of a part of the rows; added to it (`add`) only if there is a single part.
 template <Activation activation, bool sums, class T, class C>
 void backward(const ExecSpace& space, const T* kept, T* dy, C* partial, bool add, std::int64_t rows, std::int64_t c,
               std::int64_t parts) {
@@ -99,7 +99,7 @@ void backward(const ExecSpace& space, const T* kept, T* dy, C* partial, bool add
       });
 }
 
-/// Gradients of the activation, and their sums, as GPUs find them.
+/// Gradients of the activation and their sums, on GPUs.
 template <Activation activation, class T, class C>
 struct BiasSums {
   using type = C;

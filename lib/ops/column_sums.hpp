@@ -3,21 +3,21 @@
 
 #include "ops/row_parts.hpp"
 
-// How GPUs add up the rows of [rows, c]. A team has one of the parts of the rows. Each of its threads has a pack of
-// neighbouring columns, and every so many rows of the part; what the threads have found is added up in the team's
-// shared memory, and the sums of the parts by for_sums_of_parts.
+// How GPUs add up the rows of [rows, c]. Each team has one part of the rows. Each of its threads has a pack of
+// neighbouring columns and every n-th row of the part. The threads' sums are added in the team's shared memory, and the
+// sums of the parts by for_sums_of_parts.
 namespace lockstep {
 
 /// The rows and columns that one thread adds up.
 struct ColumnRows {
-  std::int64_t column;          ///< the first of its pack
-  std::int64_t begin, end;      ///< the part's
-  std::int64_t first, step, c;  ///< the thread's first row, and how far it is to its next ones
+  std::int64_t column;          ///< first column of its pack
+  std::int64_t begin, end;      ///< rows of the part
+  std::int64_t first, step, c;  ///< first row of the thread, and distance to its next one
 
-  /// Calls f(lane, element of each array) for the elements of the thread's rows; arrays begin with row 0.
+  /// Calls f(lane, element of each array) for each element of the thread's rows. The arrays begin with row 0.
   template <int lanes, class F, class... Arrays>
   KOKKOS_INLINE_FUNCTION void for_each(const F& f, const Arrays&... arrays) const {
-    constexpr int depth = sizeof...(Arrays) == 1 ? 8 : 4;  // rows whose loads need not wait for each other
+    constexpr int depth = sizeof...(Arrays) == 1 ? 8 : 4;  // rows whose loads are independent
     const ArrayList<Arrays...> list(arrays...);
     std::int64_t row = first;
     for (; row + (depth - 1) * step < end; row += depth * step)
@@ -26,7 +26,7 @@ struct ColumnRows {
   }
 };
 
-/// Threads of a team, and the most packs that it has beside each other.
+/// Number of threads in a team, and the largest number of packs that a team covers side by side.
 inline constexpr int column_threads = 256;
 
 template <int lanes, class Sum>
@@ -45,7 +45,7 @@ void add_columns(const ExecSpace& space, const char* label, std::int64_t rows, s
         const std::int64_t begin = rows * part / parts, end = rows * (part + 1) / parts;
         const std::int64_t first_pack = tile * column_threads;
         const int width = static_cast<int>(packs - first_pack < column_threads ? packs - first_pack : column_threads);
-        const int height = column_threads / width;  // threads above each other
+        const int height = column_threads / width;  // threads that share a pack of columns
         C* const shared = static_cast<C*>(
             team.team_shmem().get_shmem(static_cast<std::ptrdiff_t>(sizeof(C)) * kinds * column_threads * lanes));
         Kokkos::parallel_for(Kokkos::TeamThreadRange(team, width * height), [&](const int thread) {
@@ -66,10 +66,10 @@ void add_columns(const ExecSpace& space, const char* label, std::int64_t rows, s
       });
 }
 
-/// Sum has: `type`, of the sums; `count` of them for each column; `lanes` of a pack;
+/// `Sum` provides: `type` of the sums; `count` of sums for each column; `lanes` of a pack;
 ///  - add<lanes>(ColumnRows, type (&sums)[count][lanes]): adds a thread's rows;
-///  - store(part, column, begin, end, const type (&sums)[count]): of a part's rows [begin, end).
-/// `packed`: whether its arrays hold packs, and c is a multiple of them.
+///  - store(part, column, begin, end, const type (&sums)[count]): takes the sums of a part's rows [begin, end).
+/// `packed`: true if its arrays hold packs and c is a multiple of `lanes`.
 template <class Sum>
 void for_column_sums(const ExecSpace& space, const char* label, std::int64_t rows, std::int64_t c, std::int64_t parts,
                      bool packed, const Sum& sum) {
@@ -77,8 +77,8 @@ void for_column_sums(const ExecSpace& space, const char* label, std::int64_t row
   else add_columns<1>(space, label, rows, c, parts, sum);
 }
 
-/// Where the sums of parts stand: as they are added up, one after the other on CPUs, and by neighbouring threads on
-/// GPUs.
+/// Layout of the parts' sums, in the order in which they are added up: one after the other on CPUs, by neighbouring
+/// threads on GPUs.
 template <class C>
 struct Partials {
   C* data;

@@ -9,7 +9,7 @@ namespace {
 // Columns that one index of the kernel copies.
 constexpr std::int64_t stretch = thread_per_element ? 1 : 1024;
 
-/// Rows of c numbers, one every from_step numbers, to one every to_step.
+/// Copies rows of c elements, which begin at multiples of from_step and to_step.
 template <class T>
 void copy_rows(const ExecSpace& space, const T* from, std::int64_t from_step, T* to, std::int64_t to_step,
                std::int64_t rows, std::int64_t c) {

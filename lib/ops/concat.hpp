@@ -5,8 +5,8 @@
 
 namespace lockstep {
 
-/// A row holds inputs side by side: columns first … first + c of `wide` [rows, wide_c] are `narrow` [rows, c], each
-/// with its last extent as columns.
+/// Copies inputs into a row that holds them side by side, and back: columns first … first + c − 1 of `wide` [rows,
+/// wide_c] are `narrow` [rows, c]. Columns are the last extent of each.
 void concat_place(const ExecSpace& space, const Tensor& narrow, std::int64_t first, const Tensor& wide);
 void concat_take(const ExecSpace& space, const Tensor& wide, std::int64_t first, const Tensor& narrow);
 

@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// y = x, each number rounded to y's floating-point type.
+/// y = x, with each element rounded to y's floating-point type.
 void convert(const ExecSpace& space, const Tensor& x, const Tensor& y);
 
 /// y += x, in y's type.

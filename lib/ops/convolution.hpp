@@ -11,7 +11,7 @@
 namespace lockstep {
 
 struct ConvolutionShape {
-  std::int64_t n = 0, h = 0, w = 0, c = 0;  ///< x
+  std::int64_t n = 0, h = 0, w = 0, c = 0;  ///< extents of x
   std::int64_t filters = 0;
   std::int64_t kernel_h = 1, kernel_w = 1;
   std::int64_t stride = 1;
@@ -25,7 +25,7 @@ struct ConvolutionShape {
   auto operator<=>(const ConvolutionShape&) const = default;
   std::int64_t out_h() const { return (h + pad_top + pad_bottom - kernel_h) / stride + 1; }
   std::int64_t out_w() const { return (w + pad_left + pad_right - kernel_w) / stride + 1; }
-  /// Multiply-adds of one of the three products, padding included, counted as two operations each.
+  /// Floating-point operations of one of the three products, padding included; multiply-adds count as two.
   double flops() const {
     return 2.0 * static_cast<double>(n * out_h() * out_w() * filters) *
            static_cast<double>(kernel_h * kernel_w * (c / groups));
@@ -37,13 +37,13 @@ class Convolution {
  public:
   virtual ~Convolution() = default;
 
-  /// This convolution for another number of images; shares the weight that is set. Null where the library declines.
+  /// This convolution for another number of images; it shares the weight. Null if the library declines.
   virtual std::unique_ptr<Convolution> resized(std::int64_t n) const = 0;
   virtual std::size_t workspace_bytes() const { return 0; }
 
-  /// weight [filters, c/groups, kernel_h, kernel_w]; to be called again whenever its values have changed.
+  /// weight [filters, c/groups, kernel_h, kernel_w]; must be called again whenever its values have changed.
   virtual void set_weight(const Tensor& weight) = 0;
-  /// x [n, h, w, c], bias [filters] (empty without), y [n, out_h, out_w, filters].
+  /// x [n, h, w, c], bias [filters] (empty if there is none), y [n, out_h, out_w, filters].
   virtual void forward(const ExecSpace& space, const Tensor& x, const Tensor& bias, const Tensor& y,
                        const Tensor& workspace) = 0;
   virtual void backward_data(const ExecSpace& space, const Tensor& dy, const Tensor& dx, const Tensor& workspace) = 0;

@@ -6,14 +6,14 @@
 namespace lockstep {
 namespace {
 
-// One index is one number of the columns, or of dx: neighbours write neighbours.
+// Each index is one element of the columns, or of dx, so that neighbouring threads write neighbouring elements.
 
 template <class T>
 void forward(const ExecSpace& space, const DepthColumnsShape& s, const T* x, T* columns) {
   const std::int64_t out_depth = s.out_depth(), slice = s.slice * s.c;
   Kokkos::parallel_for(
       "lockstep::depth_columns::forward", RangePolicy(space, 0, s.count()), KOKKOS_LAMBDA(const std::int64_t index) {
-        const std::int64_t at = row_of(index, s.kernel), k = index - at * s.kernel;  // at: of [n·out_depth, slice, c]
+        const std::int64_t at = row_of(index, s.kernel), k = index - at * s.kernel;  // at: in [n·out_depth, slice, c]
         const std::int64_t out = row_of(at, slice), example = row_of(out, out_depth);
         const std::int64_t z = (out - example * out_depth) * s.stride - s.pad_front + k;
         columns[index] = z >= 0 && z < s.depth ? x[(example * s.depth + z) * slice + (at - out * slice)] : T(0);

@@ -43,7 +43,7 @@ void plan_for_described_device(const std::string& file) {
   validate(runs_on_device, ExitStatus::bad_usage,
            "--device: kernels of this build run on the host, and are planned for it; use a build for GPUs");
   const std::string text = read_deck_file(file);
-  const DeckNode properties = parse_deck(text, file);  // JSON is YAML
+  const DeckNode properties = parse_deck(text, file);  // JSON is valid YAML
   chosen() = {.name = value_of(properties, "deviceName").text,
               .memory_bytes = number_of(properties, "totalGlobalMem"),
               .capability = static_cast<int>(number_of(properties, "deviceVer") / 10),

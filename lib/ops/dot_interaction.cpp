@@ -6,23 +6,23 @@
 namespace lockstep {
 namespace {
 
-/// The k + 1 vectors of each example, in two places.
+/// The k + 1 vectors of each example, which lie in two tensors.
 template <class T>
 struct Vectors {
   T *first, *others;  // [n, d], [n, k, d]; either may be null
   std::int64_t k, d;
 
-  /// Vector i of an example; null where that is not wanted.
+  /// Vector i of an example; null if its tensor is not wanted.
   KOKKOS_INLINE_FUNCTION T* at(std::int64_t example, std::int64_t i) const {
     if (i == 0) return first ? first + example * d : nullptr;
     return others ? others + (example * k + i - 1) * d : nullptr;
   }
 };
 
-/// Where the product of vectors i and j < i stands in a row of y, after the first vector.
+/// Index of the product of vectors i and j < i in a row of y, counted after the first vector.
 KOKKOS_INLINE_FUNCTION std::int64_t pair_of(std::int64_t i, std::int64_t j) { return i * (i - 1) / 2 + j; }
 
-/// Each index has a vector of an example, and multiplies it by those before it.
+/// Each index has a vector of an example, and multiplies it by the vectors before it.
 template <class T>
 void multiply_pairs(const ExecSpace& space, std::int64_t n, const Vectors<const T>& z, T* y) {
   const std::int64_t vectors = z.k + 1, width = z.d + pair_of(vectors, 0);
@@ -43,7 +43,7 @@ void multiply_pairs(const ExecSpace& space, std::int64_t n, const Vectors<const 
       });
 }
 
-/// dzi = Σj≠i dy of the pair · zj, and of z0 dy itself too. Each index owns some columns of a vector.
+/// dzi = Σj≠i (dy of the pair)·zj; for z0 also plus the first part of dy. Each index owns some columns of a vector.
 template <class T>
 void multiply_pairs_backward(const ExecSpace& space, std::int64_t n, const Vectors<const T>& z, const T* dy,
                              const Vectors<T>& dz) {

@@ -19,7 +19,7 @@ void activation_forward(const ExecSpace& space, std::int64_t count, const T* x, 
       Writes(y));
 }
 
-/// Keeps the derivative, too.
+/// Also stores the derivative.
 template <Activation activation, class T>
 void activation_forward(const ExecSpace& space, std::int64_t count, const T* x, T* y, T* derivative) {
   for_elements(
@@ -77,7 +77,7 @@ struct MaskStream {
 
 template <class T>
 void dropout(const ExecSpace& space, const DropoutMask& mask, std::int64_t count, const T* x, T* y) {
-  // Of 2³² words, so many drop an element.
+  // An element is dropped by `dropping` of the 2³² words.
   constexpr double words = 4294967296.0;
   const auto dropping = static_cast<std::uint32_t>(std::min(std::round(mask.rate * words), words - 1));
   using C = Compute<T>;

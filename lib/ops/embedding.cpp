@@ -6,7 +6,7 @@
 namespace lockstep {
 namespace {
 
-/// One index has `lanes` numbers of a place on GPUs, and all of them on CPUs.
+/// On GPUs an index has `lanes` elements of a position, on CPUs all of them.
 template <int lanes, class T>
 void look_up(const ExecSpace& space, std::int64_t count, std::int64_t features, const std::int32_t* tokens,
              const Compute<T>* weight, T* y) {
@@ -44,7 +44,7 @@ void find_rows(const ExecSpace& space, std::int64_t count, std::int64_t tables, 
       "lockstep::embedding_tables::rows", RangePolicy(space, 0, count), KOKKOS_LAMBDA(const std::int64_t index) {
         const std::int64_t table = index - row_of(index, tables) * tables, begin = first[table];
         const Compute<T> row = Kokkos::round(Compute<T>(x[index]));
-        const bool is_there = row >= 0 && row < static_cast<Compute<T>>(first[table + 1] - begin);  // not of NaN
+        const bool is_there = row >= 0 && row < static_cast<Compute<T>>(first[table + 1] - begin);  // false for NaN
         rows[index] = is_there ? static_cast<std::int32_t>(begin + static_cast<std::int64_t>(row)) : no_row;
       });
 }

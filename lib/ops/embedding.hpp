@@ -6,27 +6,28 @@
 
 namespace lockstep {
 
-/// A token that has no row.
+/// Stands for a token that has no row.
 inline constexpr std::int32_t no_row = -1;
 
-/// y = the rows of `weight` that the tokens name; NaN where a token is no_row. tokens i32 [n, T], others in
-/// [0, vocabulary); weight [vocabulary, features] of y's master_dtype, y [n, T, features].
+/// y = the rows of `weight` that the tokens select; NaN for no_row. tokens: i32 [n, T], each no_row or in [0,
+/// vocabulary); weight [vocabulary, features] of y's master_dtype; y [n, T, features].
 void embedding_forward(const ExecSpace& space, const Tensor& tokens, const Tensor& weight, const Tensor& y);
-/// dweight[v] (+)= the sum of dy over the places of token v, in their order (of more than 256 places the sum of the
-/// sums of 256): the same for any number of threads. Places of no_row add nothing.
+/// dweight[v] (+)= the sum of dy over the positions of token v, in order. Beyond 256 positions, sums of 256 are added
+/// up. The result does not depend on the number of threads. Positions of no_row add nothing.
 void embedding_backward(const ExecSpace& space, const Tensor& tokens, const Tensor& dy, const Tensor& dweight,
                         Store store, const Tensor& workspace);
-/// Bytes that it needs for so many tokens, aligned for any number; dtype of dy.
+/// Workspace bytes of embedding_backward for this many tokens, alignment included; dtype is that of dy.
 std::size_t embedding_workspace_bytes(DType dtype, std::int64_t tokens, std::int64_t vocabulary, std::int64_t features);
 
-/// Tables below each other in one: rows[i, k] = the row of it that row x[i, k] of table k is, where x holds row numbers
-/// (to the nearest whole one); no_row where that is none of table k's. x [n, tables] of any floating-point type, first
-/// i64 [tables + 1]: where each table begins, and the last ends; rows i32 [n, tables].
+/// Finds rows in tables that are stacked in one. x [n, tables], of any floating-point type, holds row numbers, which
+/// are rounded to integers; first i64 [tables + 1] holds the first row of each table and the number of all rows.
+/// rows[i, k], i32 [n, tables], becomes the stacked row of row x[i, k] of table k, or no_row if table k does not have
+/// it.
 void find_table_rows(const ExecSpace& space, const Tensor& x, const Tensor& first, const Tensor& rows);
 
 /// y = x + weight[t] for every position t: x, y [n, T, features]; weight [length ≥ T, features] of master_dtype.
 void position_forward(const ExecSpace& space, const Tensor& x, const Tensor& weight, const Tensor& y);
-/// dweight[t] (+)= the sum of dy[·, t] over examples, in their order; zeros for t ≥ T.
+/// dweight[t] (+)= the sum of dy[·, t] over examples, in order; 0 for t ≥ T.
 void position_backward(const ExecSpace& space, const Tensor& dy, const Tensor& dweight, Store store);
 
 }  // namespace lockstep

@@ -9,24 +9,25 @@
 namespace lockstep {
 namespace {
 
-/// The gradients of a token that comes more often than this are added up in pieces of so many places, and these in
-/// their order: rounding errors of long sums stay small.
+/// Tokens with more positions than this are frequent: their gradients are added up in pieces of this many positions,
+/// and the pieces in order, which keeps the rounding errors of long sums small.
 constexpr std::int32_t piece_places = 256;
 
-/// What CPUs need in a workspace: a row for each frequent token, in which the sum of a piece grows. Where so few places
-/// are that no token can be frequent, nothing. (Places in the order of tokens, as GPUs sort them, took 1.3 to 1.8 times
-/// as long for 16,384 places that 256 tokens share alike, of 256 features or more.)
+/// The workspace on CPUs: a row for each frequent token, which accumulates the sum of a piece. Empty if there are so
+/// few positions that no token can be frequent. (Sorting positions by token, as on GPUs, took 1.3 to 1.8 times as long
+/// for 16,384 positions evenly shared by 256 tokens with 256 or more features.)
 struct PieceRows {
   std::int64_t count;
-  int bits = 0;                      ///< of the number of a slot
-  void* sums = nullptr;              ///< [most_frequent, features]
-  std::int32_t* token = nullptr;     ///< [slots] whose a slot is; no_row: nobody's
-  std::int32_t* number = nullptr;    ///< [slots] places of the token; of a frequent one −1 − its row, once it has one
-  std::int32_t* total = nullptr;     ///< [most_frequent] places of the token of a row
-  std::int32_t* seen = nullptr;      ///< [most_frequent] likewise, up to where places have been looked at
+  int bits = 0;                   ///< bits in the number of a slot
+  void* sums = nullptr;           ///< [most_frequent, features]
+  std::int32_t* token = nullptr;  ///< [slots] token of a slot; no_row: the slot is free
+  /// [slots] Number of positions of the token; −1 − its row, once a frequent token has one.
+  std::int32_t* number = nullptr;
+  std::int32_t* total = nullptr;     ///< [most_frequent] number of positions of the row's token
+  std::int32_t* seen = nullptr;      ///< [most_frequent] positions of the row's token seen so far
   std::int32_t* of_place = nullptr;  ///< [count] 4 · row + is_first + is_last; none: the token is rare
 
-  static constexpr std::int32_t none = -1, is_first = 1, is_last = 2;  ///< of a piece
+  static constexpr std::int32_t none = -1, is_first = 1, is_last = 2;  ///< position within a piece
 
   PieceRows(void* workspace, DType master, std::int64_t places, std::int64_t features) : count(places) {
     if (!may_be_frequent(count)) return;
@@ -42,7 +43,7 @@ struct PieceRows {
 
   static std::int64_t most_frequent(std::int64_t count) { return count / piece_places; }
   static bool may_be_frequent(std::int64_t count) { return count > piece_places; }
-  /// Half of them stay free, so that a token soon finds one.
+  /// Half of the slots stay free, so that a token soon finds one.
   static std::uint64_t slots(std::int64_t count) { return std::bit_ceil(2 * static_cast<std::uint64_t>(count)); }
   static std::size_t bytes_of_sums(DType master, std::int64_t count, std::int64_t features) {
     return align_up(static_cast<std::size_t>(most_frequent(count) * features) * size_of(master));
@@ -53,8 +54,8 @@ struct PieceRows {
     return bytes_of_sums(master, count, features) + numbers * sizeof(std::int32_t);
   }
 
-  /// The slot of a token, which it takes if it has none. Neighbouring tokens begin to look far apart (multiplicative
-  /// hashing: Knuth, "The art of computer programming", vol. 3, 6.4).
+  /// Returns the slot of a token; the token takes a free one if it has none. Neighbouring tokens begin their search far
+  /// apart (multiplicative hashing: Knuth, "The art of computer programming", vol. 3, 6.4).
   KOKKOS_INLINE_FUNCTION std::int32_t slot_of(std::int32_t wanted) const {
     const std::uint32_t last = (std::uint32_t{1} << bits) - 1;
     std::uint32_t slot = (static_cast<std::uint32_t>(wanted) * 2654435769U) >> (32 - bits);
@@ -64,7 +65,8 @@ struct PieceRows {
   }
 };
 
-/// One thread goes through the tokens twice, which is little beside adding up their gradients.
+/// Assigns positions to pieces. One thread goes through the tokens twice, which is cheap compared with adding up their
+/// gradients.
 void find_pieces(const ExecSpace& space, const std::int32_t* tokens, const PieceRows& rows) {
   const auto slots = static_cast<std::int64_t>(PieceRows::slots(rows.count));
   fill_zero(space, {rows.number, DType::i32, {slots}});
@@ -76,7 +78,7 @@ void find_pieces(const ExecSpace& space, const std::int32_t* tokens, const Piece
         for (std::int64_t place = 0; place < rows.count; ++place) {
           if (tokens[place] == no_row) continue;
           const std::int32_t slot = rows.slot_of(tokens[place]);
-          rows.of_place[place] = slot;  // for now
+          rows.of_place[place] = slot;  // temporary
           ++rows.number[slot];
         }
         std::int32_t frequent = 0;
@@ -98,18 +100,18 @@ void find_pieces(const ExecSpace& space, const std::int32_t* tokens, const Piece
       });
 }
 
-/// to += from, columns first … below end.
+/// to += from, for columns first … end − 1.
 template <class T, class C>
 KOKKOS_INLINE_FUNCTION void add_columns(C* to, const T* from, std::int64_t first, std::int64_t end) {
   for (std::int64_t j = first; j < end; ++j) to[j] += C(from[j]);
 }
 
-/// Each index owns some columns and goes through all tokens: nobody else writes there.
+/// Each index owns some columns and goes through all tokens, so no other thread writes there.
 template <class T>
 void add_up_tokens(const ExecSpace& space, std::int64_t features, const std::int32_t* tokens, const PieceRows& rows,
                    const T* dy, Compute<T>* dweight) {
   const std::int64_t tiles = tiles_of(features);
-  // With one thread whole rows, which are read and written in one piece.
+  // A single thread has whole rows, which it reads and writes contiguously.
   const std::int64_t parts = space.concurrency() < tiles ? space.concurrency() : tiles;
   const bool may_be_frequent = PieceRows::may_be_frequent(rows.count);
   Kokkos::parallel_for(
@@ -137,16 +139,17 @@ void add_up_tokens(const ExecSpace& space, std::int64_t features, const std::int
       });
 }
 
-/// The places of each token, in their order, as GPUs need them: those of token v are sorted[first[v]] … below
-/// first[v + 1]. In a workspace.
+/// The positions of each token, in order, as GPUs need them: those of token v are sorted[first[v]] … sorted[first[v +
+/// 1] − 1]. All arrays lie in a workspace.
 struct SortedPlaces {
   std::int64_t count, vocabulary, features;
-  void* partial;           ///< sums of pieces [pieces, features]
-  std::int32_t* first;     ///< [vocabulary + 1]
-  std::int32_t* taken;     ///< [vocabulary] places that have been put; then the first piece of a frequent token
-  std::int32_t* listed;    ///< how many frequent tokens there are, and how many pieces of them
-  std::int32_t* frequent;  ///< tokens of more than piece_places places, in any order
-  std::int32_t* of_piece;  ///< the token of each piece
+  void* partial;        ///< sums of pieces [pieces, features]
+  std::int32_t* first;  ///< [vocabulary + 1]
+  /// [vocabulary] Number of positions stored so far; later the first piece of a frequent token.
+  std::int32_t* taken;
+  std::int32_t* listed;    ///< number of frequent tokens, and number of their pieces
+  std::int32_t* frequent;  ///< tokens with more than piece_places positions, in any order
+  std::int32_t* of_piece;  ///< token of each piece
   std::int32_t *unsorted, *sorted;
 
   SortedPlaces(void* workspace, DType master, std::int64_t places, std::int64_t words, std::int64_t width)
@@ -162,7 +165,7 @@ struct SortedPlaces {
   }
 
   static std::int64_t most_frequent(std::int64_t count) { return count / piece_places; }
-  /// The last piece of a token may have a single place.
+  /// At most 2·count / piece_places, because the last piece of a token may have a single position.
   static std::int64_t most_pieces(std::int64_t count) { return 2 * most_frequent(count); }
   static std::size_t bytes_of_pieces(DType master, std::int64_t count, std::int64_t features) {
     return align_up(static_cast<std::size_t>(most_pieces(count) * features) * size_of(master));
@@ -178,8 +181,8 @@ struct SortedPlaces {
   }
 };
 
-/// Places are put with those of their token in the order of the threads that come by, and then in their own: each looks
-/// how many are before it.
+/// Stores the positions of each rare token, first in the order in which threads arrive, then sorted: each position
+/// counts those before it.
 void sort_places(const ExecSpace& space, const std::int32_t* tokens, const SortedPlaces& places) {
   const RangePolicy all(space, 0, places.count);
   fill_zero(space, {places.first, DType::i32, {2 * places.vocabulary + 3}});
@@ -212,8 +215,8 @@ void sort_places(const ExecSpace& space, const std::int32_t* tokens, const Sorte
       });
 }
 
-/// Sorts the places of frequent tokens: a team has a token and goes through all places, each of its threads through
-/// neighbouring ones.
+/// Sorts the positions of frequent tokens. A team has a token and goes through all positions; each of its threads has
+/// consecutive ones.
 void sort_frequent_places(const ExecSpace& space, const std::int32_t* tokens, const SortedPlaces& places) {
   Kokkos::parallel_for(
       "lockstep::embedding::list_frequent", RangePolicy(space, 0, places.vocabulary),
@@ -243,7 +246,7 @@ void sort_frequent_places(const ExecSpace& space, const std::int32_t* tokens, co
       });
 }
 
-/// sum += columns j … of the rows that row(k) names, begin ≤ k < end.
+/// sum += the columns of the pack at j, over the rows row(k), begin ≤ k < end.
 template <int lanes, class T, class C, class F>
 KOKKOS_INLINE_FUNCTION void add_rows(Pack<C, lanes>& sum, std::int32_t begin, std::int32_t end, const T* from,
                                      std::int64_t features, std::int64_t j, const F& row) {
@@ -254,7 +257,7 @@ KOKKOS_INLINE_FUNCTION void add_rows(Pack<C, lanes>& sum, std::int32_t begin, st
   }
 }
 
-/// An index has a piece of a frequent token, and a pack of columns.
+/// Each index has a piece of a frequent token and a pack of columns.
 template <int lanes, class T>
 void add_up_pieces(const ExecSpace& space, const SortedPlaces& places, const T* dy) {
   using C = Compute<T>;
@@ -275,7 +278,7 @@ void add_up_pieces(const ExecSpace& space, const SortedPlaces& places, const T* 
       });
 }
 
-/// An index has a token, and a pack of columns.
+/// Each index has a token and a pack of columns.
 template <int lanes, class T>
 void add_up_places(const ExecSpace& space, const SortedPlaces& places, const T* dy, Compute<T>* dweight, bool add) {
   using C = Compute<T>;

@@ -17,9 +17,8 @@ struct MatrixOperand {
   Transpose transpose = Transpose::no;
 };
 
-/// C (+)= op(A)·op(B); op(A) is m×k, op(B) k×n, C m×n row-major. From a Gemm, `gemm_products.hpp`
-/// makes whole inner products and convolutions, so a library with nothing but a matrix product is
-/// a provider.
+/// C (+)= op(A)·op(B), where op(A) is m×k, op(B) k×n and C m×n row-major. gemm_products.hpp builds inner products and
+/// convolutions from a Gemm, so a library with only a matrix product can be a provider.
 class Gemm {
  public:
   virtual ~Gemm() = default;

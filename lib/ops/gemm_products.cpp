@@ -11,12 +11,12 @@
 namespace lockstep {
 namespace {
 
-/// The part of `tensor` that starts at its element `first`.
+/// The address of element `first` of `tensor`.
 void* at(const Tensor& tensor, std::int64_t first) {
   return static_cast<std::byte*>(tensor.data) + static_cast<std::size_t>(first) * size_of(tensor.dtype);
 }
 
-/// A rank may have no examples in a step. Their weight gradient is zero.
+/// The weight gradient of a rank that has no examples in a step: zero.
 void no_examples(const ExecSpace& space, const Tensor& dweight, Store store) {
   if (store == Store::replace) fill_zero(space, dweight);
 }
@@ -56,11 +56,11 @@ class GemmInnerProduct final : public InnerProduct {
   std::shared_ptr<Tensor> weight_ = std::make_shared<Tensor>();
 };
 
-/// With `columns` [images·out_h·out_w, k] of x, k = (kernel_h, kernel_w, c/groups), each group is a
-/// product with its weights W [filters/groups, k]:
+/// A convolution as matrix products. With `columns` [images·out_h·out_w, k] of x, where k stands for (kernel_h,
+/// kernel_w, c/groups), each group is a product with its weights W [filters/groups, k]:
 ///   y = columns·Wᵀ,  dcolumns = dy·W,  dW = dyᵀ·columns.
-/// Channels are innermost in k, as in x, so that columns are made of whole runs of x; the weights
-/// are brought to that order in the workspace. Some gradients dW need no columns (portable/window_gradient.hpp).
+/// Channels are innermost in k, as in x, so that columns consist of contiguous runs of x; the weights are brought to
+/// that order in the workspace. Some gradients dW need no columns (portable/window_gradient.hpp).
 class GemmConvolution final : public Convolution {
  public:
   GemmConvolution(const Gemm& gemm, const ConvolutionShape& shape)
@@ -100,7 +100,7 @@ class GemmConvolution final : public Convolution {
                        {at(ordered, group * group_filters_ * k_), k_, Transpose::yes},
                        at(y, first_row * shape_.filters + group * group_filters_), shape_.filters, Store::replace);
       }
-      // While the chunk is still in cache.
+      // The chunk is still in the cache.
       bias_activation_forward(space, bias, shape_.activation,
                               {at(y, first_row * shape_.filters), y.dtype, {rows, shape_.filters}});
     });
@@ -144,10 +144,10 @@ class GemmConvolution final : public Convolution {
   }
 
  private:
-  // Columns that are made at a time. On CPUs they should stay in a core's caches until the product reads them.
+  // Bytes of columns that are made at a time. On CPUs they should stay in a core's caches until the product reads them.
   static constexpr std::int64_t column_budget = thread_per_element ? 256 << 20 : 1 << 20;
 
-  /// A 1×1 convolution is a product as it stands.
+  /// True for a 1×1 convolution without stride and padding, which is a product without columns.
   static bool is_plain(const ConvolutionShape& s) {
     return s.kernel_h == 1 && s.kernel_w == 1 && s.stride == 1 && s.pad_top == 0 && s.pad_left == 0 &&
            s.pad_bottom == 0 && s.pad_right == 0;
@@ -177,7 +177,7 @@ class GemmConvolution final : public Convolution {
     return {columns.data, k_};
   }
 
-  /// Calls work(chunk, its rows of y, its first row of y).
+  /// Calls work(chunk, number of its rows of y, its first row of y).
   template <class Work>
   void for_chunks(Work work) const {
     const std::int64_t step = plain_ ? std::max<std::int64_t>(1, shape_.n) : images_;
@@ -189,12 +189,12 @@ class GemmConvolution final : public Convolution {
 
   const Gemm& gemm_;
   ConvolutionShape shape_;
-  std::int64_t pixels_;  // of an image of y
+  std::int64_t pixels_;  // in an image of y
   std::int64_t k_;
   std::int64_t group_filters_;
   bool plain_;
-  bool by_windows_;      // the gradient of the weight
-  std::int64_t images_;  // of a chunk
+  bool by_windows_;      // whether the weight gradient uses windows
+  std::int64_t images_;  // in a chunk
   std::shared_ptr<Tensor> weight_ = std::make_shared<Tensor>();
 };
 

@@ -9,12 +9,12 @@
 
 namespace lockstep {
 
-// What makes a whole provider of a matrix product. `gemm` must outlive what they return.
+// Build a provider's products from a matrix product. `gemm` must outlive the returned objects.
 
 std::unique_ptr<InnerProduct> inner_product_from(const Gemm& gemm, const InnerProductShape& shape);
 
-/// Convolution as im2col and a product, a bounded number of images at a time; weight gradients without columns where
-/// that is faster (portable/window_gradient.hpp).
+/// A convolution as im2col and a matrix product, for a bounded number of images at a time. Weight gradients avoid
+/// columns where that is faster (portable/window_gradient.hpp).
 std::unique_ptr<Convolution> convolution_from(const Gemm& gemm, const ConvolutionShape& shape);
 
 }  // namespace lockstep

@@ -12,7 +12,7 @@ void forward(const ExecSpace& space, const T* x, T* y, std::int64_t n, std::int6
   Kokkos::parallel_for(
       "lockstep::global_avg_pool::forward", RangePolicy(space, 0, n * tiles_of(c)),
       KOKKOS_LAMBDA(const std::int64_t index) {
-        const RowPiece p = row_piece(index, n * pixels, c, n);  // a part is an image
+        const RowPiece p = row_piece(index, n * pixels, c, n);  // each image is a part
         C total[column_tile] = {};
         for (std::int64_t begin = p.begin; begin < p.end; begin += block_rows) {
           const std::int64_t end = begin + block_rows < p.end ? begin + block_rows : p.end;

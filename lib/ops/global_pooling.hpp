@@ -5,9 +5,9 @@
 
 namespace lockstep {
 
-/// y [n, c]: the mean over the pixels of x [n, h, w, c], or the positions of [n, t, c].
+/// y [n, c]: the mean over the pixels of x [n, h, w, c], or over the positions of x [n, t, c].
 void global_average_forward(const ExecSpace& space, const Tensor& x, const Tensor& y);
-/// Gives each pixel of dx an equal part of dy.
+/// Distributes dy evenly over the pixels of dx.
 void global_average_backward(const ExecSpace& space, const Tensor& dy, const Tensor& dx);
 
 }  // namespace lockstep

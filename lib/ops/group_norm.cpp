@@ -11,9 +11,9 @@ namespace {
 
 constexpr int tile = column_tile;
 
-/// x [n, places, c]. Sums over the places are made in parts, of which hosts need no more than one: there each example,
-/// and each tile of its channels, has a thread. The parts depend on the example's shape alone, so that it is computed
-/// alike in any batch.
+/// The extents of x [n, places, c]. Sums over places are divided into parts. Hosts need only one, since each example
+/// and each tile of its channels has a thread there. The parts depend only on the example's shape, so that it is
+/// computed alike in any batch.
 struct Size {
   std::int64_t n, places, c, parts;
 };
@@ -29,7 +29,7 @@ Size size_of_batch(const Tensor& x) { return size_of_examples(x.shape[0], x.shap
 
 KOKKOS_INLINE_FUNCTION std::int64_t first_place(const Size& s, std::int64_t part) { return s.places * part / s.parts; }
 
-/// to[j] += Σ f(place, j) over places begin … end−1, for `width` channels, in two levels.
+/// to[j] += Σ f(place, j) over places [begin, end), for `width` channels, summed in two levels.
 template <class C, class Width, class F>
 KOKKOS_INLINE_FUNCTION void add_places(std::int64_t begin, std::int64_t end, Width width, C* to, const F& f) {
   for (std::int64_t block = begin; block < end; block += block_rows) {
@@ -41,20 +41,20 @@ KOKKOS_INLINE_FUNCTION void add_places(std::int64_t begin, std::int64_t end, Wid
   }
 }
 
-/// Calls f(width) with a width that the compiler knows where a whole tile is there.
+/// Calls f(width), with a compile-time width for whole tiles.
 template <class F>
 KOKKOS_INLINE_FUNCTION void with_width(int width, const F& f) {
   if (width == tile) f(FullTile());
   else f(width);
 }
 
-/// partial [n, parts, 2, c]: the mean of each channel in a part, and the sum of the squared distances from it.
+/// partial [n, parts, 2, c]: the mean of each channel in a part, and the sum of squared distances from it.
 template <class T, class C>
 void part_moments(const ExecSpace& space, const Size& s, const T* x, C* partial) {
   Kokkos::parallel_for(
       "lockstep::group_norm::part_moments", RangePolicy(space, 0, s.n * s.parts * tiles_of(s.c)),
       KOKKOS_LAMBDA(const std::int64_t index) {
-        const RowPiece p = row_piece(index, 0, s.c, 1);  // part: of all examples' parts
+        const RowPiece p = row_piece(index, 0, s.c, 1);  // p.part counts the parts of all examples
         const std::int64_t example = p.part / s.parts, part = p.part - example * s.parts;
         const std::int64_t begin = first_place(s, part), end = first_place(s, part + 1);
         const T* const from = x + example * s.places * s.c + p.first;
@@ -73,7 +73,7 @@ void part_moments(const ExecSpace& space, const Size& s, const T* x, C* partial)
       });
 }
 
-/// Puts the moments of parts and channels together to those of groups (Chan, Golub & LeVeque 1983).
+/// Combines the moments of parts and channels to those of groups (Chan, Golub & LeVeque 1983).
 template <class C>
 void group_moments(const ExecSpace& space, const Size& s, std::int64_t groups, C epsilon, const C* partial,
                    C* moments) {
@@ -87,7 +87,7 @@ void group_moments(const ExecSpace& space, const Size& s, std::int64_t groups, C
         const auto count = [&](std::int64_t part) {
           return static_cast<C>(first_place(s, part + 1) - first_place(s, part));
         };
-        C offset = 0, squares = 0;  // from the first channel's mean, as of small numbers less is rounded off
+        C offset = 0, squares = 0;  // relative to the first channel's mean, since small numbers lose less to rounding
         for (std::int64_t part = 0; part < s.parts; ++part)
           for (std::int64_t j = 0; j < group_c; ++j) offset += count(part) * (from[part * 2 * s.c + j] - from[0]);
         const C mean = from[0] + offset * share;
@@ -142,8 +142,8 @@ void part_sums(const ExecSpace& space, const Size& s, const T* x, const C* momen
       });
 }
 
-/// Leaves each example's sums in the place of its first part, and in `means` [n, 2, c] those of dy·weight and
-/// dy·weight·x̂ over each channel's group, as means.
+/// Leaves each example's sums in its first part. `means` [n, 2, c] receives the means of dy·weight and dy·weight·x̂
+/// over each channel's group.
 template <class C>
 void group_means(const ExecSpace& space, const Size& s, std::int64_t groups, const C* weight, C* partial, C* means) {
   const std::int64_t group_c = s.c / groups;

@@ -6,11 +6,11 @@
 namespace lockstep {
 namespace {
 
-/// What the kernels need of a ConvolutionShape, and of one group of one chunk.
+/// The parts of a ConvolutionShape that kernels need, for one group of one chunk.
 struct Geometry {
   std::int64_t h, w, c, out_h, out_w, kernel_h, kernel_w, stride, pad_top, pad_left;
-  std::int64_t group_c;  ///< channels of the group
-  std::int64_t x_first;  ///< element of x where the chunk's group starts
+  std::int64_t group_c;  ///< number of channels in the group
+  std::int64_t x_first;  ///< element of x at which the chunk's group starts
   std::int64_t k;        ///< width of the columns
 };
 
@@ -32,7 +32,7 @@ Geometry geometry_of(const Im2col& chunk, std::int64_t group) {
           s.kernel_h * s.kernel_w * group_c};
 }
 
-/// One index is one number of the columns, as GPUs want it: neighbours write neighbours.
+/// The GPU version: each index is one element of the columns, so that neighbouring threads write neighbouring elements.
 template <class T>
 void im2col_elements(const ExecSpace& space, const Geometry& g, std::int64_t rows, const T* x, T* columns) {
   Kokkos::parallel_for(
@@ -48,7 +48,7 @@ void im2col_elements(const ExecSpace& space, const Geometry& g, std::int64_t row
       });
 }
 
-/// One index is one number of x.
+/// The GPU version: each index is one element of x.
 template <class T>
 void col2im_elements(const ExecSpace& space, const Geometry& g, std::int64_t pixels, const T* columns, T* dx) {
   Kokkos::parallel_for(
@@ -70,7 +70,7 @@ void col2im_elements(const ExecSpace& space, const Geometry& g, std::int64_t pix
       });
 }
 
-/// One index is one row of the columns, that is, one pixel of y.
+/// The CPU version: each index is one row of the columns, that is, one pixel of y.
 template <class T>
 void im2col_rows(const ExecSpace& space, const Geometry& g, std::int64_t rows, const T* x, T* columns) {
   Kokkos::parallel_for(
@@ -85,7 +85,7 @@ void im2col_rows(const ExecSpace& space, const Geometry& g, std::int64_t rows, c
         for (std::int64_t i = 0; i < g.kernel_h; ++i) {
           const bool inside = top + i >= 0 && top + i < g.h;
           const T* in = x + g.x_first + ((image * g.h + top + i) * g.w + left) * g.c;
-          if (inside && g.group_c == g.c && from < to) {  // a whole run of x
+          if (inside && g.group_c == g.c && from < to) {  // a contiguous run of x
             std::int64_t j = 0;
             for (; j < from * g.c; ++j) out[j] = T(0);
             for (; j < to * g.c; ++j) out[j] = in[j];
@@ -100,7 +100,7 @@ void im2col_rows(const ExecSpace& space, const Geometry& g, std::int64_t rows, c
       });
 }
 
-/// One index is one pixel of x.
+/// The CPU version: each index is one pixel of x.
 template <class T>
 void col2im_pixels(const ExecSpace& space, const Geometry& g, std::int64_t pixels, const T* columns, T* dx) {
   Kokkos::parallel_for(
@@ -124,7 +124,7 @@ void col2im_pixels(const ExecSpace& space, const Geometry& g, std::int64_t pixel
       });
 }
 
-/// For each filter, the transpose of a [rows, columns] matrix.
+/// Transposes a [rows, columns] matrix for each filter.
 template <class T>
 void transpose(const ExecSpace& space, std::int64_t filters, std::int64_t rows, std::int64_t columns, const T* from,
                T* to, bool add) {

@@ -7,19 +7,19 @@ namespace lockstep {
 
 // The kernels that turn convolutions into matrix products (gemm_products.cpp).
 
-/// Some images of a batch.
+/// A range of images of a batch.
 struct Im2col {
   ConvolutionShape shape;
   std::int64_t first_image = 0;
   std::int64_t images = 0;
 };
 
-/// columns [images·out_h·out_w, kernel_h·kernel_w·c/groups] of one group of x [n, h, w, c]; zeros
-/// where the kernel stands on the padding.
+/// columns [images·out_h·out_w, kernel_h·kernel_w·c/groups] of one group of x [n, h, w, c]; 0 where the kernel covers
+/// padding.
 void im2col(const ExecSpace& space, const Im2col& chunk, std::int64_t group, const Tensor& x, const Tensor& columns);
 
-/// The transpose of im2col: writes that group's channels of those images of dx, each the sum of the
-/// columns that were copied from it (a gather: no atomics).
+/// The transpose of im2col: writes the group's channels of the chunk's images of dx. Each element gathers the sum of
+/// the columns copied from it, without atomics.
 void col2im(const ExecSpace& space, const Im2col& chunk, std::int64_t group, const Tensor& columns, const Tensor& dx);
 
 /// weight [filters, c/groups, kernel_h, kernel_w] → ordered [filters, kernel_h, kernel_w, c/groups], and back.

@@ -6,7 +6,7 @@
 namespace lockstep {
 namespace {
 
-/// Images [height, width, C] and what is done to them, which makes [rows, columns, C].
+/// Images [height, width, C] and the changes that turn them into [rows, columns, C].
 template <class Raw, class C>
 struct Images {
   std::int64_t height, width, rows, columns, channels;
@@ -14,18 +14,18 @@ struct Images {
   const ImageChange* changes;
   const C* scale;
   const C* shift;
-  std::int64_t scales;  ///< 1, or as many as channels
+  std::int64_t scales;  ///< 1, or the number of channels
   C largest, noise;
   std::uint64_t seed;
-  const double* means;  ///< of the grey image, where its contrast is another
+  const double* means;  ///< means of the grey images whose contrast changes
 
-  /// A raw number, 0 outside the image.
+  /// A raw number; 0 outside the image.
   KOKKOS_INLINE_FUNCTION C at(std::int64_t image, std::int64_t row, std::int64_t column, std::int64_t c) const {
     if (row < 0 || row >= height || column < 0 || column >= width) return C(0);
     return static_cast<C>(x[((image * height + row) * width + column) * channels + c]);
   }
 
-  /// Of the crop, between pixels where it is scaled; there the edge goes on outside.
+  /// A pixel of the crop, interpolated if the crop is scaled; the edge then continues outside the image.
   KOKKOS_INLINE_FUNCTION C cropped(std::int64_t image, const ImageChange& change, std::int64_t row, std::int64_t column,
                                    std::int64_t c) const {
     if (change.flip) column = columns - 1 - column;
@@ -50,12 +50,12 @@ struct Images {
     return change.brightness == 1 ? value : clamped(static_cast<C>(change.brightness) * value);
   }
 
-  /// Of ITU-R 601, as torchvision's.
+  /// The luma of ITU-R 601, as in torchvision.
   KOKKOS_INLINE_FUNCTION static C luma(C red, C green, C blue) {
     return C(0.2989) * red + C(0.587) * green + C(0.114) * blue;
   }
 
-  /// Luma; of other images than of three colours the mean.
+  /// The luma of images with three channels, the mean of all channels otherwise.
   template <class Channel>
   KOKKOS_INLINE_FUNCTION C grey(const Channel& channel) const {
     if (channels == 3) return luma(channel(0), channel(1), channel(2));
@@ -82,19 +82,20 @@ struct Images {
       const C of_grey = luma(colours[0], colours[1], colours[2]);
       for (C& colour : colours) colour = clamped(factor * colour + (C(1) - factor) * of_grey);
     }
-    // No index that is known at run time alone: colours stay in registers.
+    // All indices are compile-time constants, so that colours stay in registers.
     if (change.hue == 0) return c == 0 ? colours[0] : c == 1 ? colours[1] : colours[2];
     return turned(colours, static_cast<C>(change.hue), c);
   }
 
-  /// Channel c where the hue is `turns` further, saturation and value the same: Smith, "Color gamut transform pairs",
-  /// 1978.
+  /// Channel c after a shift of the hue by `turns`, with equal saturation and value: Smith, "Color gamut transform
+  /// pairs", 1978.
   KOKKOS_INLINE_FUNCTION static C turned(const C (&colours)[3], C turns, std::int64_t c) {
     const C red = colours[0], green = colours[1], blue = colours[2];
     const C value = Kokkos::max(red, Kokkos::max(green, blue)),
             chroma = value - Kokkos::min(red, Kokkos::min(green, blue));
     if (chroma <= C(0)) return value;
-    // In sixths of a turn, from red; then of the colour from which this channel falls and rises again.
+    // The hue in sixths of a turn from red; `place` is relative to the colour from which this channel falls and rises
+    // again.
     const C hue = value == red     ? (green - blue) / chroma
                   : value == green ? C(2) + (blue - red) / chroma
                                    : C(4) + (red - green) / chroma;
@@ -127,7 +128,7 @@ struct Images {
   }
 };
 
-/// Means of the grey images, added up row by row by one thread an image: the order depends on sizes alone.
+/// Computes means of the grey images. One thread adds up each image row by row, so the order depends only on sizes.
 template <class Raw, class C>
 void grey_means(const ExecSpace& space, std::int64_t n, const Images<Raw, C>& images, double* means) {
   Kokkos::parallel_for(
@@ -159,7 +160,7 @@ void change_images(const ExecSpace& space, std::int64_t given, std::int64_t want
       });
 }
 
-/// `each`: values of an example.
+/// `each`: number of values in an example.
 template <class T>
 void mix_values(const ExecSpace& space, const ImageChange* changes, std::int64_t count, std::int64_t each,
                 const T* values, T* y) {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int tile = column_tile;
 
-/// With `adds`, x is first made of a + b.
+/// If `adds`, x = a + b is computed first.
 template <bool adds, RowNorm norm, class T, class C>
 void forward(const ExecSpace& space, C epsilon, const T* a, const T* b, T* x, const C* weight, const C* bias, T* y,
              C* moments, std::int64_t rows, std::int64_t c) {
@@ -111,7 +111,7 @@ KOKKOS_INLINE_FUNCTION void weight_block(const T* x, const C* moments, const T* 
   for (int j = 0; j < width; ++j) total[j] += sum[j], total_x[j] += sum_x[j];
 }
 
-/// Σ dy and Σ dy·x̂ of each part of the rows.
+/// Computes Σ dy and Σ dy·x̂ of each part of the rows.
 template <class T, class C>
 void backward_weight(const ExecSpace& space, const T* x, const C* moments, const T* dy, const Partials<C>& partial,
                      std::int64_t rows, std::int64_t c, std::int64_t parts) {
@@ -130,7 +130,7 @@ void backward_weight(const ExecSpace& space, const T* x, const C* moments, const
       });
 }
 
-/// One of the moments of an element's row.
+/// Reads one of the two moments of an element's row.
 template <class C>
 struct ReadsMoment {
   using Value = C;
@@ -148,7 +148,7 @@ struct ReadsMoment {
   KOKKOS_INLINE_FUNCTION void store(std::int64_t, const Pack<C, lanes>&) const {}
 };
 
-/// Gradients of weight and bias as GPUs find them.
+/// Gradients of weight and bias, on GPUs.
 template <class T, class C>
 struct WeightSums {
   using type = C;
@@ -188,7 +188,7 @@ void add_parts(const ExecSpace& space, const Partials<C>& partial, bool add, C* 
       });
 }
 
-/// `a`, `b`: with `adds`.
+/// `a` and `b` are used only if `adds`.
 template <bool adds>
 void forward(const ExecSpace& space, RowNorm norm, double epsilon, const Tensor& a, const Tensor& b, const Tensor& x,
              const Tensor& weight, const Tensor& bias, const Tensor& y, const Tensor& moments) {

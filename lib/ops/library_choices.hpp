@@ -3,10 +3,10 @@
 
 namespace lockstep {
 
-/// What a library may do to be faster; part of what a product is planned for.
+/// Freedoms that a library may use to be faster; part of what a product is planned for.
 struct LibraryChoices {
-  bool tf32 = false;          ///< round fp32 operands to 10 bits of mantissa, where there are matrix units for that
-  bool deterministic = true;  ///< the same bits in every run: no sums by atomic additions
+  bool tf32 = false;          ///< may round fp32 operands to 10 bits of mantissa for matrix units
+  bool deterministic = true;  ///< must give the same bits in every run: no atomic additions
 
   auto operator<=>(const LibraryChoices&) const = default;
 };

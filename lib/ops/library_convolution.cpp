@@ -17,7 +17,7 @@ class LibraryConvolution final : public Convolution {
   LibraryConvolution(const ConvolutionShape& shape, PlanConvolution plan, std::shared_ptr<Tensor> weight)
       : shape_(shape), plan_(plan), products_(plan(shape)), weight_(std::move(weight)) {}
 
-  /// Null for what the library declines.
+  /// Null if the library declines.
   static std::unique_ptr<Convolution> planned(const ConvolutionShape& shape, PlanConvolution plan,
                                               std::shared_ptr<Tensor> weight) {
     try {
@@ -72,16 +72,16 @@ class LibraryConvolution final : public Convolution {
  private:
   std::int64_t depth() const { return shape_.c / shape_.groups; }
   std::int64_t taps() const { return shape_.kernel_h * shape_.kernel_w; }
-  /// Whether a weight that is channels-last lies otherwise than ours.
+  /// True if a channels-last weight has another element order than the one given.
   bool is_rearranged() const { return depth() > 1 && taps() > 1; }
-  /// Bytes of the weight, or its gradient, as the library has it; it stands at the workspace's start.
+  /// Bytes of the weight, or of its gradient, in the library's layout; it lies at the start of the workspace.
   std::size_t weight_bytes() const {
     return align_up(static_cast<std::size_t>(shape_.filters * depth() * taps()) * size_of(shape_.dtype));
   }
   void* behind_weight(const Tensor& workspace) const {
     return static_cast<std::byte*>(workspace.data) + weight_bytes();
   }
-  /// The weight for the library, and the workspace that is left.
+  /// The weight in the library's layout, and the rest of the workspace.
   std::pair<void*, void*> channels_last_weight(const ExecSpace& space, const Tensor& workspace) const {
     if (!is_rearranged()) return {weight_->data, workspace.data};
     const Tensor weight{workspace.data, shape_.dtype, {shape_.filters, taps(), depth()}};

@@ -43,7 +43,8 @@ class LibraryRecurrent final : public RecurrentSequence {
   }
 
  private:
-  // The workspace: weights as the library has them, their gradients, a dx that nobody wants, what the library needs.
+  // Layout of the workspace: weights in the library's layout, their gradients, a dx for callers that want none, the
+  // library's own workspace.
   std::size_t weight_bytes() const {
     return align_up(static_cast<std::size_t>(products_->weight_count()) * size_of(shape_.dtype));
   }

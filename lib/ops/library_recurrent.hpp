@@ -9,12 +9,12 @@
 
 namespace lockstep {
 
-/// Numbers of a parameter that lie side by side in a library's memory for weights, too.
+/// A run of a parameter's elements that is contiguous in a library's weight memory, too.
 struct WeightPiece {
-  std::size_t parameter = 0;  ///< as RecurrentTensors::weights counts
-  std::int64_t first = 0;     ///< element of it
+  std::size_t parameter = 0;  ///< index in RecurrentTensors::weights
+  std::int64_t first = 0;     ///< first element in the parameter
   std::int64_t count = 0;
-  std::int64_t place = 0;  ///< of the first one in the library's memory, in elements
+  std::int64_t place = 0;  ///< first element in the library's memory
 
   Tensor in_parameter(const Tensor& tensor) const { return numbers(tensor, first); }
   Tensor in_library(const Tensor& tensor) const { return numbers(tensor, place); }
@@ -26,35 +26,35 @@ struct WeightPiece {
   }
 };
 
-/// Neighbours in both memories as one piece.
+/// Joins pieces that are adjacent in both memories.
 std::vector<WeightPiece> merged(std::vector<WeightPiece> pieces);
 
-/// What a library computes of a recurrent layer, for one shape. All tensors but `workspace` and `saved` are of the
-/// shape's dtype; its weights lie as `pieces` says.
+/// A library's functions for a recurrent layer of one shape. All tensors except `workspace` and `saved` have the
+/// shape's dtype; the layout of weights is given by `pieces`.
 class RecurrentProducts {
  public:
   virtual ~RecurrentProducts() = default;
 
   virtual std::span<const WeightPiece> pieces() const = 0;
-  virtual std::int64_t weight_count() const = 0;  ///< elements of its memory for weights, gaps included
+  virtual std::int64_t weight_count() const = 0;  ///< elements of the library's weight memory, gaps included
   virtual std::size_t saved_bytes() const = 0;
   virtual std::size_t workspace_bytes() const = 0;
 
-  /// `saved` is null where no backward pass follows.
+  /// `saved` is null if no backward pass follows.
   virtual void forward(const ExecSpace& space, const void* weights, const void* x, void* y, void* saved,
                        void* workspace) const = 0;
   virtual void backward_data(const ExecSpace& space, const void* weights, const void* y, const void* dy, void* dx,
                              void* saved, void* workspace) const = 0;
-  /// After backward_data. Adds to `dweights`.
+  /// Must follow backward_data. Adds to `dweights`.
   virtual void backward_weights(const ExecSpace& space, const void* x, const void* y, void* dweights, void* saved,
                                 void* workspace) const = 0;
 };
 
-/// Throws PlanError (ops/library_plans.hpp) for what the library declines.
+/// Throws PlanError (ops/library_plans.hpp) if the library declines.
 using PlanRecurrent = std::shared_ptr<const RecurrentProducts> (*)(const RecurrentShape& shape);
 
-/// A recurrent layer of such products, which takes weights and gives gradients where ours lie. Null for what the
-/// library declines, and where sequences may not begin anywhere.
+/// A recurrent layer made of a library's functions, with weights and gradients in the layout of ops/recurrent.hpp. Null
+/// if the library declines, or if a batch's sequences are not all aligned (may_begin_anywhere).
 std::unique_ptr<RecurrentSequence> library_recurrent(const RecurrentShape& shape, PlanRecurrent plan);
 
 }  // namespace lockstep

@@ -3,13 +3,14 @@
 
 namespace lockstep {
 
-/// Libraries bring threads of their own, as many as the machine has cores, whatever Kokkos was told:
-/// with one rank a core, ranks would fight. Tells those that are loaded (OpenMP for oneDNN, OpenBLAS,
-/// MKL, BLIS) to use as many as the execution space has. They are looked up by name, since neither
-/// oneDNN nor Kokkos Kernels says what it was linked with. OpenMP's number belongs to the calling thread.
+/// Limits the threads of the libraries that are loaded (OpenMP for oneDNN, OpenBLAS, MKL, BLIS) to those of the
+/// execution space. By default each uses as many as the machine has cores, so that with one rank per core ranks would
+/// compete. The libraries are found by symbol name, since neither oneDNN nor Kokkos Kernels tells what it was linked
+/// with. The OpenMP setting applies to the calling thread.
 void use_kokkos_threads();
 
-/// While it lives, OpenMP has as many threads as the execution space, for the calling thread; then as many as before.
+/// While it exists, OpenMP uses as many threads as the execution space in the calling thread; afterwards as many as
+/// before.
 class KokkosThreads {
  public:
   KokkosThreads();

@@ -5,18 +5,18 @@
 
 #include "core/execution.hpp"
 
-// What every loss does with the numbers that its kernel has made of each row. Pointers are to the step's memory.
+// How every loss adds up the numbers that its kernel computes for each row. Pointers are to the step's memory.
 namespace lockstep {
 
-/// Adds to `sums` (LossSums) loss and correct of n examples, each of which has these two in its first of `stride` rows
-/// of per_row. On CPUs one thread adds them in their order, so that the result does not depend on the number of
-/// threads.
+/// Adds loss and correct of n examples to `sums` (LossSums). Each example has them in the first of its `stride` rows of
+/// per_row. On CPUs one thread adds them in order, so that the result does not depend on the number of threads.
 void add_examples(const ExecSpace& space, std::int64_t n, std::int64_t stride, const double* per_row, double* sums);
 
-/// The same of the mean over the rows of each example, which is left in the place of its first.
+/// Averages loss and correct over the rows of each example, and adds them as add_examples does. Leaves the mean in the
+/// example's first row.
 void add_rows(const ExecSpace& space, std::int64_t n, std::int64_t rows, double* per_row, double* sums);
 
-/// Adds to `sums` (LossSums) so many rows that all count alike.
+/// Adds this many rows to `sums` (LossSums); all have weight 1.
 void count_rows(const ExecSpace& space, std::int64_t rows, double* sums);
 
 }  // namespace lockstep

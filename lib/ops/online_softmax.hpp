@@ -5,29 +5,29 @@
 
 namespace lockstep {
 
-/// e^x of a distance to the largest number, x ≤ 0, in the fewest instructions of a GPU: good to (2 + |x|) units in the
-/// last place.
+/// e^x for x ≤ 0, a distance to the largest number, in the fewest instructions of a GPU; accurate to (2 + |x|) units in
+/// the last place.
 KOKKOS_INLINE_FUNCTION float exp_of_distance(float x) { return Kokkos::exp2(x * 1.44269504F); }
 KOKKOS_INLINE_FUNCTION double exp_of_distance(double x) { return Kokkos::exp(x); }
 
-/// The elements of a row that a lane or thread looks at, four packs at a time.
+/// The elements of a row that a lane or thread processes, four packs at a time.
 template <class... Arrays>
 using SoftmaxRow = RowPacks<4, Arrays...>;
 
-/// The largest number z of a row, and Σ exp(z − largest), as they are known of some of its elements. (Milakov and
-/// Gimelshein, "Online normalizer calculation for softmax", 2018.)
+/// The largest number z of a row and Σ exp(z − largest), over the elements added so far (Milakov and Gimelshein,
+/// "Online normalizer calculation for softmax", 2018).
 template <class C>
 struct OnlineSoftmax {
   static constexpr std::int32_t nowhere = Kokkos::Experimental::finite_max_v<std::int32_t>;
   C largest = Kokkos::Experimental::finite_min_v<C>, sum = 0;
-  std::int32_t first = nowhere;  ///< place of the largest, of equal ones the first
+  std::int32_t first = nowhere;  ///< index of the largest number; of equal ones, the first
 
-  /// What an index of the row stands for.
+  /// Adds the elements that an index of the row stands for.
   template <class Row>
   KOKKOS_INLINE_FUNCTION void add(const Row& row, std::int64_t index) {
     C best = Kokkos::Experimental::finite_min_v<C>;
     row.do_index([&](std::int64_t, const auto& number) { best = C(number) > best ? C(number) : best; }, index);
-    if (best >= largest) {  // seldom
+    if (best >= largest) {  // rarely true
       std::int32_t place = best > largest ? nowhere : first;
       row.do_index(
           [&](std::int64_t k, const auto& number) {
@@ -41,7 +41,7 @@ struct OnlineSoftmax {
     row.do_index([&](std::int64_t, const auto& number) { sum += exp_of_distance(C(number) - largest); }, index);
   }
 
-  /// Puts together what all know; reduce(reducer) makes of each one's number that of all.
+  /// Combines the results of all participants; reduce(reducer) must replace each participant's number by the reduction.
   template <class Reduce>
   KOKKOS_INLINE_FUNCTION void combine(const Reduce& reduce) {
     C best = largest;
@@ -54,7 +54,7 @@ struct OnlineSoftmax {
   }
 };
 
-/// The largest number and the sum of a row whose elements are divided among the lanes of a vector, which all get it.
+/// The largest number and the sum of a row whose elements are divided among vector lanes. All lanes receive the result.
 template <class T>
 KOKKOS_INLINE_FUNCTION OnlineSoftmax<Compute<T>> online_softmax_of_row(const RowMember& team, std::int64_t c,
                                                                        const T* x) {

@@ -54,7 +54,7 @@ struct GeluTanh {
   }
   template <class C>
   KOKKOS_INLINE_FUNCTION C slope(C x, C) const {
-    // From |x| = 8 on, t is ±1 and the second summand 0, also where x² would be infinite.
+    // For |x| ≥ 8, t is ±1 and the second term is 0, also where x² would be infinite.
     const C t = inner(x), near = zero_beyond(C(100), x);
     return C(0.5) * (C(1) + t) + C(0.5) * near * (C(1) - t * t) * C(root) * (C(1) + C(3 * cubic) * near * near);
   }
@@ -106,7 +106,8 @@ void multiply_backward(const ExecSpace& space, std::int64_t count, const T* a, c
   for_elements(
       space, label, count,
       KOKKOS_LAMBDA(std::int64_t, const T& first, const T& second, const T& gradient, T& dfirst, T& dsecond) {
-        const Compute<T> slope = gradient, one = first, other = second;  // dfirst may be the gradient
+        // Loaded first, since dfirst may be the gradient's memory.
+        const Compute<T> slope = gradient, one = first, other = second;
         dfirst = T(slope * other);
         dsecond = T(slope * one);
       },

@@ -6,13 +6,13 @@
 namespace lockstep {
 namespace {
 
-/// Windows [begin, end) of an axis.
+/// Windows [begin, end) along an axis.
 struct Windows {
   int begin, end;
 };
 
-/// PoolingWindows in 32 bits, which are enough for an axis, and half the work of GPUs; with a stride that the compiler
-/// knows, if it is not 0.
+/// PoolingWindows in 32 bits, which suffice for an axis and halve the work of GPUs. `known_stride` makes the stride a
+/// compile-time constant; 0: it is not.
 template <int known_stride = 0>
 struct AxisWindows {
   int kernel, given_stride, padding;
@@ -23,9 +23,9 @@ struct AxisWindows {
         padding(static_cast<int>(w.padding)) {}
 
   KOKKOS_INLINE_FUNCTION int stride() const { return known_stride > 0 ? known_stride : given_stride; }
-  /// The first position of a window; before 0 in the padding.
+  /// The first position of a window; negative in the padding.
   KOKKOS_INLINE_FUNCTION int first_of(int window) const { return window * stride() - padding; }
-  /// The windows over any of the positions first, …, last, where there are `count` windows in all.
+  /// The windows that cover any of the positions first … last; there are `count` windows in all.
   KOKKOS_INLINE_FUNCTION Windows over(int first, int last, int count) const {
     const auto step = static_cast<unsigned>(stride());
     const int reach = first + padding - kernel + 1;
@@ -35,8 +35,8 @@ struct AxisWindows {
   }
 };
 
-// CPUs have a team for a row of pixels, and vectors along C. The window loop is outside the vector loop, so that the
-// inner loops are contiguous and without branches.
+// On CPUs a team has a row of pixels, with vectors along C. The window loop is outside the vector loop, so that inner
+// loops are contiguous and without branches.
 using Team = Kokkos::TeamPolicy<ExecSpace>;
 using Member = Team::member_type;
 
@@ -85,11 +85,11 @@ void max_forward(const ExecSpace& space, const PoolingShape& s, const T* x, T* y
       });
 }
 
-// Sums are kept in registers, in fp32 for 16 bits: of this many channels at a time.
+// Number of channels whose sums are kept in registers at a time; in fp32 for 16-bit types.
 constexpr int channel_tile = 16;
 
-/// Calls add(sum, c, width) to sum up channels c … c+width−1, with a constant width where all of a tile are there,
-/// and stores the sums in `to`.
+/// Calls add(sum, c, width) to add up channels c … c + width − 1, with a compile-time width for whole tiles, and stores
+/// the sums in `to`.
 template <class T, class Add>
 KOKKOS_INLINE_FUNCTION void sum_channels(const Member& team, std::int64_t channels, T* to, const Add& add) {
   using C = Compute<T>;
@@ -126,8 +126,8 @@ void average_forward(const ExecSpace& space, const PoolingShape& s, const T* x, 
       });
 }
 
-/// Gives each pixel of dx what the windows over it send: of max, the gradient where the pixel won; of
-/// average, an equal part.
+/// Each pixel of dx gathers from the windows that cover it: for max, the gradients of the windows that it won; for
+/// average, an equal part of each.
 template <bool is_max, class T>
 void backward(const ExecSpace& space, const PoolingShape& s, const std::uint8_t* winner, const T* dy, T* dx) {
   using C = Compute<T>;
@@ -155,7 +155,7 @@ void backward(const ExecSpace& space, const PoolingShape& s, const std::uint8_t*
             return is_max ? (place == own ? gradient : C(0)) : gradient * scale;
           };
           T* const to = dx + (team.league_rank() * s.w + ix) * s.c;
-          if (rows.end - rows.begin == 1 && columns.end - columns.begin == 1) {  // mostly: windows side by side
+          if (rows.end - rows.begin == 1 && columns.end - columns.begin == 1) {  // the usual case: windows side by side
             const std::int64_t at = window(rows.begin, columns.begin);
             const std::uint8_t own = number(rows.begin, columns.begin);
             Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, s.c), [&](const std::int64_t c) {
@@ -175,9 +175,9 @@ void backward(const ExecSpace& space, const PoolingShape& s, const std::uint8_t*
       });
 }
 
-// A thread of a GPU has a pack of channels of one pixel, or, backward, of a few neighbouring pixels.
+// On GPUs a thread has a pack of channels of one pixel; in backward, of a few neighbouring pixels.
 
-/// Where index `index` is among pixels [n, h, w] with so many packs.
+/// The pixel and pack of index `index` in [n, h, w] with `packs` packs for each pixel.
 struct PackOfPixel {
   std::int64_t image, pack;
   int y, x;
@@ -206,7 +206,7 @@ void forward_packs(const ExecSpace& space, const PoolingShape& s, const T* x, T*
         const int bottom = top + vertical.kernel < height ? top + vertical.kernel : height;
         const int right = left + horizontal.kernel < width ? left + horizontal.kernel : width;
         const T* const image = x + at.image * height * of_line + at.pack * lanes;
-        C best[lanes] = {};  // or the sum
+        C best[lanes] = {};  // the sum for average
         Pack<std::uint8_t, lanes> place = {};
         bool any = false;
         for (int iy = top < 0 ? 0 : top; iy < bottom; ++iy)
@@ -233,8 +233,8 @@ void forward_packs(const ExecSpace& space, const PoolingShape& s, const T* x, T*
       });
 }
 
-/// Blocks of so many positions along an axis, of which the first begins in the padding where that is no multiple of it:
-/// so the same windows are over all blocks.
+/// Divides the positions along an axis into blocks. The first block begins in the padding if that is no multiple of the
+/// block, so that the same windows cover every block.
 template <int block>
 struct AxisBlocks {
   int extent, before;
@@ -249,9 +249,9 @@ struct AxisBlocks {
   KOKKOS_INLINE_FUNCTION bool has(int position) const { return position >= 0 && position < extent; }
 };
 
-/// Of strides of `block` along both axes, if it is not 1: a thread has block × block pixels. Each of the windows over
-/// these, whose gradients are read once for all, is over most of them; what GPUs divide by is the stride, which is
-/// known.
+/// If block is not 1, it is the stride along both axes, and a thread has block × block pixels. Each window that covers
+/// any of them covers most of them, and its gradients are read once for all. The divisor on GPUs is then the stride, a
+/// compile-time constant.
 template <bool is_max, int lanes, int block, class T>
 void backward_packs(const ExecSpace& space, const PoolingShape& s, const std::uint8_t* winner, const T* dy, T* dx) {
   using C = Compute<T>;
@@ -275,7 +275,7 @@ void backward_packs(const ExecSpace& space, const PoolingShape& s, const std::ui
             const auto gradient = load_pack<lanes>(dy + from);
             Pack<std::uint8_t, lanes> place = {};
             if (is_max) place = load_pack<lanes>(winner + from);
-            const int y0 = top - vertical.first_of(oy), x0 = left - horizontal.first_of(ox);  // in the window
+            const int y0 = top - vertical.first_of(oy), x0 = left - horizontal.first_of(ox);  // position in the window
             LOCKSTEP_UNROLL
             for (int y = 0; y < block; ++y) LOCKSTEP_UNROLL
             for (int x = 0; x < block; ++x) {

@@ -13,31 +13,30 @@ enum class PoolingKind { max, average };
 struct PoolingWindows {
   std::int64_t kernel = 1;
   std::int64_t stride = 1;
-  std::int64_t padding = 0;  ///< never taken by max; counted as zeros by average, as PyTorch does
+  std::int64_t padding = 0;  ///< never taken by max; counted as zeros by average, as in PyTorch
 
-  /// Along so many pixels.
+  /// Number of windows along `extent` pixels.
   std::int64_t count(std::int64_t extent) const { return (extent + 2 * padding - kernel) / stride + 1; }
 };
 
 struct PoolingShape {
-  std::int64_t n = 0, h = 0, w = 0, c = 0;  ///< x
+  std::int64_t n = 0, h = 0, w = 0, c = 0;  ///< extents of x
   PoolingWindows vertical, horizontal;
 
   std::int64_t out_h() const { return vertical.count(h); }
   std::int64_t out_w() const { return horizontal.count(w); }
 };
 
-/// x [n, h, w, c], y [n, out_h, out_w, c]. For max, `winner` (u8, as y, may be empty) receives the
-/// place of the maximum in its window, counted along rows; the first of equal ones, as in PyTorch;
-/// a NaN wins.
+/// x [n, h, w, c], y [n, out_h, out_w, c]. For max, `winner` (u8, shaped like y, may be empty) receives the index of
+/// the maximum in its window, counted along rows: the first of equal ones, as in PyTorch. NaN wins.
 void pooling_forward(const ExecSpace& space, PoolingKind kind, const PoolingShape& shape, const Tensor& x,
                      const Tensor& y, const Tensor& winner);
 
-/// dx gathers from the windows that cover each pixel, in a fixed order: deterministic, one pass.
+/// Each pixel of dx gathers from the windows that cover it, in a fixed order, so the result is deterministic.
 void pooling_backward(const ExecSpace& space, PoolingKind kind, const PoolingShape& shape, const Tensor& winner,
                       const Tensor& dy, const Tensor& dx);
 
-/// The most places of a window that the winner's u8 tells apart.
+/// The largest number of positions in a window that the u8 of `winner` can distinguish.
 inline constexpr std::int64_t max_pool_places = 256;
 
 }  // namespace lockstep

@@ -12,14 +12,14 @@
 namespace lockstep {
 namespace {
 
-// Fastest first, as `lockstep bench` measures them (Zen 3, fp32, the large products of the presets: oneDNN
-// 85 to 95 % of the multiply-add peak, OpenBLAS through Kokkos Kernels 77 to 86 %, portable 72 to 87 %; oneDNN's direct
-// convolutions 78 to 106 %, as they need no im2col, which the other two, at 62 to 75 %, do). On GPUs not measured
-// yet. A provider declines what it does not do.
+// Fastest first, as `lockstep bench` measures them (Zen 3, fp32, the large products of the presets): oneDNN 85 to 95 %
+// of the multiply-add peak, OpenBLAS through Kokkos Kernels 77 to 86 %, portable 72 to 87 %; oneDNN's direct
+// convolutions 78 to 106 %, because they need no im2col, the other two 62 to 75 %. On an H200, cuBLASLt is far faster
+// than portable (perf/results/h200.md). A provider declines what it does not support.
 constexpr ProviderKind fastest_first[] = {ProviderKind::blaslt, ProviderKind::cudnn,          ProviderKind::miopen,
                                           ProviderKind::onednn, ProviderKind::kokkos_kernels, ProviderKind::portable};
 
-/// Null when this build lacks it.
+/// Null if this build lacks the provider.
 const Provider* find(ProviderKind kind) {
   switch (kind) {
     case ProviderKind::blaslt: return blaslt_provider();
@@ -33,7 +33,7 @@ const Provider* find(ProviderKind kind) {
   return nullptr;
 }
 
-/// `plan_with(provider)` gives the plan, or null when that provider does not do the shape.
+/// `plan_with(provider)` returns the plan, or null if that provider does not support the shape.
 template <class PlanWith>
 auto plan(std::string_view key, ProviderKind kind, DType dtype, PlanWith plan_with)
     -> decltype(plan_with(*portable_provider())) {
@@ -82,7 +82,7 @@ const std::vector<const Provider*>& providers() {
   return present;
 }
 
-// A rank without examples in a step needs no library, and not every library does that.
+// A rank without examples in a step uses the portable provider, because not every library supports empty products.
 
 std::unique_ptr<InnerProduct> plan_inner_product(const ProvidersConfig& config, const InnerProductShape& wanted) {
   InnerProductShape shape = wanted;

@@ -14,14 +14,14 @@
 
 namespace lockstep {
 
-/// A library that computes the large products. They lie in folders below ops/.
+/// A library that computes the large products. Each has a folder below ops/.
 class Provider {
  public:
   virtual ~Provider() = default;
 
   virtual std::string_view name() const = 0;
   virtual std::string version() const = 0;
-  /// Null when the provider does not do this shape or type.
+  /// Each plan is null if the provider does not support the shape or type.
   virtual std::unique_ptr<InnerProduct> inner_product(const InnerProductShape&) const { return nullptr; }
   virtual std::unique_ptr<Convolution> convolution(const ConvolutionShape&) const { return nullptr; }
   virtual std::unique_ptr<ScaledDotProductAttention> attention(const AttentionShape&) const { return nullptr; }
@@ -43,15 +43,15 @@ struct ProvidersConfig : Config {
   void describe(Fields& fields) override;
 };
 
-/// The providers of this build, fastest first; the portable one, which does everything, is last.
+/// The providers of this build, fastest first; the last one is portable, which supports everything.
 const std::vector<const Provider*>& providers();
 
-/// Plans a product with the provider that the config names, or with the first that can, and with its choices. Throws
-/// KeyError when the one that is named is not in this build or cannot do it.
+/// Plan a product with the provider and the choices of the config; with `auto`, by the first provider that can. Throw
+/// KeyError if the named provider is not in this build, or cannot plan the product.
 std::unique_ptr<InnerProduct> plan_inner_product(const ProvidersConfig& config, const InnerProductShape& shape);
 std::unique_ptr<Convolution> plan_convolution(const ProvidersConfig& config, const ConvolutionShape& shape);
 std::unique_ptr<ScaledDotProductAttention> plan_attention(const ProvidersConfig& config, const AttentionShape& shape);
-/// Null where the layer is to be done step by step, by products and the kernels of ops/recurrent.hpp.
+/// Null if the layer must be computed step by step, with products and the kernels of ops/recurrent.hpp.
 std::unique_ptr<RecurrentSequence> plan_recurrent(const ProvidersConfig& config, const RecurrentShape& shape);
 
 }  // namespace lockstep

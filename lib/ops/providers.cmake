@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# The large products and the libraries that compute them. A provider that this build lacks is another
-# source file (missing.cpp), not a branch.
+# The large products and the libraries that compute them. For a provider that this build lacks, another source file
+# (missing.cpp) is compiled; there are no branches in the code.
 target_sources(lockstep_ops PRIVATE
   device_description.cpp gemm_products.cpp im2col.cpp library_convolution.cpp library_recurrent.cpp library_threads.cpp provider.cpp transpose.cpp widened_products.cpp
   portable/provider.cpp)
@@ -29,10 +29,11 @@ else()
   target_sources(lockstep_ops PRIVATE blaslt/missing.cpp)
 endif()
 
-# A test compiles graph.cpp, too, where there is cuDNN and no device.
+# A test also compiles graph.cpp if there is cuDNN but no device.
 if(LOCKSTEP_WITH_CUDNN AND lockstep_has_device)
   target_sources(lockstep_ops PRIVATE cudnn/attention.cpp cudnn/convolution.cpp cudnn/graph.cpp cudnn/provider.cpp cudnn/recurrent.cpp)
-  set_source_files_properties(cudnn/graph.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON) # the front end's names are not ours
+  # The names of the cuDNN front end must not mix with ours in a unity build.
+  set_source_files_properties(cudnn/graph.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_link_libraries(lockstep_ops PRIVATE Lockstep::cudnn)
 else()
   target_sources(lockstep_ops PRIVATE cudnn/missing.cpp)

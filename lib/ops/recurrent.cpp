@@ -7,10 +7,10 @@
 namespace lockstep {
 namespace {
 
-// One index of a kernel works on a tile of units. Numbers pass through arrays of its length, so that compilers see that
-// nothing overlaps.
+// Each index of a kernel processes a tile of units. Values pass through arrays of the tile's length, so that compilers
+// see that nothing aliases.
 
-/// Where a tile of units stands.
+/// The position of a tile of units.
 struct Place {
   std::int64_t example, unit;
   int width;
@@ -18,7 +18,7 @@ struct Place {
 KOKKOS_INLINE_FUNCTION Place place_of(std::int64_t index, std::int64_t units) {
   const std::int64_t tiles = tiles_of(units);
   const std::int64_t unit = index % tiles * column_tile;
-  const bool whole = column_tile == 1 || units - unit >= column_tile;  // known where a tile is one unit
+  const bool whole = column_tile == 1 || units - unit >= column_tile;  // a compile-time constant if a tile is one unit
   return {index / tiles, unit, whole ? column_tile : static_cast<int>(units - unit)};
 }
 
@@ -38,8 +38,9 @@ KOKKOS_INLINE_FUNCTION void include(const T* from, int width, C* to) {
 template <class C>
 using Units = C[column_tile];
 
-// What the kernels know of a cell. `summed`: of so many gates both products are added up; the hidden product of the
-// last one stands apart, in `kept`. `before` is what the step before has left: `remembers_state` ? its state : its h.
+// The properties of a cell that kernels use. `summed`: number of gates for which both products are added up; the hidden
+// product of the last gate is separate, in `kept`, if it is not among them. `before` is the previous step's state if
+// `remembers_state`, otherwise its h.
 
 struct LstmCell {
   static constexpr int gates = 4, summed = 4;
@@ -96,7 +97,7 @@ struct GruCell {
 
 /// The extents of a layer's tensors.
 struct Extents {
-  std::int64_t n, length, units, width;  // width: of y
+  std::int64_t n, length, units, width;  // width: columns of y
 };
 
 template <class Cell, class T, class C>
@@ -182,7 +183,7 @@ Extents extents_of(const Tensor& y, const Tensor& state) {
   return {y.shape[0], y.shape[1], state.shape[2], y.shape[2]};
 }
 
-/// Calls run(a cell).
+/// Calls run(cell).
 template <class Run>
 void dispatch_cell(RecurrentCell cell, Run run) {
   if (cell == RecurrentCell::lstm) run(LstmCell());

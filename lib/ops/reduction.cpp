@@ -7,9 +7,9 @@
 namespace lockstep {
 namespace {
 
-/// Elements that are summed independently; their sums are added one after another.
+/// Elements that are summed independently; the blocks' sums are added one after the other.
 constexpr std::int64_t block = array_block;
-/// Sums kept side by side in a block, so that additions need not wait for each other.
+/// Number of independent partial sums in a block, so that additions can overlap.
 constexpr int lanes = 16;
 
 template <class T>
@@ -37,15 +37,15 @@ void add_up(const ExecSpace& space, std::int64_t blocks, const double* sums, dou
       });
 }
 
-/// Elements that one index of a counting kernel looks at: many on hosts, where a loop over them is
-/// vectors; one on devices, where neighbouring threads then read neighbours.
+/// Elements for each index of a counting kernel: many on hosts, where the loop over them vectorizes; one on devices,
+/// where neighbouring threads then read neighbouring elements.
 constexpr std::int64_t counted_at_once = thread_per_element ? 1 : block;
 
 template <class T>
 void count_nonfinite(const ExecSpace& space, std::int64_t count, const T* x, double* result) {
   const std::int64_t groups = (count + counted_at_once - 1) / counted_at_once;
   const Kokkos::View<double, MemorySpace, Kokkos::MemoryUnmanaged> total(result);
-  // Whole numbers below 2⁵³: their sum is the same in any order.
+  // Counts are integers below 2⁵³, so their sum does not depend on the order.
   Kokkos::parallel_reduce(
       "lockstep::count_nonfinite", RangePolicy(space, 0, groups),
       KOKKOS_LAMBDA(const std::int64_t group, double& sum) {

@@ -6,21 +6,21 @@
 
 namespace lockstep {
 
-/// Σ x², accumulated in f64, in an order that does not depend on the number of threads; stays in the
-/// step's memory as `result` (f64 [1]). `scratch`: f64 [sum_of_squares_scratch(x.count())].
+/// Computes Σ x², accumulated in f64 in an order that does not depend on the number of threads, into `result` (f64 [1]
+/// in the step's memory). `scratch`: f64 [sum_of_squares_scratch(x.count())].
 void sum_of_squares(const ExecSpace& space, const Tensor& x, const Tensor& scratch, const Tensor& result);
-/// The sum of squares for the host; waits for the device.
+/// Returns Σ x² to the host; waits for the device.
 double sum_of_squares(const ExecSpace& space, const Tensor& x, const Tensor& scratch);
 std::int64_t sum_of_squares_scratch(std::int64_t count);
 
-// The two parts of it, for numbers that lie on several ranks: who holds whole blocks (array_block) has the partial
-// sums of all that the whole sum is made of.
-/// `sums`: f64 [at least one a block of x].
+// The two halves of sum_of_squares, for numbers that are spread over ranks: a rank that holds whole blocks
+// (array_block) has complete partial sums of the total.
+/// `sums`: f64, at least one element for each block of x.
 void block_sums_of_squares(const ExecSpace& space, const Tensor& x, const Tensor& sums);
 /// `sums`: f64 [blocks], `result`: f64 [1].
 void add_block_sums(const ExecSpace& space, const Tensor& sums, const Tensor& result);
 
-/// How many numbers of x are infinite or NaN, as `result` (f64 [1]) in the step's memory.
+/// Counts the elements of x that are infinite or NaN into `result` (f64 [1] in the step's memory).
 void count_nonfinite(const ExecSpace& space, const Tensor& x, const Tensor& result);
 
 }  // namespace lockstep

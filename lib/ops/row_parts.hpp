@@ -7,14 +7,14 @@
 #include "core/tensor.hpp"
 #include "ops/row_sums.hpp"
 
-// How kernels that add up the rows of [rows, c] (c the last extent, rows all others) divide their work:
-// rows in parts, one for each thread, whose sums are added by a second kernel; columns in tiles.
+// How kernels that add up the rows of [rows, c] (c is the last extent, rows are all others) divide their work. Rows are
+// divided into parts, one for each thread, whose sums a second kernel adds; columns are divided into tiles.
 namespace lockstep {
 
-/// Columns that one index of a kernel works on: on CPUs a few vectors, whose sums stay in registers;
-/// on GPUs one, so that neighbouring threads read neighbouring numbers.
+/// Columns that one index of a kernel processes: on CPUs a few vectors, whose sums stay in registers; on GPUs one, so
+/// that neighbouring threads read neighbouring elements.
 inline constexpr int column_tile = thread_per_element ? 1 : 32;
-/// Rows that are summed before the sum joins the total: keeps rounding errors small (two levels).
+/// Rows that are summed before their sum is added to the total; two levels keep rounding errors small.
 inline constexpr std::int64_t block_rows = 64;
 
 struct Rows {
@@ -26,7 +26,7 @@ inline Rows rows_of(const Tensor& y) {
   return {c == 0 ? 0 : y.count() / c, c};
 }
 
-/// How many parts the rows are summed in: on GPUs so many that each of their processors has some teams
+/// The number of parts that rows are divided into; on GPUs enough for each multiprocessor to have several teams
 /// (column_sums.hpp).
 inline std::int64_t parts_of(std::int64_t rows, std::int64_t c) {
   constexpr std::int64_t teams = 512, least = 64;
@@ -39,14 +39,14 @@ inline std::int64_t parts_of(std::int64_t rows, std::int64_t c) {
 
 KOKKOS_INLINE_FUNCTION std::int64_t tiles_of(std::int64_t c) { return (c + column_tile - 1) / column_tile; }
 
-/// Whether all rows of the arrays [rows, c] are packs.
+/// True if all rows of the arrays [rows, c] consist of packs.
 template <int lanes, class... T>
 bool rows_hold_packs(std::int64_t c, const T*... arrays) {
   return c % lanes == 0 && (holds_packs<T, lanes>(arrays) && ...);
 }
 
-/// Calls f with an integral_constant: how many neighbouring columns a thread takes; packs of T on GPUs, where all rows
-/// of the arrays [rows, c] hold them, else one.
+/// Calls f with an integral_constant, the number of neighbouring columns that a thread processes: a pack of T on GPUs
+/// if all rows of the arrays [rows, c] consist of packs, else 1.
 template <class T, class F, class... Arrays>
 void with_packs(std::int64_t c, const F& f, const Arrays*... arrays) {
   constexpr int lanes = 16 / sizeof(T);
@@ -54,7 +54,7 @@ void with_packs(std::int64_t c, const F& f, const Arrays*... arrays) {
   else f(std::integral_constant<int, 1>());
 }
 
-/// Which rows and columns one index of a kernel over parts × tiles works on.
+/// The rows and columns that one index of a kernel over parts × tiles processes.
 struct RowPiece {
   std::int64_t part, begin, end, first;
   int width;
@@ -63,23 +63,23 @@ struct RowPiece {
 KOKKOS_INLINE_FUNCTION RowPiece row_piece(std::int64_t index, std::int64_t rows, std::int64_t c, std::int64_t parts) {
   const std::int64_t tiles = tiles_of(c);
   const std::int64_t part = index / tiles, first = (index - part * tiles) * column_tile;
-  // Of one column the compiler knows the width, and keeps its sums in registers.
+  // For single columns the width is a compile-time constant, so sums stay in registers.
   const int width = column_tile == 1 || c - first >= column_tile ? column_tile : static_cast<int>(c - first);
   return {part, rows * part / parts, rows * (part + 1) / parts, first, width};
 }
 
-/// Element i alone.
+/// A piece that consists of element i only.
 KOKKOS_INLINE_FUNCTION RowPiece element_piece(std::int64_t i, std::int64_t c) {
   const std::int64_t row = row_of(i, c);
   return {row, row, row + 1, i - row * c, 1};
 }
 
-/// Who adds up the parts of a column: one thread of a CPU, in their order; a team of a GPU, in an order that depends on
-/// their number alone.
+/// Adds up the parts of a column: on CPUs by one thread in order, on GPUs by a team in an order that depends only on
+/// their number.
 struct PartSums {
   const RowMember* team;  ///< null on CPUs
 
-  /// before + Σ of(part).
+  /// Returns before + Σ of(part).
   template <class C, class F>
   KOKKOS_INLINE_FUNCTION C sum(std::int64_t parts, C before, const F& of) const {
     if constexpr (thread_per_element) {
@@ -93,7 +93,7 @@ struct PartSums {
       return total;
     }
   }
-  /// Calls f in one thread, after the sums.
+  /// Calls f in one thread. Must come after the sums.
   template <class F>
   KOKKOS_INLINE_FUNCTION void once(const F& f) const {
     if constexpr (thread_per_element) Kokkos::single(Kokkos::PerTeam(*team), f);
@@ -114,8 +114,8 @@ void for_sums_of_parts(const ExecSpace& space, const char* label, std::int64_t c
   }
 }
 
-/// A tile's width that the compiler knows: its loops become straight vector code. Converts to int like one
-/// that it does not know. (std::integral_constant does so on hosts only.)
+/// A tile's width as a compile-time constant, so that loops over it become straight vector code. Converts to int like a
+/// width known at run time; std::integral_constant does so on hosts only.
 template <int width>
 struct KnownWidth {
   KOKKOS_INLINE_FUNCTION constexpr operator int() const { return width; }

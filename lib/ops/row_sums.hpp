@@ -4,7 +4,7 @@
 #include "core/float16.hpp"
 #include "core/packs.hpp"
 
-// Sums along each row of [rows, c], for kernels with a team for a few rows and vectors along them.
+// Sums along each row of [rows, c], for kernels with a team for a few rows and vector lanes along each row.
 namespace lockstep {
 
 using RowTeam = Kokkos::TeamPolicy<ExecSpace>;
@@ -16,7 +16,7 @@ inline RowTeam row_team(const ExecSpace& space, std::int64_t rows) {
   return thread_per_element ? RowTeam(space, teams, team_threads(rows_per_team), 32) : RowTeam(space, teams, 1, 1);
 }
 
-/// Calls f(row) for the team's rows.
+/// Calls f(row) for each of the team's rows.
 template <class F>
 KOKKOS_INLINE_FUNCTION void for_rows(const RowMember& team, std::int64_t rows, const F& f) {
   Kokkos::parallel_for(Kokkos::TeamThreadRange(team, rows_per_team), [&](const int i) {
@@ -25,11 +25,11 @@ KOKKOS_INLINE_FUNCTION void for_rows(const RowMember& team, std::int64_t rows, c
   });
 }
 
-/// Lanes of a vector, which work on a row together. Between loops over vectors each of them runs the code, with
-/// variables of its own, which loops over as many indices as there are lanes may read and change.
+/// Number of vector lanes that process a row together. Between loops over lanes, each lane runs the code with variables
+/// of its own, which loops over exactly as many indices as lanes may read and change.
 inline constexpr int row_lanes = is_a_device ? 32 : 1;
 
-/// Makes of each lane's number, to which the reducer refers, that of all.
+/// Replaces each lane's number, which the reducer refers to, by the reduction over all lanes.
 template <class Reducer>
 KOKKOS_INLINE_FUNCTION void reduce_lanes(const RowMember& team, const Reducer& reducer) {
   using Value = typename Reducer::value_type;
@@ -38,7 +38,7 @@ KOKKOS_INLINE_FUNCTION void reduce_lanes(const RowMember& team, const Reducer& r
       Kokkos::ThreadVectorRange(team, row_lanes), [&](const int, Value& all) { reducer.join(all, own); }, reducer);
 }
 
-/// Σ f(j), j < c. On CPUs in as many sums as a few vectors hold, so that there are vectors.
+/// Σ f(j), j < c. On CPUs it has as many partial sums as a few vectors hold, so that the loop vectorizes.
 template <class C, class F>
 KOKKOS_INLINE_FUNCTION C row_sum(const RowMember& team, std::int64_t c, const F& f) {
   C total = C(0);
@@ -65,14 +65,14 @@ KOKKOS_INLINE_FUNCTION void for_columns(const RowMember& team, std::int64_t c, c
   Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, c), [&](const std::int64_t j) { f(j); });
 }
 
-/// Calls f(j, element j of each array) for the elements j < c of a row, where the arrays begin with it.
+/// Calls f(j, element j of each array) for j < c; the arrays begin with the row.
 template <class F, class... Arrays>
 KOKKOS_INLINE_FUNCTION void for_row(const RowMember& team, std::int64_t c, const F& f, const Arrays&... arrays) {
   const RowElements<Arrays...> row(c, arrays...);
   for_columns(team, row.indices, [&](const std::int64_t index) { row.do_index(f, index); });
 }
 
-/// Adds what f says of an element.
+/// Adds the value of f for an element.
 template <class C, class F>
 struct AddOf {
   const F& f;
@@ -83,7 +83,7 @@ struct AddOf {
   }
 };
 
-/// Σ f(j, element j of each array).
+/// Σ f(j, element j of each array), j < c.
 template <class C, class F, class... Arrays>
 KOKKOS_INLINE_FUNCTION C sum_of_row(const RowMember& team, std::int64_t c, const F& f, const Arrays&... arrays) {
   const RowElements<Arrays...> row(c, arrays...);
@@ -113,20 +113,20 @@ KOKKOS_INLINE_FUNCTION Compute<T> largest_of_row(const RowMember& team, std::int
   return largest;
 }
 
-/// A row of at most so many elements, all in packs, which its lanes read once, all at a time, and keep in registers:
-/// each some packs of it, 128 bytes of numbers to compute with. Twice as many fp64 numbers would not fit.
+/// A row of at most `longest` elements, all in packs, which the lanes read once and keep in registers: each lane holds
+/// some packs of it, 128 bytes in the type of the arithmetic. Twice as many fp64 numbers would not fit.
 template <class T>
 struct KeptRow {
   using C = Compute<T>;
   static constexpr int longest = 4096 / sizeof(C), lanes = 16 / sizeof(T), packs = longest / (lanes * row_lanes);
   C value[packs * lanes];
 
-  /// Whether the rows of arrays [rows, c] can be kept.
+  /// True if the rows of arrays [rows, c] can be kept.
   template <class... Arrays>
   static bool can_keep(std::int64_t c, const Arrays*... arrays) {
     return c <= longest && c % lanes == 0 && (holds_packs<T, lanes>(arrays) && ...);
   }
-  /// After the end of the row, values are `missing`.
+  /// Reads a row; values beyond its end are `missing`.
   KOKKOS_INLINE_FUNCTION KeptRow(const RowMember& team, std::int64_t c, const T* row, C missing) {
     Pack<T, lanes> pack[packs];
     for_packs(team, c, [&](const int k, const std::int64_t at) { pack[k] = load_pack<lanes>(row + at); });
@@ -137,7 +137,7 @@ struct KeptRow {
       for (int l = 0; l < lanes; ++l) value[k * lanes + l] = C(pack[k].lane[l]);
     });
   }
-  /// Calls f(number of a pack of this lane, where it begins in the row).
+  /// Calls f(number of the pack within this lane, its first element in the row).
   template <class F>
   static KOKKOS_INLINE_FUNCTION void for_packs(const RowMember& team, std::int64_t c, const F& f) {
     for_columns(team, row_lanes, [&](const std::int64_t lane) {
@@ -148,7 +148,7 @@ struct KeptRow {
       }
     });
   }
-  /// Stores f(j) where value[j] was read in its row.
+  /// Stores f(j) where value[j] was read, in `row`.
   template <class F>
   static KOKKOS_INLINE_FUNCTION void store(const RowMember& team, std::int64_t c, T* row, const F& f) {
     for_packs(team, c, [&](const int k, const std::int64_t at) {

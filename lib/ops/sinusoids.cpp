@@ -34,7 +34,7 @@ void fill_rotary_waves(const ExecSpace& space, double base, std::int64_t length,
 template <class T, class C>
 void rotate(const ExecSpace& space, C sign, std::int64_t rows, std::int64_t length, std::int64_t heads,
             std::int64_t pairs, const C* table, T* qkv) {
-  // In a row, queries' heads stand first, and keys' heads after them.
+  // In each row the queries' heads come first, then the keys' heads.
   const std::int64_t turned = 2 * heads, per_row = turned * pairs;
   Kokkos::parallel_for(
       "lockstep::sinusoids::rotate", RangePolicy(space, 0, thread_per_element ? rows * per_row : rows * turned),

@@ -9,14 +9,14 @@
 namespace lockstep {
 namespace {
 
-/// The largest number of a row, and Σ exp(x − largest).
+/// The largest number of a row and Σ exp(x − largest).
 template <class C>
 struct SoftmaxSum {
   C largest, sum;
   KOKKOS_INLINE_FUNCTION C power(C x) const { return fast_exp(x - largest); }
 };
 
-/// In one pass on GPUs, in two on CPUs, whose vectors are the better for it.
+/// Takes one pass on GPUs and two on CPUs, where two loops vectorize better.
 template <class T>
 KOKKOS_INLINE_FUNCTION SoftmaxSum<Compute<T>> softmax_sum(const RowMember& team, std::int64_t c, const T* x) {
   using C = Compute<T>;
@@ -40,7 +40,7 @@ void forward(const ExecSpace& space, const T* x, T* y, std::int64_t rows, std::i
           const T* const in = x + row * c;
           T* const out = y + row * c;
           const SoftmaxSum<C> of_row = softmax_sum(team, c, in);
-          // Computed again rather than read back: y may be of 16 bits.
+          // Exponentials are recomputed, not read back from y, which may have 16 bits.
           for_row(
               team, c,
               [&](std::int64_t, const T& value, T& result) { result = T(of_row.power(C(value)) / of_row.sum); },

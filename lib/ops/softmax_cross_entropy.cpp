@@ -10,8 +10,8 @@
 namespace lockstep {
 namespace {
 
-/// Rows are worked on in tiles of this many numbers, and sums along a row are kept apart for each place
-/// in a tile: loops over a tile become vectors, and the order of additions depends on sizes alone.
+/// Rows are processed in tiles of this many elements. Sums along a row are kept separately for each place in a tile, so
+/// that loops over a tile vectorize, and the order of additions depends only on sizes.
 constexpr std::int64_t class_tile = 64;
 
 KOKKOS_INLINE_FUNCTION std::int64_t tile_length(std::int64_t classes, std::int64_t first) {
@@ -52,8 +52,8 @@ KOKKOS_INLINE_FUNCTION Compute<T> sum_of_differences(std::int64_t classes, const
   return add_up_tile(sums);
 }
 
-/// Σ exp(z − largest). Unless `e` is null it receives the exponentials, where it can hold them: 16 bits would round
-/// them before they are scaled.
+/// Σ exp(z − largest). If `e` is not null, it receives the exponentials, except in 16 bits, which would round them
+/// before they are scaled.
 template <class T>
 KOKKOS_INLINE_FUNCTION Compute<T> exponential_sum(std::int64_t classes, const T* z, Compute<T> largest, T* e) {
   using C = Compute<T>;
@@ -69,7 +69,7 @@ KOKKOS_INLINE_FUNCTION Compute<T> exponential_sum(std::int64_t classes, const T*
   return add_up_tile(sums);
 }
 
-/// dz = factor · exp(z − largest) − shift; dz holds the exponentials where it can.
+/// dz = factor · exp(z − largest) − shift. Unless T has 16 bits, dz already holds the exponentials.
 template <class T>
 KOKKOS_INLINE_FUNCTION void row_gradient(std::int64_t classes, const T* z, Compute<T> largest, Compute<T> factor,
                                          Compute<T> shift, T* dz) {
@@ -85,7 +85,7 @@ KOKKOS_INLINE_FUNCTION void row_gradient(std::int64_t classes, const T* z, Compu
   }
 }
 
-/// Whether the target is the first of the largest.
+/// True if the target is the first of the largest logits.
 template <class T>
 KOKKOS_INLINE_FUNCTION bool is_first_largest(const T* z, Compute<T> largest, std::int64_t target) {
   if (!(Compute<T>(z[target]) == largest)) return false;
@@ -117,12 +117,12 @@ void softmax_cross_entropy(const ExecSpace& space, const SmoothLabels<Compute<T>
         T* const dz = dlogits ? dlogits + i * classes : nullptr;
         const std::int64_t target = targets[i];
         const C largest = row_maximum<T>(classes, z);
-        // Σ q_k = 1, so −Σ q_k log p_k = log Σ exp(z − max) − Σ q_k (z_k − max).
+        // As Σ q_k = 1, −Σ q_k log p_k = log Σ exp(z − max) − Σ q_k (z_k − max).
         const C target_logit = C(z[target]) - largest;
         C linear = (q.on_target - q.off_target) * target_logit;
         if (q.off_target > C(0)) linear += q.off_target * sum_of_differences(classes, z, largest);
         per_row[2 * i + 1] = is_first_largest(z, largest, target) ? 1.0 : 0.0;
-        const C sum = exponential_sum(classes, z, largest, dz);  // from here on dz may stand where z stood
+        const C sum = exponential_sum(classes, z, largest, dz);  // may overwrite z, since dz may be its memory
         per_row[2 * i] = static_cast<double>(Kokkos::log(sum) - linear);
         if (!dz) return;
         const C scale = q.gradient_scale(), factor = scale / sum;
@@ -131,7 +131,7 @@ void softmax_cross_entropy(const ExecSpace& space, const SmoothLabels<Compute<T>
       });
 }
 
-/// Softmax cross-entropy with a few threads for each row, as devices want it.
+/// The version for devices, with a few threads for each row.
 template <class T>
 void softmax_cross_entropy_by_teams(const ExecSpace& space, const SmoothLabels<Compute<T>>& q, std::int64_t rows,
                                     std::int64_t classes, const T* logits, const std::int32_t* targets, T* dlogits,
@@ -144,7 +144,7 @@ void softmax_cross_entropy_by_teams(const ExecSpace& space, const SmoothLabels<C
           const std::int64_t target = targets[i];
           const OnlineSoftmax<C> seen = online_softmax_of_row(team, classes, z);
           const C largest = seen.largest;
-          const C target_logit = C(z[target]) - largest;  // read before any thread writes dz, which may stand there
+          const C target_logit = C(z[target]) - largest;  // read before dz is written, which may be z's memory
           const C differences = sum_of_row<C>(
               team, q.off_target > C(0) ? classes : 0, [&](std::int64_t, const T& logit) { return C(logit) - largest; },
               Reads(z));
@@ -167,11 +167,11 @@ void softmax_cross_entropy_by_teams(const ExecSpace& space, const SmoothLabels<C
       });
 }
 
-/// From so many classes on, all threads of a team have a row.
+/// Number of classes from which on a whole team processes one row.
 constexpr std::int64_t many_classes = 4096;
 constexpr int block_threads = 256;
 
-/// Softmax cross-entropy with a team for each row: the logits are read twice, the second time from the cache.
+/// Softmax cross-entropy with a team for each row. The logits are read twice, the second time from the cache.
 template <class T>
 void softmax_cross_entropy_by_blocks(const ExecSpace& space, const SmoothLabels<Compute<T>>& q, std::int64_t rows,
                                      std::int64_t classes, const T* logits, const std::int32_t* targets, T* dlogits,
@@ -183,7 +183,7 @@ void softmax_cross_entropy_by_blocks(const ExecSpace& space, const SmoothLabels<
         const std::int64_t i = team.league_rank(), target = targets[i];
         const T* const z = logits + i * classes;
         const SoftmaxRow<Reads<T>> row(classes, Reads<T>(z));
-        const C of_target = C(z[target]);  // read before any thread writes dz, which may stand there
+        const C of_target = C(z[target]);  // read before dz is written, which may be z's memory
         OnlineSoftmax<C> seen;
         Kokkos::parallel_for(Kokkos::TeamThreadRange(team, row.indices),
                              [&](const std::int64_t index) { seen.add(row, index); });

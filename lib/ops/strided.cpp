@@ -10,7 +10,7 @@ struct Place {
   std::int64_t x, y;
 };
 
-/// Where point `index` of the outer `axes` axes stands; points are numbered with the innermost of them running fastest.
+/// The position of point `index` of the outer `axes` axes; points are numbered with the innermost axis running fastest.
 KOKKOS_INLINE_FUNCTION Place place_of(const StridedGrid& grid, int axes, std::int64_t index) {
   Place place{grid.x_first, grid.y_first};
   for (int k = axes - 1; k >= 0; --k) {
@@ -29,8 +29,8 @@ std::int64_t points(const StridedGrid& grid, int axes) {
   return count;
 }
 
-/// Describes the grid's points with as few axes as there can be, but at least one: neighbours that one pair of steps
-/// walks through become one axis.
+/// Describes the grid's points with as few axes as possible, but at least one: neighbouring axes that a single pair of
+/// steps can traverse become one.
 StridedGrid merged(const StridedGrid& grid) {
   StridedGrid result;
   result.x_first = grid.x_first;
@@ -54,7 +54,7 @@ template <class T>
 void copy_points(const ExecSpace& space, const StridedGrid& grid, Compute<T> factor, const T* x, T* y) {
   const int outer = grid.axes - 1;
   const StridedGrid::Axis inner = grid.axis[outer];
-  const std::int64_t width = thread_per_element ? 1 : inner.extent;  // points of an index
+  const std::int64_t width = thread_per_element ? 1 : inner.extent;  // points for each index
   Kokkos::parallel_for(
       "lockstep::strided::copy", RangePolicy(space, 0, points(grid, grid.axes) / width),
       KOKKOS_LAMBDA(const std::int64_t index) {
@@ -64,7 +64,7 @@ void copy_points(const ExecSpace& space, const StridedGrid& grid, Compute<T> fac
       });
 }
 
-/// Each index owns a number of y. Blocks of numbers are summed before their sum joins the total.
+/// Each index owns an element of y. Elements are summed in blocks, whose sums are added to the total.
 template <class T>
 void sum_points(const ExecSpace& space, const StridedGrid& kept, const StridedGrid& summed, Compute<T> factor,
                 const T* x, T* y) {

@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-/// y [n, columns, rows] (+)= the transpose of each matrix of x [n, rows, columns]. y is of x's type, or of its
-/// master_dtype. They do not overlap.
+/// y [n, columns, rows] (+)= the transpose of each matrix of x [n, rows, columns]. y has x's type or its master_dtype.
+/// x and y must not overlap.
 void transpose(const ExecSpace& space, const Tensor& x, const Tensor& y, Store store = Store::replace);
 
 }  // namespace lockstep

@@ -9,7 +9,7 @@ void forward(const ExecSpace& space, std::int64_t factor, const Shape& in, const
   const std::int64_t rows = in[0] * in[1] * factor, width = in[2], c = in[3];
   Kokkos::parallel_for(
       "lockstep::upsample::forward", RangePolicy(space, 0, rows * width), KOKKOS_LAMBDA(const std::int64_t index) {
-        const std::int64_t row = index / width, column = index % width;  // of y; of x
+        const std::int64_t row = index / width, column = index % width;  // row of y, column of x
         const T* const from = x + (row / factor * width + column) * c;
         T* const to = y + index * factor * c;
         for (std::int64_t copy = 0; copy < factor; ++copy)

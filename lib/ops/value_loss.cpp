@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-// A rule for one output: its loss (summed in fp64), and the derivative of that.
+// Each rule gives the loss of one output (summed in fp64) and its derivative.
 
 struct SquaredError {
   template <class C>
@@ -31,7 +31,7 @@ struct AbsoluteError {
   template <class C>
   KOKKOS_INLINE_FUNCTION C slope(C y, C t) const {
     const C error = y - t;
-    return error > C(0) ? C(1) : error < C(0) ? C(-1) : error;  // 0, or what is not a number
+    return error > C(0) ? C(1) : error < C(0) ? C(-1) : error;  // 0 or NaN
   }
 };
 
@@ -53,7 +53,7 @@ struct Huber {
 struct BinaryCrossEntropy {
   template <class C>
   KOKKOS_INLINE_FUNCTION double loss(C y, C t) const {
-    const C positive = y < C(0) ? C(0) : y;  // what is not a number stays that
+    const C positive = y < C(0) ? C(0) : y;  // NaN stays NaN
     return static_cast<double>(positive - y * t + Kokkos::log1p(fast_exp(-Kokkos::abs(y))));
   }
   template <class C>
@@ -62,8 +62,8 @@ struct BinaryCrossEntropy {
   }
 };
 
-/// The values of each example, cut into parts of which a team's thread takes one: of vectors one, of pictures several,
-/// yet never more than the picture has rows of outputs, as which scratch is counted.
+/// The values of each example, divided into parts, each for one thread of a team. Vectors have one part, images
+/// several, but at most as many as the image has rows of outputs, for which the scratch memory is sized.
 struct Parts {
   static constexpr std::int64_t least = 1024;
   std::int64_t n, count, length, per_example;
@@ -84,7 +84,7 @@ struct Parts {
   }
 };
 
-/// per_part: [parts, 2], sums in their first column.
+/// per_part [parts, 2] receives the sums in its first column.
 template <class T, class Rule>
 void elementwise_loss(const ExecSpace& space, const Rule& rule, const Parts& parts,
                       const GradientFactor& gradient_scale, const T* y, const Compute<T>* t, T* dy, double* per_part) {
@@ -106,7 +106,7 @@ void elementwise_loss(const ExecSpace& space, const Rule& rule, const Parts& par
       });
 }
 
-/// The mean of each example, in the place of its first part.
+/// Stores the mean loss of each example in its first part.
 void average_parts(const ExecSpace& space, const Parts& parts, double* per_part) {
   Kokkos::parallel_for(
       "lockstep::value_loss::example", RangePolicy(space, 0, parts.n), KOKKOS_LAMBDA(const std::int64_t i) {
@@ -118,7 +118,7 @@ void average_parts(const ExecSpace& space, const Parts& parts, double* per_part)
       });
 }
 
-/// Leaves Σ e² and Σ t² of each example in the place of its first part.
+/// Leaves Σ e² and Σ t² of each example in its first part.
 template <class T>
 void square_sums(const ExecSpace& space, const Parts& parts, const T* y, const Compute<T>* t, double* per_part) {
   using C = Compute<T>;
@@ -144,7 +144,7 @@ void square_sums(const ExecSpace& space, const Parts& parts, const T* y, const C
       });
 }
 
-/// What the norm of an example's error is divided by.
+/// The divisor of the norm of an example's error.
 KOKKOS_INLINE_FUNCTION double relative_to(double square_sum) { return Kokkos::sqrt(square_sum) + 1e-8; }
 
 template <class T>
@@ -159,7 +159,7 @@ void relative_l2(const ExecSpace& space, const Parts& parts, const GradientFacto
           for_rows(team, parts.total(), [&](const std::int64_t part) {
             const double* const own = per_part + 2 * (part - part % parts.per_example);
             const std::int64_t first = parts.first(part);
-            // At its minimum, where it has no derivative, the gradient is 0.
+            // The gradient is 0 at the minimum, where there is no derivative.
             const C factor = own[0] == 0 ? C(0)
                                          : static_cast<C>(scale.value() / (Kokkos::sqrt(own[0]) * relative_to(own[1])));
             for_columns(team, parts.size(part),

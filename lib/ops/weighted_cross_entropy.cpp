@@ -7,13 +7,13 @@
 namespace lockstep {
 namespace {
 
-/// q_k = weight_k ((1−ε)·onehot_k + ε/K), where onehot may be of two targets, by their shares.
+/// q_k = weight_k ((1−ε)·onehot_k + ε/K), where onehot may be that of two targets, by their shares.
 template <class C>
 struct Wanted {
   C on_target, off_target, total_weight;
-  const double* weights;  ///< null: 1 each
+  const double* weights;  ///< null: all are 1
   std::int64_t ignored;
-  const std::int32_t* others;  ///< null: targets stand alone
+  const std::int32_t* others;  ///< null: targets are not mixed
   const double* shares;
 
   KOKKOS_INLINE_FUNCTION C weight(std::int64_t k) const { return weights ? static_cast<C>(weights[k]) : C(1); }
@@ -40,7 +40,7 @@ void cross_entropy(const ExecSpace& space, const Wanted<Compute<T>>& wanted, con
           Kokkos::parallel_reduce(
               Kokkos::ThreadVectorRange(team, classes),
               [&](const std::int64_t k, C& best) { best = C(z[k]) > best ? C(z[k]) : best; }, Kokkos::Max<C>(largest));
-          // Read before any thread writes dz, which may stand there.
+          // These are read before any thread writes dz, which may be z's memory.
           const std::int64_t other = wanted.others ? wanted.others[i] : target;
           const C target_logit = C(z[target]) - largest, other_logit = C(z[other]) - largest;
           const C sum = row_sum<C>(team, classes, [&](const std::int64_t k) { return fast_exp(C(z[k]) - largest); });

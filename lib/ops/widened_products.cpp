@@ -9,19 +9,19 @@
 namespace lockstep {
 namespace {
 
-/// What both kinds of product have in common: `Product` is InnerProduct or Convolution.
+/// The common part of both kinds of products: `Product` is InnerProduct or Convolution.
 template <class Product>
 class Widened final : public Product {
  public:
-  /// Elements of x, of the weight and of y.
+  /// Number of elements of x, of the weight and of y.
   struct Counts {
     std::int64_t x, weight, y;
   };
-  /// The fp32 copy of the weight, shared by the products of all sizes.
+  /// The fp32 copy of the weight, shared by the products for all batch sizes.
   struct Weight {
-    Tensor given;       // of 16 bits
-    OwnedTensor wide;   // from the first weight on: `check` plans where there is no device with memory
-    bool fresh = true;  // wide holds what is given
+    Tensor given;       // the 16-bit weight
+    OwnedTensor wide;   // allocated with the first weight, since `check` plans without device memory
+    bool fresh = true;  // false if wide no longer equals given
   };
 
   Widened(std::unique_ptr<Product> inner, const Counts& each, std::int64_t n, std::shared_ptr<Weight> weight)
@@ -82,7 +82,7 @@ class Widened final : public Product {
   }
 
   std::unique_ptr<Product> inner_;
-  Counts each_;  // of one example
+  Counts each_;  // for one example
   std::int64_t n_;
   std::shared_ptr<Weight> weight_;
 };

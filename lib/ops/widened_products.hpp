@@ -7,9 +7,9 @@
 
 namespace lockstep {
 
-// 16-bit products where a library has none of its own: operands are widened to fp32, multiplied and
-// summed there by `provider`, and results are rounded once. Products of two 16-bit numbers are exact
-// in fp32, so that the numbers are those of a matrix unit but for the order of the sums.
+// 16-bit products for libraries that have none: operands are widened to fp32, multiplied and summed there by
+// `provider`, and results are rounded once. Products of two 16-bit numbers are exact in fp32, so results differ from
+// those of a matrix unit only by the order of the sums.
 
 std::unique_ptr<InnerProduct> widened_inner_product(const Provider& provider, const InnerProductShape& shape);
 std::unique_ptr<Convolution> widened_convolution(const Provider& provider, const ConvolutionShape& shape);

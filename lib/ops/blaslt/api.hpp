@@ -19,7 +19,7 @@
 #define LOCKSTEP_DATA_TYPE(name) HIP_R_##name
 #endif
 
-/// cuBLASLt or hipBLASLt, whose names differ in their prefix alone, but for the functions at the end.
+/// cuBLASLt or hipBLASLt, whose names differ only in their prefix, except for the functions at the end.
 namespace lockstep::blaslt {
 
 using Handle = LOCKSTEP_BLAS(LtHandle_t);
@@ -73,13 +73,13 @@ inline std::string version() {
          std::to_string(number % 100);
 }
 
-/// Sums of parts of a product in the type of its arithmetic: cuBLASLt may round them to 16 bits before it adds them up.
+/// Adds partial sums in the type of the arithmetic; otherwise cuBLASLt may round them to 16 bits before adding them.
 inline Status prefer_exact_sums(Preference to) {
   const std::uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   return set_preference(to, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes);
 }
 
-/// The bytes of which the addresses of all columns are multiples.
+/// Tells the library the alignment, in bytes, of all columns of the matrices.
 inline Status prefer_alignments(Preference to, std::uint32_t a, std::uint32_t b, std::uint32_t c) {
   Status status = set_preference(to, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &a, sizeof a);
   if (status == success) status = set_preference(to, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &b, sizeof b);
@@ -97,7 +97,7 @@ inline std::string version() {
          std::to_string(HIPBLASLT_VERSION_PATCH);
 }
 
-/// hipBLASLt is not asked for these.
+/// hipBLASLt gets no such preferences.
 inline Status prefer_exact_sums(Preference) { return success; }
 inline Status prefer_alignments(Preference, std::uint32_t, std::uint32_t, std::uint32_t) { return success; }
 

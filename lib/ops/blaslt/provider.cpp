@@ -20,7 +20,7 @@ void expect_success(blaslt::Status status, const char* doing) {
 }
 
 blaslt::Handle handle() {
-  static const blaslt::Handle made = [] {  // for as long as the process lives
+  static const blaslt::Handle made = [] {  // kept for the life of the process
     blaslt::Handle handle = nullptr;
     expect_success(blaslt::create(&handle), "use the device");
     return handle;
@@ -37,11 +37,11 @@ std::remove_const_t<decltype(blaslt::f32)> blaslt_type(DType dtype) {
   }
 }
 
-/// A matrix as BLASLt libraries see it, column by column: ours, row by row, are their own transposes.
+/// A matrix in BLASLt's column-major view: row-major matrices appear as their transposes.
 struct MatrixLayout {
   DType dtype;
-  std::int64_t rows, columns;  // rows lie side by side
-  bool transposed = false;     // when it is read
+  std::int64_t rows, columns;  // rows are contiguous
+  bool transposed = false;     // true if it is read as its transpose
 };
 
 template <class Pointer>
@@ -55,13 +55,13 @@ Owned<blaslt::Matrix> make_layout(const MatrixLayout& of) {
   return Owned<blaslt::Matrix>(made);
 }
 
-/// Bytes of which any column's address is a multiple, at most 256 (to which buffers are aligned).
+/// The alignment in bytes of all columns, at most 256 (the alignment of buffers).
 std::uint32_t alignment_of(const MatrixLayout& of) {
   const auto bytes = static_cast<std::uint64_t>(of.rows) * size_of(of.dtype);
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(256, bytes & (~bytes + 1)));
 }
 
-/// c (+)= op(a)·op(b), with what follows it, planned.
+/// A planned product c (+)= op(a)·op(b), followed by its epilogue.
 class Matmul {
  public:
   Matmul(const MatrixLayout& a, const MatrixLayout& b, const MatrixLayout& c, bool tf32,
@@ -77,11 +77,11 @@ class Matmul {
     set(blaslt::transpose_b, b.transposed ? blaslt::transposed : blaslt::plain);
     set(blaslt::epilogue_of, epilogue);
     if (epilogue == blaslt::bias_epilogue || epilogue == blaslt::relu_bias_epilogue)
-      set(blaslt::bias_type, blaslt_type(c.dtype));  // no algorithm adds one of another type
+      set(blaslt::bias_type, blaslt_type(c.dtype));  // no algorithm adds a bias of another type
     choose(alignment_of(a), alignment_of(b), alignment_of(c));
   }
 
-  /// Whether the library has an algorithm for this; else it must not be run.
+  /// True if the library has an algorithm; otherwise the product must not be run.
   explicit operator bool() const { return found_; }
   std::size_t workspace_bytes() const { return algorithm_.workspaceSize; }
 
@@ -118,7 +118,7 @@ class Matmul {
     found_ = status == blaslt::success && count > 0;
   }
 
-  static constexpr std::size_t max_workspace_bytes = 32 << 20;  // what NVIDIA advises for Hopper
+  static constexpr std::size_t max_workspace_bytes = 32 << 20;  // as NVIDIA recommends for Hopper
 
   DType master_;
   Owned<blaslt::Matrix> a_, b_, c_;
@@ -127,10 +127,10 @@ class Matmul {
   bool found_ = false;
 };
 
-/// With every matrix seen as its transpose: yᵀ = W·xᵀ, dxᵀ = Wᵀ·dyᵀ, dWᵀ = xᵀ·dy.
+/// The three products, each in terms of transposes: yᵀ = W·xᵀ, dxᵀ = Wᵀ·dyᵀ, dWᵀ = xᵀ·dy.
 struct Products {
   Matmul forward, data_gradient, weight_gradient;
-  bool adds_bias = true;  // forward does, and applies the activation
+  bool adds_bias = true;  // true if forward adds the bias and applies the activation
 
   explicit Products(const InnerProductShape& s)
       : forward({s.dtype, s.in, s.out, true}, {s.dtype, s.in, s.n}, {s.dtype, s.out, s.n}, s.choices.tf32, epilogue(s)),
@@ -160,7 +160,7 @@ class BlasltInnerProduct final : public InnerProduct {
     if (shape.n > 0) products_ = std::make_unique<Products>(shape);
   }
 
-  /// Whether the library has algorithms for all three, or there is nothing to do.
+  /// True if the library has algorithms for all three products, or if there are no examples.
   bool is_planned() const { return !products_ || *products_; }
 
   std::unique_ptr<InnerProduct> resized(std::int64_t n) const override {
@@ -202,7 +202,7 @@ class BlasltInnerProduct final : public InnerProduct {
   }
 
  private:
-  /// Bytes in front of the product's workspace for the bias in the type of y; 0 where it is of that type itself.
+  /// Bytes at the workspace's start for the bias in the type of y; 0 if the bias has that type already.
   std::size_t bias_bytes() const {
     const bool is_rounded = shape_.bias && products_->adds_bias && shape_.dtype != master_dtype(shape_.dtype);
     return is_rounded ? align_up(static_cast<std::size_t>(shape_.out) * size_of(shape_.dtype)) : 0;
@@ -217,7 +217,7 @@ class BlasltProvider final : public Provider {
  public:
   std::string_view name() const override { return "blaslt"; }
   std::string version() const override { return blaslt::version(); }
-  /// Null where there is no device either: `check` plans on login nodes.
+  /// Null if there is no device, because `check` also plans on login nodes.
   std::unique_ptr<InnerProduct> inner_product(const InnerProductShape& shape) const override {
     if (device_count() == 0) return nullptr;
     auto product = std::make_unique<BlasltInnerProduct>(shape);

@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// Inner products by cuBLASLt or hipBLASLt. Null where the build is for neither CUDA nor HIP, or had no hipBLASLt.
+/// Inner products by cuBLASLt or hipBLASLt. Null if the build is for neither CUDA nor HIP, or found no hipBLASLt.
 const Provider* blaslt_provider();
 
 }  // namespace lockstep

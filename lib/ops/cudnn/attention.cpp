@@ -42,7 +42,7 @@ class CudnnAttention final : public ScaledDotProductAttention {
   }
 
  private:
-  /// Where the first of the queries (0), keys (1) or values (2) lies.
+  /// The address of the first of the queries (0), keys (1) or values (2).
   void* part(const Tensor& qkv, std::int64_t number) const {
     return static_cast<std::byte*>(qkv.data) +
            static_cast<std::size_t>(number * shape_.width()) * size_of(shape_.dtype);
@@ -55,7 +55,7 @@ class CudnnAttention final : public ScaledDotProductAttention {
 }  // namespace
 
 std::unique_ptr<ScaledDotProductAttention> plan_cudnn_attention(const AttentionShape& shape) {
-  if (shape.memory > 0) return nullptr;  // queries, keys and values stand side by side here
+  if (shape.memory > 0) return nullptr;  // the graphs expect queries, keys and values side by side
   if (!may_begin_anywhere(shape.dtype, {shape.head_size})) return nullptr;
   try {
     return std::make_unique<CudnnAttention>(shape);

@@ -21,7 +21,7 @@ class CudnnProduct final : public ConvolutionProduct {
 
 struct CudnnProducts : ConvolutionProducts {
   explicit CudnnProducts(const ConvolutionShape& shape) {
-    // Weight gradients of cuDNN 9.19 were wrong there (in fp32, groups of two channels, kernel 4).
+    // cuDNN 9.19 computed wrong weight gradients there (in fp32, groups of two channels, kernel 4).
     if (shape.groups > 1 && (shape.pad_top != shape.pad_bottom || shape.pad_left != shape.pad_right))
       throw PlanError("groups with uneven padding are left to others");
     const CudnnDevice& device = CudnnDevice::current();

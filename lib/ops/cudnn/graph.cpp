@@ -12,8 +12,8 @@
 #include "ops/device_description.hpp"
 
 namespace cudnn_frontend {
-// cuDNN is linked, and found among the symbols of the program. (Were its functions called by their names, the front end
-// would ask for the driver's library, too, which a machine that builds or plans need not have.)
+// cuDNN is linked, and found among the symbols of the program. (If its functions were called by name, the front end
+// would also require the driver's library, which need not be present where one builds or plans.)
 void* cudnn_dlhandle = dlopen(nullptr, RTLD_NOW);
 }  // namespace cudnn_frontend
 
@@ -46,14 +46,14 @@ fe::DataType_t front_end_type(DType dtype) {
 }  // namespace
 
 struct CudnnDevice::Implementation {
-  cudnnHandle_t handle = nullptr;                         // of a device that is there
-  std::shared_ptr<const fe::DeviceProperties> described;  // of one that need not be
+  cudnnHandle_t handle = nullptr;                         // null for a described device
+  std::shared_ptr<const fe::DeviceProperties> described;  // null for a device that is present
   int capability = 0;
 };
 
 CudnnDevice::CudnnDevice() {
   auto device = std::make_shared<Implementation>();
-  expect_success(fe::detail::create_handle(&device->handle), "use the device");  // for as long as the process lives
+  expect_success(fe::detail::create_handle(&device->handle), "use the device");  // kept for the life of the process
   implementation_ = std::move(device);
 }
 
@@ -86,7 +86,7 @@ std::string CudnnDevice::properties() const {
 }
 
 std::string cudnn_version() {
-  const std::size_t version = cudnnGetVersion();  // by its name, so that linkers keep the library
+  const std::size_t version = cudnnGetVersion();  // called by name, so that linkers keep the library
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
@@ -118,7 +118,7 @@ void CudnnGraph::run(cudaStream_t stream, std::span<void* const> tensors, void* 
 
 namespace {
 
-/// Collects operations, and plans them. Tensors are numbered in the order in which `input` and `output` name them.
+/// Collects operations and plans them. Tensors are numbered in the order of the calls of `input` and `output`.
 class Planner {
  public:
   Planner(const CudnnDevice& device, DType dtype, const LibraryChoices& choices)
@@ -152,7 +152,7 @@ class Planner {
     expect_good(device_.handle ? graph.build_operation_graph(device_.handle) : graph.build_operation_graph(),
                 "make this graph");
     expect_good(graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}), "plan this");
-    // Only plans that are there can be deselected, so not before.
+    // Only existing plans can be deselected, so this must come after their creation.
     graph.deselect_numeric_notes(declined_).deselect_workspace_greater_than(max_plan_workspace_bytes);
     expect_good(graph.check_support(), "do this");
     expect_good(graph.build_plans(), "do this");
@@ -168,10 +168,10 @@ class Planner {
   fe::DataType_t type_;
   std::vector<fe::NumericalNote_t> declined_;
   std::unique_ptr<CudnnGraph::Implementation> made_;
-  std::int64_t next_ = 1;  // number of a tensor
+  std::int64_t next_ = 1;  // number of the next tensor
 };
 
-/// Extents and strides in cuDNN's order (n, c, h, w), of tensors that lie channels-last, weights too: of others
+/// Extents and strides in cuDNN's order (n, c, h, w) for channels-last tensors, including weights. With other layouts,
 /// cuDNN 9.19 plans convolutions on a few channels whose results are wrong.
 struct Layouts {
   Extents x, x_strides, y, y_strides, weight, weight_strides, bias, bias_strides;
@@ -198,7 +198,8 @@ OfConvolution windows(const ConvolutionShape& s) {
       .set_dilation({1, 1});
 }
 
-/// Extents [n, heads, T, head_size] of what lies as [n, T, width, head by head] in rows of `row` numbers.
+/// Describes tensors as [n, heads, T, head_size] whose memory is [n, T, width, head by head], with rows of `row`
+/// elements.
 struct Heads {
   Extents extents, moments, moment_strides;
   const AttentionShape& shape;

@@ -15,19 +15,20 @@ struct cudnnContext;
 
 namespace lockstep {
 
-/// What graphs are planned for: the device of this process, or one that need not be there.
+/// The device that graphs are planned for: that of this process, or a described one that need not be present.
 class CudnnDevice {
  public:
-  /// The one that this process plans for: the described_device(), else the one that it computes on. Throws PlanError
-  /// when there is none.
+  /// The device that this process plans for: described_device() if there is one, else the one that it computes on.
+  /// Throws PlanError if there is none.
   static const CudnnDevice& current();
-  /// `properties`: JSON as cuDNN writes it (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION); `capability`: 90 for 9.0. Its
-  /// graphs can be planned and not be run. Throws PlanError when cuDNN does not take them.
+  /// A described device. `properties`: JSON in cuDNN's format (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION);
+  /// `capability`: 90 for 9.0. Its graphs can be planned but not run. Throws PlanError if cuDNN rejects the
+  /// description.
   CudnnDevice(const std::string& properties, int capability);
 
-  /// JSON, as the constructor takes it. Throws PlanError when cuDNN does not tell.
+  /// The device's properties in that JSON format. Throws PlanError if cuDNN does not provide them.
   std::string properties() const;
-  /// Null of a device that need not be there.
+  /// Null for a described device.
   cudnnContext* handle() const;
 
   struct Implementation;
@@ -39,7 +40,7 @@ class CudnnDevice {
   std::shared_ptr<const Implementation> implementation_;
 };
 
-/// Operations that cuDNN runs as one, planned for one shape. Makers below throw PlanError for what it declines.
+/// Operations that cuDNN runs as one, planned for one shape. The makers below throw PlanError if cuDNN declines.
 class CudnnGraph {
  public:
   struct Implementation;
@@ -47,32 +48,32 @@ class CudnnGraph {
   ~CudnnGraph();
 
   std::size_t workspace_bytes() const;
-  /// cuDNN's name of the engine that was chosen, and of its settings.
+  /// cuDNN's name of the chosen engine and its settings.
   std::string engine() const;
-  /// `tensors` in the order that the maker says. Returns at once. Throws Error(internal) when it cannot be started.
+  /// `tensors` are in the order that the maker gives. Returns at once. Throws Error(internal) if it cannot be started.
   void run(cudaStream_t stream, std::span<void* const> tensors, void* workspace) const;
 
  private:
   std::unique_ptr<Implementation> implementation_;
 };
 
-/// The version of the cuDNN that is loaded, as "9.19.0".
+/// The version of the loaded cuDNN, as in "9.19.0".
 std::string cudnn_version();
 
 /// Tensors: x, weight, bias (fp32; only with shape.bias), y. Activations: none and relu.
 std::unique_ptr<CudnnGraph> cudnn_convolution(const CudnnDevice& device, const ConvolutionShape& shape);
 struct CudnnForward {
   std::unique_ptr<CudnnGraph> graph;
-  bool adds_bias;  ///< and applies the activation
+  bool adds_bias;  ///< true if the graph adds the bias and applies the activation
 };
-/// The convolution with its bias and activation, else, where cuDNN does not plan these together, by itself: of three
-/// channels under kernels of 16×16, for one.
+/// The convolution with its bias and activation; without them if cuDNN cannot plan all together, as for three channels
+/// under kernels of 16×16.
 CudnnForward cudnn_forward(const CudnnDevice& device, const ConvolutionShape& shape);
 /// Tensors: dy, weight, dx.
 std::unique_ptr<CudnnGraph> cudnn_data_gradient(const CudnnDevice& device, const ConvolutionShape& shape);
-/// Tensors: x, dy, dweight. This is of shape.dtype: cuDNN plans no fp32 gradients of 16-bit tensors.
+/// Tensors: x, dy, dweight. dweight has shape.dtype, since cuDNN plans no fp32 gradients of 16-bit tensors.
 std::unique_ptr<CudnnGraph> cudnn_weight_gradient(const CudnnDevice& device, const ConvolutionShape& shape);
-/// Tensors: queries, keys, values (each where the first of them lies in qkv), y, logsumexp.
+/// Tensors: queries, keys, values (the address of the first of each in qkv), y, logsumexp.
 std::unique_ptr<CudnnGraph> cudnn_attention(const CudnnDevice& device, const AttentionShape& shape);
 /// Tensors: queries, keys, values, y, logsumexp, dy, dqueries, dkeys, dvalues.
 std::unique_ptr<CudnnGraph> cudnn_attention_gradient(const CudnnDevice& device, const AttentionShape& shape);

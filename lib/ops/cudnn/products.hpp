@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-// Planned by cuDNN for the device of this process; null for what it declines.
+// Products that cuDNN has planned for the device of this process; null if cuDNN declines.
 
 std::unique_ptr<Convolution> plan_cudnn_convolution(const ConvolutionShape& shape);
 std::unique_ptr<ScaledDotProductAttention> plan_cudnn_attention(const AttentionShape& shape);

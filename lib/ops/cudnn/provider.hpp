@@ -7,12 +7,12 @@
 
 namespace lockstep {
 
-/// Convolutions and recurrent layers of fp32 and 16 bits, attention of 16 bits. Null where the build is not for CUDA,
-/// or had no cuDNN.
+/// Convolutions and recurrent layers in fp32 and 16 bits, attention in 16 bits. Null if the build is not for CUDA, or
+/// found no cuDNN.
 const Provider* cudnn_provider();
 
-/// What cuDNN says of the device that this process computes on (see DeviceDescription::properties). Throws bad_usage
-/// where cudnn_provider() is null, and internal where there is no device.
+/// cuDNN's description of the device that this process computes on (see DeviceDescription::properties). Throws
+/// bad_usage if cudnn_provider() is null, and internal if there is no device.
 std::string cudnn_device_properties();
 
 }  // namespace lockstep

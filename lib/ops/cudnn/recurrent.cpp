@@ -10,7 +10,7 @@
 #include "ops/cudnn/products.hpp"
 #include "ops/library_recurrent.hpp"
 
-// lstm and gru by cuDNN's older API: there are no graphs of them.
+// lstm and gru use cuDNN's older API, because there are no graphs for them.
 
 namespace lockstep {
 namespace {
@@ -25,7 +25,7 @@ void expect_started(cudnnStatus_t status) {
            cudnnGetErrorString(status));
 }
 
-/// A descriptor, which ends with this.
+/// A descriptor that is destroyed with this object.
 template <class Handle, cudnnStatus_t (*create)(Handle*), cudnnStatus_t (*destroy)(Handle)>
 class Described {
  public:
@@ -80,8 +80,8 @@ class CudnnRecurrent final : public RecurrentProducts {
   std::size_t saved_bytes() const override { return saved_bytes_; }
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
 
-  // States before the first step are null: zeros. Lengths of sequences on the device are null, too: cuDNN takes those
-  // of the descriptors.
+  // The initial states are null, which means zeros. The device array of sequence lengths is null, too: cuDNN then uses
+  // the descriptors' lengths.
 
   void forward(const ExecSpace& space, const void* weights, const void* x, void* y, void* saved,
                void* workspace) const override {
@@ -106,8 +106,8 @@ class CudnnRecurrent final : public RecurrentProducts {
   }
 
  private:
-  /// The standard algorithm: cuDNN's guide counts none of its functions for recurrent layers among those that may give
-  /// other bits in another run.
+  /// Uses the standard algorithm. cuDNN's guide lists none of its functions for recurrent layers among those that may
+  /// give different bits in different runs.
   void describe(const RecurrentShape& s) {
     const bool both = s.directions == 2;
     const cudnnDataType_t type = cudnn_type(s.dtype);
@@ -131,9 +131,11 @@ class CudnnRecurrent final : public RecurrentProducts {
     expect_planned(cudnnSetTensorNdDescriptor(state_, type, 3, extents.data(), strides.data()));
   }
 
-  /// Gate k of a direction: its matrix for x is number k, that for h number k + g; in the order of ours.
+  /// Finds the pieces of all gates. For gate k of a direction, the matrix for x has number k, and that for h has k + g;
+  /// the order of gates equals ours.
   std::vector<WeightPiece> find_pieces(const RecurrentShape& s) const {
-    const Buffer space("lockstep::cudnn::weights", weight_bytes_);  // cuDNN tells addresses, of memory that is there
+    // cuDNN returns addresses, for which memory must exist.
+    const Buffer space("lockstep::cudnn::weights", weight_bytes_);
     const TensorDescriptor matrix, bias;
     std::vector<WeightPiece> found;
     for (std::int64_t direction = 0; direction < s.directions; ++direction)
@@ -160,7 +162,7 @@ class CudnnRecurrent final : public RecurrentProducts {
   void order_after(const ExecSpace& space) const { expect_started(cudnnSetStream(handle_, space.cuda_stream())); }
 
   cudnnHandle_t handle_;
-  DropoutDescriptor dropout_;  // as it is made: no dropout
+  DropoutDescriptor dropout_;  // with its initial values: no dropout
   LayerDescriptor layer_;
   SequencesDescriptor x_, y_;
   TensorDescriptor state_;

@@ -8,12 +8,12 @@
 namespace lockstep {
 namespace {
 
-// All operands LayoutRight: so KokkosBlas::gemm hands them to the BLAS as they stand, strides included.
+// All operands are LayoutRight, so that KokkosBlas::gemm passes them to the BLAS as they are, including strides.
 template <class T>
 using Matrix = Kokkos::View<T**, Kokkos::LayoutRight, Kokkos::Device<ExecSpace, MemorySpace>,
                             Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
 
-/// rows × columns of a matrix whose rows are `stride` elements apart.
+/// A matrix of rows × columns whose rows are `stride` elements apart.
 template <class T>
 Matrix<T> matrix(T* data, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
   const Matrix<T> whole(data, static_cast<std::size_t>(rows), static_cast<std::size_t>(stride));
@@ -36,7 +36,7 @@ KokkosKernelsGemm::KokkosKernelsGemm() { use_kokkos_threads(); }
 void KokkosKernelsGemm::multiply(const ExecSpace& space, DType dtype, std::int64_t m, std::int64_t n, std::int64_t k,
                                  const MatrixOperand& a, const MatrixOperand& b, void* c, std::int64_t c_stride,
                                  Store store) const {
-  // KokkosBlas makes a matrix-vector product of these and takes both vectors for contiguous.
+  // KokkosBlas turns these into a matrix-vector product and assumes that both vectors are contiguous.
   if (n == 1 && (b.stride != 1 || c_stride != 1)) {
     portable_.multiply(space, dtype, m, n, k, a, b, c, c_stride, store);
     return;

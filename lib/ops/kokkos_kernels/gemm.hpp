@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// KokkosBlas::gemm: the BLAS that Kokkos Kernels was built with (OpenBLAS, MKL, cuBLAS, rocBLAS, …).
+/// KokkosBlas::gemm, which uses the BLAS that Kokkos Kernels was built with (OpenBLAS, MKL, cuBLAS, rocBLAS, …).
 class KokkosKernelsGemm final : public Gemm {
  public:
   KokkosKernelsGemm();
@@ -15,7 +15,7 @@ class KokkosKernelsGemm final : public Gemm {
                 Store store) const override;
 
  private:
-  PortableGemm portable_;  // for the shapes that KokkosBlas gets wrong
+  PortableGemm portable_;  // for shapes for which KokkosBlas computes wrong results
 };
 
 }  // namespace lockstep

@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// Null when the build has no Kokkos Kernels (missing.cpp stands for provider.cpp then).
+/// Null if the build has no Kokkos Kernels (missing.cpp then replaces provider.cpp).
 const Provider* kokkos_kernels_provider();
 
 }  // namespace lockstep

@@ -20,7 +20,7 @@ void expect_planned(miopenStatus_t status, const char* doing) {
 }
 
 miopenHandle_t miopen_handle() {
-  static const miopenHandle_t made = [] {  // for as long as the process lives
+  static const miopenHandle_t made = [] {  // kept for the life of the process
     miopenHandle_t handle = nullptr;
     expect_planned(miopenCreate(&handle), "use the device");
     return handle;
@@ -49,7 +49,7 @@ struct MiopenDestroy {
 using MiopenTensor = std::unique_ptr<miopenTensorDescriptor, MiopenDestroy>;
 using MiopenWindows = std::unique_ptr<miopenConvolutionDescriptor, MiopenDestroy>;
 
-/// Channels-last, [n, h, w, c]; MIOpen names extents in the order n, c, h, w.
+/// Describes a channels-last tensor, [n, h, w, c]; MIOpen orders extents as n, c, h, w.
 MiopenTensor describe_channels_last(DType dtype, std::int64_t n, std::int64_t h, std::int64_t w, std::int64_t c) {
   const int extents[] = {miopen_int(n), miopen_int(c), miopen_int(h), miopen_int(w)};
   const int strides[] = {miopen_int(h * w * c), 1, miopen_int(w * c), miopen_int(c)};
@@ -60,8 +60,8 @@ MiopenTensor describe_channels_last(DType dtype, std::int64_t n, std::int64_t h,
   return tensor;
 }
 
-/// MIOpen pads both sides alike. That is the same convolution as long as it has as many windows, which begin at the
-/// padding above and on the left.
+/// MIOpen pads both sides equally. The convolution is the same if the number of windows stays the same, since windows
+/// begin at the top and left padding.
 MiopenWindows describe_windows(const ConvolutionShape& s) {
   ConvolutionShape alike = s;
   alike.pad_bottom = s.pad_top, alike.pad_right = s.pad_left;
@@ -82,8 +82,8 @@ MiopenWindows describe_windows(const ConvolutionShape& s) {
 // The tensors of a convolution, or their gradients.
 enum MiopenOperand { miopen_x, miopen_weight, miopen_y };
 
-/// One of the three products: MIOpen's functions, in whose arguments the operands come in the order `theirs`, the last
-/// one being what is made; `ours` is the order of ConvolutionProducts.
+/// MIOpen's functions for one of the three products. Their operands are in the order `theirs`, with the result last;
+/// `ours` is the order of ConvolutionProducts.
 struct MiopenFunctions {
   decltype(&miopenConvolutionForwardGetSolution) list;
   decltype(&miopenConvolutionForwardCompileSolution) compile;
@@ -106,8 +106,8 @@ constexpr MiopenFunctions miopen_weight_gradient{miopenConvolutionBackwardWeight
                                                  {miopen_y, miopen_x, miopen_weight},
                                                  {miopen_x, miopen_y, miopen_weight}};
 
-/// MIOpen's immediate mode: of its list, which is in the order of the speed that it expects, the first solution whose
-/// workspace is not too large. Nothing is timed here.
+/// Uses MIOpen's immediate mode: the first solution in MIOpen's list, which is ordered by expected speed, whose
+/// workspace is small enough. Nothing is timed here.
 class MiopenProduct final : public ConvolutionProduct {
  public:
   MiopenProduct(const ConvolutionShape& s, const MiopenFunctions& functions)
@@ -130,7 +130,7 @@ class MiopenProduct final : public ConvolutionProduct {
  private:
   miopenTensorDescriptor_t their(std::size_t number) const { return operands_[functions_.theirs[number]].get(); }
 
-  /// MIOpen's function that counts solutions prints an error where there are none, so it is not asked.
+  /// Does not call MIOpen's function that counts solutions, because it prints an error if there are none.
   void choose() {
     std::array<miopenConvSolution_t, 32> solutions;
     std::size_t count = 0;
@@ -150,7 +150,8 @@ class MiopenProduct final : public ConvolutionProduct {
 
   void start(const ExecSpace& space, const std::array<void*, 3>& at, void* workspace) const {
     const miopenHandle_t handle = miopen_handle();
-    miopenAcceleratorQueue_t stream = nullptr;  // setting one reads the properties of the device again
+    // Setting a stream rereads the properties of the device, so it is set only when it changes.
+    miopenAcceleratorQueue_t stream = nullptr;
     auto status = miopenGetStream(handle, &stream);
     if (status == miopenStatusSuccess && stream != space.hip_stream())
       status = miopenSetStream(handle, space.hip_stream());
@@ -164,7 +165,7 @@ class MiopenProduct final : public ConvolutionProduct {
 
   const MiopenFunctions& functions_;
   MiopenWindows windows_;
-  std::array<MiopenTensor, 3> operands_;  // by MiopenOperand
+  std::array<MiopenTensor, 3> operands_;  // indexed by MiopenOperand
   miopenConvSolution_t solution_{};
 };
 

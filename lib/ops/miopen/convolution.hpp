@@ -8,10 +8,10 @@
 
 namespace lockstep {
 
-/// Planned by MIOpen for the device of this process; null for what it declines.
+/// A convolution that MIOpen has planned for the device of this process; null if MIOpen declines.
 std::unique_ptr<Convolution> plan_miopen_convolution(const ConvolutionShape& shape);
 
-/// The version of the MIOpen that is loaded, as "3.4.0".
+/// The version of the loaded MIOpen, as in "3.4.0".
 std::string miopen_version();
 
 }  // namespace lockstep

@@ -11,7 +11,7 @@ class MiopenProvider final : public Provider {
  public:
   std::string_view name() const override { return "miopen"; }
   std::string version() const override { return miopen_version(); }
-  /// Null where there is no device either: `check` plans on login nodes.
+  /// Null if there is no device, because `check` also plans on login nodes.
   std::unique_ptr<Convolution> convolution(const ConvolutionShape& shape) const override {
     return device_count() > 0 ? plan_miopen_convolution(shape) : nullptr;
   }

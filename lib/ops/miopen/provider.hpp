@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// Convolutions of fp32 and 16 bits. Null where the build is not for HIP, or had no MIOpen.
+/// Convolutions in fp32 and 16 bits. Null if the build is not for HIP, or found no MIOpen.
 const Provider* miopen_provider();
 
 }  // namespace lockstep

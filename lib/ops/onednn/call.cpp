@@ -35,7 +35,7 @@ const dnnl::engine& onednn_engine() {
 OnednnCall::OnednnCall(const dnnl::primitive_desc_base& description, const dnnl::primitive& primitive,
                        std::initializer_list<std::pair<int, dnnl::memory::desc>> arguments)
     : primitive_(primitive) {
-  // oneDNN's plain loops are a hundred times slower than fp32 between conversions.
+  // oneDNN's reference loops are a hundred times slower than fp32 between two conversions.
   const std::string way = description.impl_info_str();
   for (const auto& [id, layout] : arguments)
     if (way.starts_with("ref") && layout.get_data_type() != dnnl::memory::data_type::f32)
@@ -57,7 +57,7 @@ void OnednnCall::run(void* scratchpad, std::initializer_list<std::pair<int, cons
   for (const auto& [id, data] : arguments) arguments_.at(id).set_data_handle(const_cast<void*>(data));
   if (scratchpad_bytes_ > 0) arguments_.at(DNNL_ARG_SCRATCHPAD).set_data_handle(scratchpad);
   primitive_.execute(onednn_stream(), arguments_);
-  onednn_stream().wait();  // nothing to wait for but in oneDNN's asynchronous builds
+  onednn_stream().wait();  // only oneDNN's asynchronous builds have to wait here
 }
 
 bool onednn_uses_avx2() {

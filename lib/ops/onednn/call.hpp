@@ -15,22 +15,22 @@
 
 namespace lockstep {
 
-/// The CPU engine; made on first use, when oneDNN is also told how many threads Kokkos has.
+/// The CPU engine. It is made on first use, which also sets oneDNN's number of threads to that of Kokkos.
 const dnnl::engine& onednn_engine();
 
-/// A primitive whose arguments are described once; a call only sets where they lie. Its scratchpad
-/// is an argument like the others (see `onednn_attributes`), so that calls allocate nothing.
+/// A primitive whose arguments are described once; a call only sets their addresses. The scratchpad is an argument like
+/// the others (see `onednn_attributes`), so that calls allocate nothing.
 class OnednnCall {
  public:
   OnednnCall() = default;
   OnednnCall(const dnnl::primitive_desc_base& description, const dnnl::primitive& primitive,
              std::initializer_list<std::pair<int, dnnl::memory::desc>> arguments);
 
-  /// Conversion between two layouts; adds to what is there when asked.
+  /// Conversion between two layouts; `add` adds to the present values.
   static OnednnCall reorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to, bool add = false);
 
   explicit operator bool() const { return static_cast<bool>(primitive_); }
-  /// How an argument's numbers lie in memory.
+  /// The memory layout of an argument.
   dnnl::memory::desc layout(int argument) const { return arguments_.at(argument).get_desc(); }
   std::size_t scratchpad_bytes() const { return scratchpad_bytes_; }
   void run(void* scratchpad, std::initializer_list<std::pair<int, const void*>> arguments);
@@ -41,9 +41,10 @@ class OnednnCall {
   std::size_t scratchpad_bytes_ = 0;
 };
 
-/// oneDNN can compute most products in several ways, and does not always try the fastest first. The
-/// description that `make` makes, at the first way whose name begins with `wanted`; at oneDNN's own choice if there
-/// is none, or nothing is wanted. (Descriptions are handles: a copy would move along with the original.)
+/// Returns the description that `make` makes, at the first implementation whose name begins with `wanted`; at oneDNN's
+/// own choice if there is none, or if `wanted` is empty. oneDNN has several implementations of most products, and does
+/// not always list the fastest first. (`make` is called anew because descriptions are handles: a copy would advance
+/// together with the original.)
 template <class Make>
 auto preferring(std::string_view wanted, Make make) {
   auto candidate = make();
@@ -56,11 +57,11 @@ auto preferring(std::string_view wanted, Make make) {
   return make();
 }
 
-/// Whether oneDNN computes with AVX2 at most. Its weight gradients are weak there (50 to 75 % of the peak, and below
-/// 45 % for some products of long columns), and products over plain copies (ops/gemm.hpp) beat them.
+/// True if oneDNN uses AVX2 at most. Its weight gradients then reach only 50 to 75 % of the peak, and below 45 % for
+/// some products of long columns; products over plain copies (ops/gemm.hpp) are faster.
 bool onednn_uses_avx2();
 
-/// What plan() makes; null where oneDNN refuses to.
+/// Returns plan(), or null if oneDNN refuses to plan it.
 template <class Plan>
 auto unless_refused(Plan plan) -> decltype(plan()) {
   try {
@@ -71,12 +72,12 @@ auto unless_refused(Plan plan) -> decltype(plan()) {
   }
 }
 
-/// oneDNN's name of a floating-point type; throws dnnl::error(unimplemented) for those it has not (f64).
+/// oneDNN's name of a floating-point type; throws dnnl::error(unimplemented) for types that oneDNN lacks (f64).
 dnnl::memory::data_type onednn_type(DType dtype);
 
-/// A scratchpad of ours, and an activation of the result.
+/// Attributes for a caller-provided scratchpad and an activation of the result.
 dnnl::primitive_attr onednn_attributes(Activation activation = Activation::none);
-/// A scratchpad of ours, and the result added to what stands in its place.
+/// Attributes for a caller-provided scratchpad and a result that is added to the present values.
 dnnl::primitive_attr onednn_attributes_add();
 
 }  // namespace lockstep

@@ -18,8 +18,8 @@ using Tag = dnnl::memory::format_tag;
 using Dims = dnnl::memory::dims;
 constexpr auto algorithm = dnnl::algorithm::convolution_direct;
 
-/// What the three primitives have in common. oneDNN names extents in the order n, c, h, w, whatever
-/// lies where; weights may take the layout that a primitive likes best (`any`).
+/// The common part of the three primitives. oneDNN orders extents as n, c, h, w, whatever the memory layout; weights
+/// may have the layout that a primitive prefers (`any`).
 struct Problem {
   explicit Problem(const ConvolutionShape& s)
       : type(onednn_type(s.dtype)),
@@ -106,9 +106,9 @@ class OnednnConvolution final : public Convolution {
   using BackwardData = dnnl::convolution_backward_data::primitive_desc;
   using BackwardWeight = dnnl::convolution_backward_weights::primitive_desc;
 
-  /// oneDNN's own order of preference is not always that of speed. Measured on AVX2: its batch-reduce
-  /// kernels add up over channels, and with next to none of them the direct ones are 1.5 times as fast;
-  /// so are those for strides in the gradient of the data, and by 5 % those of 1×1 kernels.
+  /// oneDNN's order of preference is not always the order of speed. As measured on AVX2, its batch-reduce kernels sum
+  /// over channels, and with very few channels the direct kernels are 1.5 times as fast. So they are for the data
+  /// gradient with strides. For 1×1 convolutions, oneDNN's 1×1 kernels are 5 % faster.
   std::string_view forward_way() const {
     if (!onednn_uses_avx2() || shape_.groups > 1) return "";
     if (shape_.c < 4) return "jit:avx2";
@@ -119,15 +119,16 @@ class OnednnConvolution final : public Convolution {
     return shape_.kernel_h == 1 && shape_.kernel_w == 1 ? "jit_1x1:avx2" : "jit:avx2";
   }
 
-  /// On AVX2 the weight's gradient is ours where windows of the images can be read in place, else a product over
-  /// columns of the images, where these are long enough to copy: ours where the result is large, dnnl_sgemm where it
-  /// stays in the cache. Null: oneDNN's own.
+  /// The product that computes the weight gradient instead of oneDNN; null: oneDNN does. On AVX2 it reads windows of
+  /// the images in place if it can (portable/window_gradient.hpp); otherwise it multiplies columns of the images if
+  /// these are long enough to copy, with PortableGemm for large results and with dnnl_sgemm for results that stay in
+  /// the cache.
   std::unique_ptr<Convolution> weight_gradient_by_product() const {
     static const OnednnGemm small_result;
     static const PortableGemm large_result;
     if (shape_.dtype != DType::f32 || shape_.groups != 1) return nullptr;
-    // Several threads of oneDNN's 1×1 kernels add their parts in no fixed order, also with the attribute
-    // `deterministic` (3.7): two runs would differ.
+    // With several threads, oneDNN's 1×1 kernels add up their parts in no fixed order, even with the attribute
+    // `deterministic` (3.7), so two runs would differ.
     const bool point = shape_.kernel_h == 1 && shape_.kernel_w == 1;
     if (point && ExecSpace().concurrency() > 1) return convolution_from(large_result, shape_);
     if (!onednn_uses_avx2() || (shape_.c < 32 && !has_window_gradient(shape_))) return nullptr;
@@ -186,13 +187,13 @@ class OnednnConvolution final : public Convolution {
   }
 
   ConvolutionShape shape_;
-  std::shared_ptr<PackedWeight> weight_;              // of the convolutions of all sizes
-  std::size_t forward_weight_ = 0, data_weight_ = 0;  // in the layouts that forward_ and backward_data_ want
+  std::shared_ptr<PackedWeight> weight_;              // shared by the convolutions of all sizes
+  std::size_t forward_weight_ = 0, data_weight_ = 0;  // packings that forward_ and backward_data_ read
   OnednnCall forward_, backward_data_;
   OnednnCall backward_weight_, dweight_out_, dweight_add_;
-  std::size_t dweight_bytes_ = 0;  // at the workspace's start, of the gradient in oneDNN's layout
+  std::size_t dweight_bytes_ = 0;  // at the workspace's start, for the gradient in oneDNN's layout
   bool converts_dweight_ = false;
-  std::unique_ptr<Convolution> by_product_;  // instead of backward_weight_
+  std::unique_ptr<Convolution> by_product_;  // replaces backward_weight_
   std::size_t backward_weight_bytes_ = 0;
 };
 

@@ -14,39 +14,39 @@ namespace {
 using Layout = dnnl::memory::desc;
 using Tag = dnnl::memory::format_tag;
 
-/// A row-major matrix, or (`ba`) the transpose of one.
+/// A row-major matrix, or the transpose of one if the tag is `ba`.
 Layout matrix(std::int64_t rows, std::int64_t columns, DType dtype, Tag tag = Tag::ab) {
   return {{rows, columns}, onednn_type(dtype), tag};
 }
 
-/// How oneDNN multiplies: `first` is what it would choose itself (on AVX2 a packed or unpacked "gemm"), `blocked` its
-/// batch-reduce kernels, which copy the second matrix into blocks, `packed` its "gemm", which copies both into panels
-/// (beside a plain loop of that name, which is not wanted).
+/// oneDNN's matmul kernels. `first`: its own choice (on AVX2 a packed or unpacked "gemm"). `blocked`: its batch-reduce
+/// kernels, which copy the second matrix into blocks. `packed`: its "gemm", which copies both matrices into panels (but
+/// not the plain loop of the same name).
 enum class MatmulKernel { first, blocked, packed };
 constexpr std::string_view name_of(MatmulKernel kernel) {
   return kernel == MatmulKernel::blocked ? "brg" : kernel == MatmulKernel::packed ? "gemm:jit" : "";
 }
 
-/// With AVX-512, fp32 products of transformers reach 75 to 92 % of the peak in panels, 70 to 83 % in blocks, which
-/// oneDNN would choose.
+/// With AVX-512, fp32 products of transformers reach 75 to 92 % of the peak with panels, and 70 to 83 % with blocks,
+/// which are oneDNN's own choice.
 bool prefers_panels(const InnerProductShape& shape) { return shape.dtype == DType::f32 && !onednn_uses_avx2(); }
 
-/// y = x·Wᵀ has to copy a transposed W anyway; blocked copies are 3 to 8 % faster on AVX2. Panels need another pass
-/// over y for the bias, and lose by that what they gain.
+/// y = x·Wᵀ has to copy a transposed W in any case; blocked copies are 3 to 8 % faster on AVX2. Panels need a second
+/// pass over y for the bias, which cancels their gain.
 MatmulKernel forward_kernel(const InnerProductShape& shape) {
   return prefers_panels(shape) && !shape.bias ? MatmulKernel::packed : MatmulKernel::blocked;
 }
 
-/// dx = dy·W: "gemm" reads W where it stands, on AVX2, 96 % of the peak against 85 %. But when rows of W lie a
-/// multiple of 2 KiB apart, a column of them falls on a few cache sets, and it drops to 44 %.
+/// dx = dy·W: on AVX2, "gemm" reads W in place and reaches 96 % of the peak, against 85 %. But if rows of W are a
+/// multiple of 2 KiB apart, its columns map to a few cache sets, and it drops to 44 %.
 MatmulKernel backward_data_kernel(const InnerProductShape& shape) {
   if (prefers_panels(shape)) return MatmulKernel::packed;
   return shape.in % 512 == 0 ? MatmulKernel::blocked : MatmulKernel::first;
 }
 
-/// Rows from which on dW = dyᵀ·x is slow in panels where those of dy lie a multiple of 2 KiB apart, unless there are
-/// many columns of x to share a copy of dyᵀ; and from about which on our own product reaches 80 % of an AVX2 core,
-/// oneDNN's 40 to 90 %.
+/// Number of rows from which on dW = dyᵀ·x is slow with panels if rows of dy are a multiple of 2 KiB apart, unless x
+/// has many columns to share a copy of dyᵀ. Also about the number from which on PortableGemm reaches 80 % of an AVX2
+/// core, and oneDNN 40 to 90 %.
 constexpr std::int64_t long_columns = 512;
 
 MatmulKernel backward_weight_kernel(const InnerProductShape& shape) {
@@ -86,9 +86,10 @@ class OnednnInnerProduct final : public InnerProduct {
     const Layout dy_transposed = matrix(shape.out, shape.n, type, Tag::ba), bias = matrix(1, shape.out, master);
     const dnnl::engine& engine = onednn_engine();
     const auto plain = onednn_attributes(), activated = onednn_attributes(shape.activation);
-    // Rearranged only where it is used many times; else oneDNN does that piece by piece in its products, which is
-    // cheaper. Each batch size asks for its own layout, mostly the same one: given a blocked layout that it has not
-    // chosen itself, several threads of oneDNN 3.7 compute wrong numbers with AVX2, and one takes its reference loops.
+    // Weights are rearranged only if they are used many times; otherwise oneDNN rearranges them piece by piece within
+    // its products, which is cheaper. Each batch size asks for its own layout, which is usually the same: given a
+    // blocked layout that it has not chosen itself, oneDNN 3.7 computes wrong numbers with AVX2 and several threads,
+    // and uses its reference loops with one.
     const bool packs = shape.uses > 1;
     const Layout forward_wanted = packs ? matrix(shape.in, shape.out, type, Tag::any) : weight_transposed;
     const Layout backward_wanted = packs ? matrix(shape.out, shape.in, type, Tag::any) : weight;
@@ -149,10 +150,10 @@ class OnednnInnerProduct final : public InnerProduct {
 
  private:
   InnerProductShape shape_;
-  std::shared_ptr<PackedWeight> weight_;              // of the products of all sizes
-  std::size_t forward_weight_ = 0, data_weight_ = 0;  // in the layouts that forward_ and backward_data_ want
+  std::shared_ptr<PackedWeight> weight_;              // shared by the products of all sizes
+  std::size_t forward_weight_ = 0, data_weight_ = 0;  // packings that forward_ and backward_data_ read
   OnednnCall forward_, backward_data_, backward_weight_, backward_weight_add_;
-  std::unique_ptr<InnerProduct> by_product_;  // instead of backward_weight_
+  std::unique_ptr<InnerProduct> by_product_;  // replaces backward_weight_
 };
 
 }  // namespace

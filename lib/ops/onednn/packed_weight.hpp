@@ -8,16 +8,16 @@
 
 namespace lockstep {
 
-/// A weight in the layouts that products like best, made anew when it has been changed. Those of the forward and of the
-/// backward pass, and of several batch sizes, take their turns in one buffer, so that each is made once a pass: once a
-/// step, but more often where pieces (batch.micro) or blocks that are computed again let passes alternate.
+/// A weight in the layouts that products prefer, repacked after it has changed. The layouts of the forward and the
+/// backward pass, and of several batch sizes, take turns in one buffer. Each is thus made once per pass: once per step,
+/// or more often if micro-batches (batch.micro) or recomputed blocks make the passes alternate.
 class PackedWeight {
  public:
   PackedWeight() = default;
   PackedWeight(const PackedWeight&) = delete;
   PackedWeight& operator=(const PackedWeight&) = delete;
 
-  /// For a product that wants the weight in another layout than that in which it is given: what `get` takes. At plan
+  /// Registers a product whose wanted layout differs from the given one; returns the argument for `get`. Called at plan
   /// time.
   std::size_t prepare(const dnnl::memory::desc& given, const dnnl::memory::desc& wanted) {
     if (given == wanted) return as_given;
@@ -54,7 +54,7 @@ class PackedWeight {
   std::vector<Packing> packings_;
   Buffer packed_, scratchpad_;
   const void* given_ = nullptr;
-  std::size_t holds_ = as_given;  // whose layout packed_ has; as_given: none's
+  std::size_t holds_ = as_given;  // the packing whose layout packed_ has; as_given: none
 };
 
 }  // namespace lockstep

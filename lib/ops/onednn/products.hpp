@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-// Products by oneDNN; the makers throw dnnl::error for what it refuses.
+// Products by oneDNN. These functions throw dnnl::error if oneDNN refuses the shape.
 std::unique_ptr<InnerProduct> onednn_inner_product(const InnerProductShape& shape);
 std::unique_ptr<Convolution> onednn_convolution(const ConvolutionShape& shape);
 

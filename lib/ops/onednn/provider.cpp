@@ -27,7 +27,7 @@ class OnednnProvider final : public Provider {
   }
 
  private:
-  /// Null for what the others must do. 16-bit types need a CPU that knows them.
+  /// Null if another provider must compute the product. 16-bit types need a CPU that supports them.
   template <class Shape, class Plan>
   static auto planned(const Shape& shape, Plan plan) -> decltype(plan(shape)) {
     if (shape.dtype == DType::f64 || shape.n == 0) return nullptr;

@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// Null when the build has no oneDNN (missing.cpp stands for provider.cpp then).
+/// Null if the build has no oneDNN (missing.cpp then replaces provider.cpp).
 const Provider* onednn_provider();
 
 }  // namespace lockstep

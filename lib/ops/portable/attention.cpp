@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-/// Where keys begin, after which are the values.
+/// The address of the keys, which the values follow.
 template <class T>
 T* keys_of(const AttentionShape& shape, const Tensor& q, const Tensor& kv) {
   return shape.memory > 0 ? kv.as<T>() : q.as<T>() + shape.width();

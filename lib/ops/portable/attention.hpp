@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// By kernels for CPUs (attention_cpu.hpp) or for GPUs (attention_gpu.hpp); every shape and type.
+/// Attention by kernels for CPUs (attention_cpu.hpp) or GPUs (attention_gpu.hpp), for every shape and type.
 std::unique_ptr<ScaledDotProductAttention> portable_attention(const AttentionShape& shape);
 
 }  // namespace lockstep

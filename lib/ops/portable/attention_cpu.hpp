@@ -13,13 +13,13 @@
 
 namespace lockstep {
 
-/// Attention of one head over one sequence, by one thread. Scores stand transposed, [key][query], with
-/// as many queries as a panel of the micro product is wide (n): so they leave one product as the other wants its
-/// panel, and maxima and sums over keys need no step across a vector.
+/// Attention of one head over one sequence, by one thread. Scores are stored transposed, [key][query], for as many
+/// queries as a panel of the micro product is wide (n). One product thus leaves them in the layout that the next one
+/// needs as its panel, and maxima and sums over keys need no operations across a vector.
 template <class C>
 struct CpuAttention {
   static constexpr int m = Micro<C>::m, n = Micro<C>::n;
-  static constexpr std::int64_t block_keys = 16 * m;  // whose scores stay in the level-1 cache
+  static constexpr std::int64_t block_keys = 16 * m;  // their scores stay in the level-1 cache
   using Panel = C[n];
 
   std::int64_t length, keys, size, width, row, key_row, columns;
@@ -37,7 +37,7 @@ struct CpuAttention {
         causal(shape.causal),
         scale(static_cast<C>(1.0 / std::sqrt(static_cast<double>(shape.head_size)))) {}
 
-  // Products write whole pieces of m rows: everything that they read or write has m rows to spare.
+  // Products write whole pieces of m rows, so all matrices that they access have m extra rows.
   std::int64_t matrix_elements() const { return (keys + m) * size; }
   std::int64_t panel_elements() const { return (size + m) * n; }
   static constexpr std::int64_t score_elements = (block_keys + m) * n;
@@ -48,10 +48,10 @@ struct CpuAttention {
     return (all + n - 1) / n * n;
   }
 
-  /// Pieces of one thread's scratch.
+  /// The parts of one thread's scratch memory.
   struct Scratch {
     C *keys, *values;         // [keys, size]
-    C *query, *dy, *sum;      // [size, n]: of the queries of a panel
+    C *query, *dy, *sum;      // [size, n], for the queries of a panel
     C *scores, *dscores;      // [block_keys, n]
     C *dkeys, *dvalues;       // [keys, columns]
     C *query_rows, *dy_rows;  // [columns / n][n queries][n]
@@ -68,7 +68,7 @@ struct CpuAttention {
     return s;
   }
 
-  /// to [keys, size] = the rows of `from`, and zeros below.
+  /// to [keys, size] = the rows of `from`, followed by m rows of zeros.
   template <class T>
   void gather(const T* from, C* to) const {
     for (std::int64_t t = 0; t < keys; ++t, from += key_row, to += size)
@@ -76,16 +76,16 @@ struct CpuAttention {
     std::fill_n(to, m * size, C(0));
   }
 
-  /// rows [n, size] = factor · those of up to n queries; zeros for queries that there are not. Whole rows first, since
-  /// they come from far away.
+  /// rows [n, size] = factor · the rows of up to n queries; 0 for missing queries. Copies whole rows first, as they are
+  /// far apart in memory.
   template <class T>
   void gather_rows(const T* from, std::int64_t stride, int queries, C factor, C* rows) const {
     for (int l = 0; l < queries; ++l)
       for (std::int64_t j = 0; j < size; ++j) rows[l * size + j] = factor * C(from[l * stride + j]);
     std::fill(rows + queries * size, rows + n * size, C(0));
   }
-  /// Asks for the same rows of the head beside this one, which is next: they arrive while this one is computed. (After
-  /// the last head there is nothing, and asking for that does nothing.)
+  /// Prefetches the same rows of the neighbouring head, which is next, while this one is computed. (After the last head
+  /// the addresses are invalid, which a prefetch ignores.)
   template <class T>
   void fetch_next(const T* q, int positions) const {
     constexpr std::int64_t line = 64 / static_cast<std::int64_t>(sizeof(T));
@@ -93,7 +93,7 @@ struct CpuAttention {
       for (std::int64_t k = 0; k < row; k += width)
         for (std::int64_t j = 0; j < size; j += line) __builtin_prefetch(q + l * row + k + size + j);
   }
-  /// The rows as panels [columns / n][n queries][n].
+  /// Splits the rows into panels [columns / n][n queries][n].
   void split(const C* rows, C* panels) const {
     for (std::int64_t first = 0; first < columns; first += n)
       for (int l = 0; l < n; ++l, panels += n) {
@@ -102,7 +102,7 @@ struct CpuAttention {
         std::fill(panels + width, panels + n, C(0));
       }
   }
-  /// The queries' rows of a result: factor · panel, transposed again.
+  /// Transposes a panel, multiplies it by `factor`, and writes it to the queries' rows of a result.
   template <class T>
   void scatter_panel(const C* panel, const Panel& factor, int queries, C* rows, T* to, std::int64_t stride) const {
     transpose(panel, size, n, rows);
@@ -110,10 +110,10 @@ struct CpuAttention {
       for (std::int64_t j = 0; j < size; ++j) to[l * stride + j] = T(factor[l] * rows[l * size + j]);
   }
 
-  /// Keys that the panel from `query` on looks at.
+  /// The end of the keys that the panel of queries from `query` on attends to.
   std::int64_t last_key(std::int64_t query) const { return causal ? std::min(length, query + n) : keys; }
 
-  /// scores [count, n] of the keys from `key` on; −∞ where the key is later than the query.
+  /// scores [count, n] of the keys from `key` on; −∞ if the key is later than the query.
   void score(const Scratch& s, std::int64_t query, std::int64_t key, std::int64_t count) const {
     for (std::int64_t i = 0; i < count; i += m)
       strided_micro_product<C>(size, s.keys + (key + i) * size, size, 1, s.query, s.scores + i * n, n, false);
@@ -122,14 +122,14 @@ struct CpuAttention {
       std::fill_n(s.scores + i * n, key + i - query, -std::numeric_limits<C>::infinity());
   }
 
-  /// scores = e^(scores + offset), for one offset a query.
+  /// scores = e^(scores + offset), with one offset for each query.
   static void raise(C* scores, std::int64_t count, const Panel& offset) {
     for (std::int64_t i = 0; i < count; ++i, scores += n)
       for (int l = 0; l < n; ++l) scores[l] = fast_exp(scores[l] + offset[l]);
   }
 
-  /// One block of the softmax: scores become e^(score − top), `top` and `total` are brought up to date, `shrink`
-  /// is what earlier results are to be multiplied by.
+  /// One block of the online softmax: replaces scores by e^(score − top) and updates `top` and `total`. Earlier results
+  /// must be multiplied by `shrink`.
   static void soften(C* scores, std::int64_t count, Panel& top, Panel& total, Panel& shrink) {
     constexpr int lanes = VectorOf<C>::lanes;
     Vector<C> most[2] = {load(top), load(top + lanes)}, sum[2] = {};
@@ -149,7 +149,7 @@ struct CpuAttention {
     }
   }
 
-  /// q, k and y point to the head's columns of the sequence's first position, and so do dq and dk.
+  /// q, k and y point to the head's columns at the sequence's first position, as do dq and dk.
   template <class T>
   void forward(const T* q, const T* k, T* y, C* logsumexp, C* memory) const {
     const Scratch s = divide(memory);
@@ -178,8 +178,8 @@ struct CpuAttention {
     }
   }
 
-  /// scores become probabilities P, dscores (which hold dP = dy·vᵀ) P∘(dP − inner), where inner = Σ dy∘y; zeros
-  /// below, up to a whole piece.
+  /// Replaces scores by probabilities P, and dscores (which hold dP = dy·vᵀ) by P∘(dP − inner), where inner = Σ dy∘y.
+  /// Fills the rest of the last piece with zeros.
   static void differentiate(C* scores, C* dscores, std::int64_t count, const Panel& logsumexp, const Panel& inner) {
     Panel minus, own;
     for (int l = 0; l < n; ++l) minus[l] = -logsumexp[l], own[l] = inner[l];
@@ -191,7 +191,7 @@ struct CpuAttention {
     std::fill_n(dscores + count * n, rest, C(0));
   }
 
-  /// to [count, columns] += transpose of a panel's `scores`, times the queries' rows.
+  /// to [count, columns] += the transpose of a panel's `scores` times the queries' rows.
   void add_products(const C* scores, std::int64_t count, const C* rows, C* to) const {
     for (std::int64_t j = 0; j < columns; j += n)
       for (std::int64_t i = 0; i < count; i += m)
@@ -242,17 +242,17 @@ struct CpuAttention {
   }
 };
 
-/// How many threads share the heads of all sequences.
+/// Number of threads that share the heads of all sequences.
 inline std::int64_t attention_parts(const AttentionShape& shape) {
   return std::min<std::int64_t>(planned_threads(), shape.n * shape.heads);
 }
 
-/// A head of a sequence: its first elements of queries, keys, y and logsumexp.
+/// A head of a sequence, by its first elements in queries, keys, y and logsumexp.
 struct HeadPlace {
   std::int64_t q, k, y, row;
 };
 
-/// Calls work(a head of a sequence, the thread's scratch) for each of them.
+/// Calls work(head of a sequence, scratch of the thread) for each head of all sequences.
 template <class C, class Work>
 void for_each_head(const char* label, const ExecSpace& space, const AttentionShape& shape, C* workspace, Work work) {
   const std::int64_t parts = attention_parts(shape), items = shape.n * shape.heads;

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// y and logsumexp, by an online softmax: sums are rescaled when a tile has a larger score.
+/// Computes y and logsumexp with an online softmax: sums are rescaled when a tile has a larger score.
 template <class T, int team_size, int widths>
 struct AttentionForward : TiledAttention<T, team_size, widths> {
   using Base = TiledAttention<T, team_size, widths>;
@@ -27,7 +27,7 @@ struct AttentionForward : TiledAttention<T, team_size, widths> {
     const auto at = a.place(team, a.length);
     const auto queries = Base::lines(q + at.q, a.query_row, at.first, a.length);
     for (std::int64_t first = 0; first < a.size; first += Base::columns_at_once) {
-      C top[pieces][micro], total[pieces][micro];  // total: of the thread's own columns
+      C top[pieces][micro], total[pieces][micro];  // total: over the thread's own columns
       for (int mine = 0; mine < pieces; ++mine)
         for (int r = 0; r < micro; ++r) top[mine][r] = -Kokkos::Experimental::infinity_v<C>, total[mine][r] = C(0);
       typename Base::Result result;
@@ -73,7 +73,7 @@ struct AttentionForward : TiledAttention<T, team_size, widths> {
   }
 };
 
-/// What both kernels of the backward pass read; inner [n, heads, T] = Σ dy∘y.
+/// The tensors that both kernels of the backward pass use; inner [n, heads, T] = Σ dy∘y.
 template <class T>
 struct AttentionGradients {
   const T *q, *k, *y, *dy;
@@ -82,7 +82,7 @@ struct AttentionGradients {
   Compute<T>* inner;
 };
 
-/// dq and inner.
+/// Computes dq and inner.
 template <class T, int team_size, int widths>
 struct AttentionDQuery : TiledAttention<T, team_size, widths> {
   using Base = TiledAttention<T, team_size, widths>;
@@ -141,7 +141,7 @@ struct AttentionDQuery : TiledAttention<T, team_size, widths> {
   }
 };
 
-/// dk and dv; `inner` is read.
+/// Computes dk and dv; reads inner.
 template <class T, int team_size, int widths>
 struct AttentionDKey : TiledAttention<T, team_size, widths> {
   using Base = TiledAttention<T, team_size, widths>;
@@ -192,7 +192,7 @@ struct AttentionDKey : TiledAttention<T, team_size, widths> {
   }
 };
 
-/// A team for each tile of so many positions of all heads of all sequences.
+/// Runs one team for each tile of positions of all heads of all sequences.
 template <class Kernel>
 void run_attention(const ExecSpace& space, const char* label, const AttentionShape& s, std::int64_t positions,
                    const Kernel& kernel) {
@@ -229,7 +229,7 @@ void attention_forward_on_gpu(const ExecSpace& space, const AttentionShape& s, c
   else AttentionOnGpu<T, most_widths<T>>::forward(space, s, q, k, y, logsumexp);
 }
 
-/// workspace [n, heads, T].
+/// `workspace`: [n, heads, T].
 template <class T>
 void attention_backward_on_gpu(const ExecSpace& space, const AttentionShape& s, const T* q, const T* k, const T* y,
                                const Compute<T>* logsumexp, const T* dy, T* dq, T* dk, Compute<T>* workspace) {

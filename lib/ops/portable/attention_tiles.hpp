@@ -12,23 +12,24 @@
 
 namespace lockstep {
 
-/// Attention on GPUs: a team of 256 threads has a tile of 64 queries (forward, dq) or keys (dk, dv) of one head, and
-/// goes through the tiles of 64 positions on the other side; scores exist for one pair of tiles at a time. Both kinds
-/// of products, of rows with rows (scores), and of a square of scores with rows (results), are made as `GpuProduct`
-/// makes them: 4×4 numbers a thread, from slices of the operands in shared memory. A thread keeps sums for `widths` ·
-/// 64 columns of the head; wider heads are done in several rounds, each with scores of its own.
+/// Attention on GPUs. A team of 256 threads has a tile of 64 queries (forward, dq) or keys (dk, dv) of one head, and
+/// iterates over the tiles of 64 positions on the other side; scores exist for one pair of tiles at a time. Both kinds
+/// of products, rows times rows (scores) and scores times rows (results), work like `GpuProduct`: 4×4 numbers for each
+/// thread, from slices of the operands in shared memory. A thread keeps sums for `widths` · 64 columns of the head;
+/// wider heads take several rounds, each of which recomputes the scores.
 template <class T, int size_of_team, int widths>
 struct TiledAttention {
   using C = Compute<T>;
   static constexpr int team_size = size_of_team;
   static constexpr int tile = 64, micro = 4, panels = tile / micro, threads = panels * panels;
-  static constexpr int pieces = threads / team_size;       // of a square, that a thread has
-  static constexpr int depth = sizeof(C) == 8 ? 16 : 32;   // of a slice
-  static constexpr int slice_panel = (depth + 1) * micro;  // so that neighbouring panels begin in other banks
+  static constexpr int pieces = threads / team_size;      // pieces of a square for each thread
+  static constexpr int depth = sizeof(C) == 8 ? 16 : 32;  // terms in a slice
+  // Padded so that neighbouring panels begin in different banks.
+  static constexpr int slice_panel = (depth + 1) * micro;
   static constexpr int columns_at_once = widths * tile;
   static constexpr std::size_t square_bytes = tile * tile * sizeof(C), slice_bytes = panels * slice_panel * sizeof(C);
   static constexpr std::size_t scratch_bytes = square_bytes + slice_bytes + 64;
-  /// Shared memory; on hosts plain memory, as Kokkos' OpenMP has 32 KiB for a team at level 0.
+  /// Level 0 is shared memory. Hosts use level 1, plain memory, as Kokkos' OpenMP has only 32 KiB per team at level 0.
   static constexpr int scratch_level = is_a_device ? 0 : 1;
 
   std::int64_t length, keys, heads, size, width, query_row, key_row;
@@ -48,7 +49,7 @@ struct TiledAttention {
 
   KOKKOS_INLINE_FUNCTION static std::int64_t tiles(std::int64_t positions) { return (positions + tile - 1) / tile; }
 
-  /// The same columns of neighbouring positions; those from `count` on are zeros.
+  /// The same columns of consecutive positions; positions from `count` on are zeros.
   struct Lines {
     const T* data;
     std::int64_t row, count;
@@ -58,8 +59,8 @@ struct TiledAttention {
   };
   /// A head of a sequence, and the team's tile in it.
   struct Place {
-    std::int64_t first;            // position of the tile
-    std::int64_t q, k, y, scalar;  // elements of the sequence's first position; scalar: of logsumexp
+    std::int64_t first;            // first position of the tile
+    std::int64_t q, k, y, scalar;  // first elements of the sequence; scalar: in logsumexp
   };
   template <class Team>
   KOKKOS_INLINE_FUNCTION Place place(const Team& team, std::int64_t positions) const {
@@ -72,8 +73,9 @@ struct TiledAttention {
     return {data + first * row, row, end - first};
   }
 
-  /// Shared memory: scores [panel of rows][column][micro], where slices of the one operand stand while scores are made,
-  /// and slices [panel][depth][micro] of the other operand, where numbers of rows are exchanged, too.
+  /// Shared memory. `square` holds scores [panel of rows][column][micro]; while scores are computed, slices of one
+  /// operand. `slice` holds slices [panel][depth][micro] of the other operand; also used to exchange numbers between
+  /// rows' threads.
   struct Shared {
     C *square, *slice;
   };
@@ -83,10 +85,10 @@ struct TiledAttention {
     C* const square = static_cast<C*>(team.team_scratch(level).get_shmem_aligned(square_bytes + slice_bytes, 64));
     return {square, square + tile * tile};
   }
-  using Square = C[pieces][micro][micro];          ///< what a thread has of 64 × 64 numbers
-  using Result = C[pieces][widths][micro][micro];  ///< and of 64 × columns_at_once
+  using Square = C[pieces][micro][micro];          ///< a thread's part of 64 × 64 numbers
+  using Result = C[pieces][widths][micro][micro];  ///< a thread's part of 64 × columns_at_once numbers
 
-  /// Where in a square, in pieces, the thread's piece lies.
+  /// The position of the thread's piece number `mine` in a square, in units of pieces.
   template <class Team>
   KOKKOS_INLINE_FUNCTION static int row_panel(const Team& team, int mine) {
     return (team.team_rank() + mine * team_size) / panels;
@@ -104,7 +106,7 @@ struct TiledAttention {
     }
   }
 
-  /// square = a · bᵀ: the products of 64 rows with 64.
+  /// square = a · bᵀ: the products of 64 rows with 64 rows.
   template <class Team>
   KOKKOS_INLINE_FUNCTION void multiply_rows(const Team& team, const Shared& s, const Lines& a, const Lines& b,
                                             Square& square) const {
@@ -113,7 +115,7 @@ struct TiledAttention {
         for (int c = 0; c < micro; ++c) square[mine][r][c] = C(0);
     for (std::int64_t first = 0; first < size; first += depth) {
       const int terms = static_cast<int>(size - first < depth ? size - first : depth);
-      team.team_barrier();  // nobody still reads what stood there
+      team.team_barrier();  // until no thread reads the previous contents
       for (int index = team.team_rank(); index < panels * terms; index += team_size) {
         const int panel = index / terms, p = index % terms;  // neighbouring threads read neighbouring columns
         Pack<C, micro> left, right;
@@ -135,7 +137,7 @@ struct TiledAttention {
   template <class Team>
   KOKKOS_INLINE_FUNCTION void add_product(const Team& team, const Shared& s, const Square& square, const Lines& b,
                                           std::int64_t first, Result& result) const {
-    team.team_barrier();  // nobody still reads what stood there
+    team.team_barrier();  // until no thread reads the previous contents
     for (int mine = 0; mine < pieces; ++mine)
       for (int c = 0; c < micro; ++c) {
         Pack<C, micro> column;
@@ -162,7 +164,7 @@ struct TiledAttention {
     }
   }
 
-  /// of_rows = for each row `combine` of what its threads have of it; the same for all of them.
+  /// Reduces, for each row, the values of all its threads with `combine`; all of them receive the result.
   template <class Team, class Combine>
   KOKKOS_INLINE_FUNCTION static void combine_rows(const Team& team, const Shared& s, const Combine& combine,
                                                   C (&of_rows)[pieces][micro]) {
@@ -186,7 +188,7 @@ struct TiledAttention {
         for (int r = 0; r < micro; ++r)
           for (int c = 0; c < micro; ++c) result[mine][w][r][c] = C(0);
   }
-  /// Calls write(position in the tile, column, number, its row in the thread's pieces) for what there is of the result.
+  /// Calls write(piece, row in the piece, position in the tile, column, value) for all valid elements of the result.
   template <class Team, class Write>
   KOKKOS_INLINE_FUNCTION void for_result(const Team& team, const Result& result, std::int64_t rows, std::int64_t first,
                                          const Write& write) const {
@@ -200,7 +202,7 @@ struct TiledAttention {
       }
     }
   }
-  /// Calls f(piece, row, column, place in the square of that row, and of that column) for the thread's part of a
+  /// Calls f(piece, row, column, row in the square, column in the square) for all elements of the thread's part of a
   /// square.
   template <class Team, class F>
   KOKKOS_INLINE_FUNCTION static void for_square(const Team& team, const F& f) {
@@ -209,11 +211,11 @@ struct TiledAttention {
         for (int c = 0; c < micro; ++c)
           f(mine, r, c, row_panel(team, mine) * micro + r, column_panel(team, mine) * micro + c);
   }
-  /// Whether there is such a key, and the query looks at it.
+  /// True if the key exists and the query attends to it.
   KOKKOS_INLINE_FUNCTION bool sees(std::int64_t query, std::int64_t key) const {
     return key < keys && !(causal && key > query);
   }
-  /// After the last key that the queries of a tile look at.
+  /// The end of the keys that the queries of a tile attend to.
   KOKKOS_INLINE_FUNCTION std::int64_t keys_of(std::int64_t first_query) const {
     return causal && first_query + tile < keys ? first_query + tile : keys;
   }

@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// A matrix product in plain Kokkos: register and cache tiles, copied to team scratch.
+/// A matrix product in plain Kokkos, with register and cache tiles that are copied to team scratch memory.
 class PortableGemm final : public Gemm {
  public:
   void multiply(const ExecSpace& space, DType dtype, std::int64_t m, std::int64_t n, std::int64_t k,

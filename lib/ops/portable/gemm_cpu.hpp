@@ -10,21 +10,21 @@
 
 namespace lockstep {
 
-/// The product on CPUs, blocked as Goto & van de Geijn, "Anatomy of high-performance matrix
-/// multiplication" (2008): a thread copies block after block of A to its level-2 cache, and multiplies each
-/// with the panels of a slice of B as wide as its tile of C. The panels are copied when the first block
-/// needs them; each stays in the level-1 cache while it is multiplied, and the slice in the level-3 cache.
+/// The product on CPUs, blocked as in Goto & van de Geijn, "Anatomy of high-performance matrix multiplication" (2008).
+/// A thread copies one block of A after the other to its level-2 cache, and multiplies each with the panels of a slice
+/// of B that is as wide as the thread's tile of C. The panels are copied when the first block needs them. A panel stays
+/// in the level-1 cache while it is multiplied, and the slice in the level-3 cache.
 template <class T>
 struct CpuGemm {
   static constexpr int size = static_cast<int>(sizeof(T));
-  static constexpr int depth = 24 * 1024 / (Micro<T>::n * size);  // terms at a time
+  static constexpr int depth = 24 * 1024 / (Micro<T>::n * size);  // terms that are processed at a time
   static constexpr int block_m = 144 * 1024 / (depth * size) / Micro<T>::m * Micro<T>::m;
-  static constexpr std::int64_t widest = 1024;  // columns of a tile
+  static constexpr std::int64_t widest = 1024;  // most columns of a tile
 
   static std::int64_t round_up(std::int64_t value, std::int64_t unit) { return (value + unit - 1) / unit * unit; }
 
-  /// Rows and columns of a thread's tiles of C: large, so that little is copied twice, but enough of them
-  /// to keep all threads at work.
+  /// Rows and columns of a thread's tiles of C: large, so that little is copied twice, but numerous enough to keep all
+  /// threads busy.
   static std::pair<std::int64_t, std::int64_t> tile_of(int threads, std::int64_t m, std::int64_t n) {
     std::int64_t rows = round_up(m, Micro<T>::m), columns = std::min(widest, round_up(n, Micro<T>::n));
     const std::int64_t wanted = threads == 1 ? 1 : 3 * threads;
@@ -40,8 +40,8 @@ struct CpuGemm {
     return static_cast<std::size_t>((block_m + tile_columns) * depth * size);
   }
 
-  /// Panels [panel][k][width] of `count` lines. Where a line's neighbours lie far apart, squares are
-  /// turned at a time, so that every cache line is read once.
+  /// Copies `count` lines to panels [panel][k][width]. If a line's neighbouring elements are far apart, it transposes
+  /// squares, so that every cache line is read once.
   template <int width>
   static void pack(const T* from, std::int64_t along, std::int64_t stride_k, std::int64_t count, int k, T* packed) {
     constexpr int square = 16;

@@ -6,17 +6,17 @@
 
 namespace lockstep {
 
-/// The product on GPUs: a team of 256 threads computes a tile of C, 4×4 numbers a thread, from tiles
-/// of A and B in shared memory.
+/// The product on GPUs: a team of 256 threads computes a tile of C, 4×4 numbers for each thread, from tiles of A and B
+/// in shared memory.
 struct GpuTile {
   static constexpr int micro = 4;
   static constexpr int tile = 64;
   static constexpr int depth = 32;
-  static constexpr int panel = (depth + 1) * micro;  // so that neighbouring panels begin in other banks
+  static constexpr int panel = (depth + 1) * micro;  // padded so that neighbouring panels begin in different banks
   static constexpr int threads = (tile / micro) * (tile / micro);
 };
 
-/// Panels [panel][k][micro] of `count` lines; the team shares the lines.
+/// Copies `count` lines to panels [panel][k][micro], with the lines shared among the team.
 template <class T, class Team>
 KOKKOS_INLINE_FUNCTION void pack_shared(const Team& team, const T* from, std::int64_t along, std::int64_t stride_k,
                                         std::int64_t count, int k, T* packed) {
@@ -29,12 +29,12 @@ KOKKOS_INLINE_FUNCTION void pack_shared(const Team& team, const T* from, std::in
   }
 }
 
-/// C = A·B, or C += A·B: what the teams of the league do, one for each tile of C. Pieces of 4×4 numbers are shared
-/// among `team_size` threads, of which each keeps the sums of its pieces.
+/// C = A·B, or C += A·B, by a league with one team for each tile of C. The pieces of 4×4 numbers are divided among
+/// `team_size` threads, each of which keeps the sums of its pieces.
 template <class T, int team_size>
 struct GpuProduct {
   static constexpr int tile = GpuTile::tile, micro = GpuTile::micro, depth = GpuTile::depth;
-  static constexpr int pieces = GpuTile::threads / team_size;  // of a thread
+  static constexpr int pieces = GpuTile::threads / team_size;  // pieces of each thread
   static constexpr int panel = GpuTile::panel;
   static constexpr std::size_t tile_bytes = tile / micro * panel * sizeof(T);
   static constexpr std::size_t scratch_bytes = 2 * tile_bytes + 64;
@@ -56,7 +56,7 @@ struct GpuProduct {
     T sum[pieces][micro][micro] = {};
     for (std::int64_t p = 0; p < k; p += depth) {
       const int terms = static_cast<int>(k - p < depth ? k - p : depth);
-      team.team_barrier();  // nobody still reads the tiles before
+      team.team_barrier();  // until no thread reads the previous tiles
       pack_shared(team, a.data + i * a.row + p * a.column, a.row, a.column, m - i, terms, shared_a);
       pack_shared(team, b.data + p * b.row + j * b.column, b.column, b.row, n - j, terms, shared_b);
       team.team_barrier();
@@ -79,7 +79,7 @@ struct GpuProduct {
   }
 
  private:
-  /// Where in the tile, in pieces, the thread's piece lies.
+  /// The position of the thread's piece number `mine` in the tile, in units of pieces.
   template <class Team>
   KOKKOS_INLINE_FUNCTION static int row_of(const Team& team, int mine) {
     return (team.team_rank() + mine * team_size) / (tile / micro);

@@ -6,12 +6,12 @@
 #include <iterator>
 #include <utility>
 
-// The innermost loop of the product on CPUs: an m × n piece of C that stays in vector registers. GCC
-// does not keep such a piece of plain arrays in registers, but does so with its vector types (Clang
-// and the compilers made of it have them too); device compilers get the plain arrays, and do not run this.
+// The innermost loop of the product on CPUs: an m × n piece of C that stays in vector registers. GCC keeps such a piece
+// in registers if it uses GCC's vector types (which Clang and its derivatives have, too), but not as plain arrays.
+// Device compilers get the plain arrays, and do not run this code.
 namespace lockstep {
 
-// Bytes of the vector registers of the CPU that this is compiled for.
+// Size in bytes of the vector registers of the target CPU.
 #if defined(__AVX512F__)
 inline constexpr int vector_bytes = 64;
 #elif defined(__AVX__)
@@ -56,7 +56,7 @@ struct VectorOf {
   static constexpr int lanes = vector_bytes / static_cast<int>(sizeof(T));
   typedef T type __attribute__((vector_size(vector_bytes)));
 };
-/// The lanes of a and b from `first` on, in turns.
+/// Interleaves the lanes of a and b, starting at lane `first` of each.
 template <int first, class V>
 V interleave(const V& a, const V& b) {
   constexpr int lanes = static_cast<int>(sizeof(V) / sizeof(a[0]));
@@ -80,8 +80,8 @@ void store(const Vector<T>& vector, T* to) {
   std::memcpy(to, &vector, sizeof(vector));
 }
 
-/// to [lanes, lanes] = the transpose of `from`, a vector a row. In each round both halves of the rows are shuffled as
-/// two halves of a pack of cards.
+/// to [lanes, lanes] = the transpose of `from`, one vector for each row. Each round interleaves the two halves of the
+/// rows.
 template <class T, int round = 1>
 [[gnu::always_inline]] inline void transpose_rows(Vector<T> (&row)[VectorOf<T>::lanes]) {
   constexpr int lanes = VectorOf<T>::lanes;
@@ -122,13 +122,13 @@ void transpose(const T* from, std::int64_t rows, std::int64_t columns, T* to) {
 
 template <class T>
 struct Micro {
-  // Sums fill 12 of 16 registers, or 24 of 32.
+  // The sums fill 12 of 16 registers, or 24 of 32.
   static constexpr int m = vector_bytes == 64 ? 12 : 6;
   static constexpr int vectors = 2;
   static constexpr int n = vectors * VectorOf<T>::lanes;
 };
 
-/// One term of an m × n piece: sum[i] += a[i·a_row]·b.
+/// Adds one term of an m × n piece: sum[i] += a[i·a_row]·b.
 template <class T>
 [[gnu::always_inline]] inline void add_term(Vector<T> (&sum)[Micro<T>::m][2], const T* a, std::int64_t a_row,
                                             const T* b) {
@@ -139,7 +139,7 @@ template <class T>
   }
 }
 
-/// c (+)= a·b with panels a [k][m] and b [k][n]; `rows` × `columns` of c exist.
+/// c (+)= a·b with panels a [k][m] and b [k][n]; only `rows` × `columns` of c exist.
 template <class T>
 void micro_product(int k, const T* a, const T* b, T* c, std::int64_t c_stride, std::int64_t rows, std::int64_t columns,
                    bool add) {
@@ -160,8 +160,8 @@ void micro_product(int k, const T* a, const T* b, T* c, std::int64_t c_stride, s
       c[i * c_stride + j] = add ? c[i * c_stride + j] + whole[i][j] : whole[i][j];
 }
 
-/// The same for a whole m × n piece, and an a whose element (i, p) is a[i·a_row + p·a_step]: for products
-/// that are too small to pay for a copy of a. Panel b is [k][n].
+/// micro_product for a whole m × n piece, with an a whose element (i, p) is a[i·a_row + p·a_step]: for products that
+/// are too small to pay for a copy of a. Panel b is [k][n].
 template <class T>
 void strided_micro_product(std::int64_t k, const T* a, std::int64_t a_row, std::int64_t a_step, const T* b, T* c,
                            std::int64_t c_stride, bool add) {
@@ -174,9 +174,9 @@ void strided_micro_product(std::int64_t k, const T* a, std::int64_t a_row, std::
   }
 }
 
-/// The same for an a of `lines` lines of `width` terms: element (i, line, p) is a[i + line·a_line + p·a_step]. Panel b
-/// is [lines·width][n]; the first `rows` rows of c exist. In line with its callers' loops it would run out of
-/// registers.
+/// micro_product for an a of `lines` lines of `width` terms, whose element (i, line, p) is a[i + line·a_line +
+/// p·a_step]. Panel b is [lines·width][n]; only the first `rows` rows of c exist. Not inlined, because inside its
+/// callers' loops it would run out of registers.
 template <class T>
 [[gnu::noinline]] void window_micro_product(std::int64_t lines, std::int64_t width, const T* a, std::int64_t a_line,
                                             std::int64_t a_step, const T* b, T* c, std::int64_t c_stride,

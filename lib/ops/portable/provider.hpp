@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// Always there, and does everything.
+/// Always present; supports every shape and type.
 const Provider* portable_provider();
 
 }  // namespace lockstep

@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// A matrix whose element (i, j) is data[i·row + j·column], transposed or not.
+/// A matrix whose element (i, j) is data[i·row + j·column]; it may be a transposed one.
 template <class T>
 struct Strided {
   const T* data;
@@ -21,7 +21,7 @@ Strided<T> strided(const MatrixOperand& operand) {
   return {data, operand.stride, 1};
 }
 
-/// packed[j] = from[j·stride] for j < width, zeros from `count` on.
+/// packed[j] = from[j·stride] for j < width; 0 from `count` on.
 template <int width, class T>
 KOKKOS_INLINE_FUNCTION void pack_line(const T* from, std::int64_t stride, std::int64_t count, T* packed) {
   if (count >= width && stride == 1) {

@@ -11,12 +11,14 @@ namespace {
 
 std::int64_t ceiling(std::int64_t count, std::int64_t unit) { return (count + unit - 1) / unit; }
 
-/// A thread takes band after band: some lines of y, and the rows of x below them, padded. The band's part of a gradient
-/// [kernel_h·kernel_w·c/groups, columns] is added to what the thread has of it; these are summed at the end.
+/// A thread processes bands: some lines of y, and the padded rows of x that they cover. Each band's part of the
+/// gradient [kernel_h·kernel_w·c/groups, columns] is added to the thread's sum; the threads' sums are added up at the
+/// end.
 template <class T>
 struct Windows {
   static constexpr std::int64_t m = Micro<T>::m, n = Micro<T>::n;
-  static constexpr std::int64_t terms = 128;  // pixels of a band: the tiles of x and dy stay in the level-1 cache
+  // Pixels of a band, few enough for the tiles of x and dy to stay in the level-1 cache.
+  static constexpr std::int64_t terms = 128;
 
   explicit Windows(const ConvolutionShape& s)
       : shape(s),
@@ -37,7 +39,7 @@ struct Windows {
   void add_bands(std::int64_t first, std::int64_t last, const T* x, const T* dy, T* part, T* scratch) const {
     T* panel = scratch;
     T* band = scratch + panel_elements();
-    std::fill(band, band + band_elements(), T(0));  // the last tile of a line reads beyond it
+    std::fill(band, band + band_elements(), T(0));  // the last tile of a line reads beyond its end
     for (std::int64_t i = first; i < last; ++i) {
       const std::int64_t image = i / image_bands, line = i % image_bands * lines;
       const std::int64_t count = std::min(lines, shape.out_h() - line);
@@ -54,7 +56,7 @@ struct Windows {
     }
   }
 
-  /// Rows of a group's channels of x from `top` on, which may lie outside.
+  /// Copies rows of a group's channels of x, from `top` on; rows outside the image are 0.
   void copy_rows(std::int64_t image, std::int64_t top, std::int64_t rows, std::int64_t group, const T* x,
                  T* band) const {
     for (std::int64_t h = top; h < top + rows; ++h, band += row) {
@@ -63,7 +65,7 @@ struct Windows {
         continue;
       }
       const T* from = x + (image * shape.h + h) * shape.w * shape.c + group * group_c;
-      T* to = band + shape.pad_left * group_c;  // what lies before and after is zero
+      T* to = band + shape.pad_left * group_c;  // the padding before and after stays zero
       if (shape.groups == 1) std::copy(from, from + shape.w * shape.c, to);
       else
         for (std::int64_t w = 0; w < shape.w; ++w, from += shape.c, to += group_c) std::copy(from, from + group_c, to);
@@ -80,7 +82,7 @@ struct Windows {
 
   std::int64_t channels_of_panels() const { return columns / n * group_c; }
 
-  /// Adds up the parts of one channel for a panel's filters, which stand side by side.
+  /// Adds up the parts of one channel for the filters of a panel, which are side by side.
   void sum_parts(std::int64_t index, const T* sums, T* dweight, bool add) const {
     const std::int64_t taps = shape.kernel_h * shape.kernel_w;
     const std::int64_t column = index / group_c * n, channel = index % group_c;
@@ -101,10 +103,10 @@ struct Windows {
 
   ConvolutionShape shape;
   std::int64_t group_c, group_filters;
-  std::int64_t lines;                   // of y in a band
+  std::int64_t lines;                   // lines of y in a band
   std::int64_t row;                     // elements of a padded row of x
   std::int64_t k;                       // rows of the gradient
-  std::int64_t group_columns, columns;  // of the gradient: filters, each group's padded to whole panels
+  std::int64_t group_columns, columns;  // columns of the gradient: filters, with each group padded to whole panels
   std::int64_t image_bands, parts;
 };
 
