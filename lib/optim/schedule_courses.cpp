@@ -61,6 +61,7 @@ struct Steps final : Course {
   }
 };
 
+/// PyTorch's MultiStepLR.
 struct MultiStep final : Course {
   std::vector<std::string> milestones;
   double factor = 0.1;
