@@ -6,20 +6,20 @@
 
 namespace lockstep {
 
-/// A key whose value is not what it was when a checkpoint was written.
+/// A key whose value differs between the deck of a checkpoint and the deck of a run that goes on from it.
 struct DeckChange {
-  /// On a run that goes on from that checkpoint: `training`: what a step computes; `operation`: for how long, where and
-  /// how it is run; `none`: nothing, as it only matters at step 0.
+  /// What the change does to the run that goes on. `training`: a step computes something else; `operation`: the run
+  /// differs in its length, its place or the way it is run; `none`: nothing, as the key only matters at step 0.
   enum class Effect { training, operation, none };
 
   std::string key;      ///< "optimizer.learning_rate"
-  std::string was, is;  ///< "not set", where the deck has or had no such key
+  std::string was, is;  ///< values in the two decks; "not set" for a deck without the key
   Effect effect = Effect::training;
 };
 
-/// Changes between two resolved decks, in the order of the second one; without what says where a run lies and how it
-/// begins (run.output_dir, run.resume, run.overwrite). A deck that cannot be read (another version's) differs in
-/// nothing.
+/// Returns the changes from resolved deck `was` to resolved deck `is`: keys of `is` in its order, then keys that only
+/// `was` has. Leaves out run.output_dir, run.resume and run.overwrite, which say where a run lies and how it begins.
+/// Returns none if a deck cannot be read (as one of another version).
 std::vector<DeckChange> changes_between(const std::string& was, const std::string& is);
 
 }  // namespace lockstep

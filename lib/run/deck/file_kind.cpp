@@ -6,13 +6,14 @@
 namespace lockstep {
 namespace {
 
-/// How a kind is known, and what to do with a file of it that stands where another one is wanted, or for want of one.
+/// How a kind of file is recognised, and what to tell a user who gave such a file for another, or another for it.
 struct KindOfFile {
   FileKind kind;
   std::string_view name;
-  std::string_view keys[2];  ///< which no other kind has
-  std::string_view use;      ///< {0}: the file
-  std::string_view advice;   ///< on what is wanted; empty: its use says enough
+  std::string_view keys[2];  ///< keys that no other kind has
+  std::string_view use;      ///< what to do with such a file; {0}: its path
+  std::string_view advice;   ///< what to do where this kind is wanted; empty: the `use` of the given file's kind says
+                             ///< enough
 };
 
 constexpr KindOfFile kinds_of_files[] = {

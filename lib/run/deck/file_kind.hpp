@@ -5,11 +5,11 @@
 
 namespace lockstep {
 
-/// What Lockstep reads as YAML.
+/// The kinds of YAML files that Lockstep reads.
 enum class FileKind { deck, study, machine };
 
-/// Throws DeckError where a file that is to be of one kind has the keys of another one: in one line, what it is and
-/// what reads it, in the place of one for each key.
+/// Throws DeckError if `file` lacks the keys of kind `wanted` and has those of another kind: one message says what the
+/// file is and what reads it, instead of one message for each unknown key.
 void require_kind(const DeckNode& file, FileKind wanted);
 
 }  // namespace lockstep

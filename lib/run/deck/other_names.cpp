@@ -100,7 +100,7 @@ std::span<const OtherName> other_names_of_keys() {
       {"output_dir", "", "run.output_dir", ""},
       {"early_stopping", "*", "run.patience, as patience: {metric: validation_loss, evaluations: 5}", ""},
       {"save_top_k", "*", "checkpoint.keep_best, as keep_best: {metric: validation_accuracy, count: 3}", ""},
-      // Words, which are known by what stands in their place.
+      // Words instead of keys. They are recognised by the words that a key takes, or by the key's path.
       {"bfloat16", "*", "bf16", ""},
       {"float16", "*", "fp16", ""},
       {"half", "*", "fp16", ""},

@@ -10,18 +10,20 @@
 
 namespace lockstep {
 
-/// What PyTorch, Lightning, DeepSpeed and older decks call the keys of a deck, and some of its words.
+/// Returns the names that PyTorch, Lightning, DeepSpeed and older decks use for keys of a deck and for some of its
+/// words.
 std::span<const OtherName> other_names_of_keys();
 
-/// What a name outside of a deck is likely to stand for.
+/// What a name that is no key of a deck is likely to stand for.
 struct MeantKey {
-  std::string instead;  ///< the key's path, or what to write, in words; empty: nothing is needed
-  std::string why;      ///< then
+  std::string instead;  ///< path of the key, or what to write, in words; empty: nothing needs to be written
+  std::string why;      ///< explanation for the user; may be empty
 
   bool is_path() const;
 };
 
-/// By the last part of a key's path, or by what others call it; none: it is nothing of a deck, or may be several keys.
+/// Returns what `name` stands for: the last part of a key's path, or another program's name for a key. Returns none if
+/// no key matches, or several do.
 std::optional<MeantKey> meant_key(std::string_view name);
 
 }  // namespace lockstep

@@ -232,11 +232,11 @@ RunConfig read_stored_config(const std::string& text, const std::string& file) {
   for (DeckNode::Entry& section : deck.entries) {
     std::vector<DeckNode::Entry>& keys = section.value.entries;
     if (section.key == "parallel") {
-      std::erase_if(keys, [](const DeckNode::Entry& entry) { return entry.key == "emulate"; });  // no key any more
+      std::erase_if(keys, [](const DeckNode::Entry& entry) { return entry.key == "emulate"; });  // an old key
       for (DeckNode::Entry& entry : keys)
         if (entry.key == "replicas") entry.key = "virtual_replicas";
     }
-    if (section.key == "run")  // "1:90:00" once was one
+    if (section.key == "run")  // earlier versions took times such as "1:90:00"
       std::erase_if(keys, [](const DeckNode::Entry& entry) {
         return entry.key == "wall_time" && !duration_of(entry.value.text);
       });

@@ -24,15 +24,15 @@ struct RunOptions {
   bool overwrite = false;
   std::int64_t log_every = 50;
   std::string evaluate_every = "1 epoch";    ///< see evaluation_interval
-  std::string wall_time;                     ///< see wall_limit; empty: there is none
+  std::string wall_time;                     ///< see wall_limit; empty: no limit
   std::optional<std::int64_t> hang_timeout;  ///< seconds
 
   struct Interval {
     std::int64_t count = 0;  ///< 0: never
-    bool in_steps = false;   ///< not epochs
+    bool in_steps = false;   ///< else in epochs
   };
   Interval evaluation_interval() const;
-  std::optional<double> wall_limit() const;  ///< seconds that `wall_time` stands for
+  std::optional<double> wall_limit() const;  ///< `wall_time` in seconds; none: no limit
   void describe(Fields& fields);
 };
 
@@ -44,7 +44,7 @@ struct CheckpointOptions {
   KeepBestOptions keep_best;
   std::int64_t neighbours_every = 0;
 
-  /// Whether there are any on disk before the last one.
+  /// Whether checkpoints are written to disk before the last step.
   bool regular() const { return every_steps > 0 || every_epochs > 0 || every_minutes > 0 || keep_best.present; }
   void describe(Fields& fields);
 };
@@ -60,17 +60,17 @@ struct RunConfig : Config, TrainingConfig {
   std::string output_dir() const { return run.output_dir.empty() ? "runs/" + run.name : run.output_dir; }
 };
 
-/// How long the run is on so many training examples, unless it reaches its target before. Throws KeyError for batches
-/// of which drop_last leaves none.
+/// Returns the length of the run on `examples` training examples, if neither target nor patience ends it before. Throws
+/// KeyError if data.drop_last leaves no batch, or if the points of batch.ramp are out of order.
 RunLength run_length(const RunConfig& config, std::int64_t examples);
-/// Which of run.epochs and run.steps ends the run, where it has both: " (run.steps; run.epochs would be 3600)"; else
-/// empty.
+/// Says which of run.epochs and run.steps ends a run that has both, as in " (run.steps; run.epochs would be 3600)".
+/// Empty if only one is given or both end it at the same step.
 std::string end_of_run_text(const RunConfig& config, std::int64_t examples);
 
-/// Throws Error(bad_deck) for whatever the deck alone shows to be wrong: a DeckError, where it is one thing.
+/// Throws Error(bad_deck) for everything that the deck alone shows to be wrong; a DeckError if that is one thing.
 RunConfig read_run_config(DeckNode deck);
-/// Reads a deck that a run has left, in a checkpoint say: keys of earlier builds count under the names that they have
-/// now.
+/// Reads the deck that a run has stored, for example in a checkpoint. Keys of earlier versions count under their
+/// present names.
 RunConfig read_stored_config(const std::string& text, const std::string& file);
 
 }  // namespace lockstep

@@ -24,7 +24,7 @@ void check_shape(const Dataset& data, const AugmentConfig& augment, const Shape&
                        : "use other data, or set model.input");
 }
 
-/// Tokens must be read as such, and nothing else.
+/// Throws unless the layers that read the data read tokens exactly where the data hold tokens.
 void check_tokens(const Dataset& data, const Graph& graph) {
   const bool tokens = data.format().has_tokens();
   for (const GraphNode& node : graph.nodes()) {
@@ -40,10 +40,10 @@ void check_tokens(const Dataset& data, const Graph& graph) {
   }
 }
 
-/// Row numbers are values, and 16 bits round those that are large.
+/// Throws KeyError if `dtype` rounds row numbers that layers look up in tables: 16-bit types round large whole numbers.
 void check_row_numbers(const Graph& graph, DType dtype) {
   if (!is_16_bit_type(dtype)) return;
-  const std::int64_t exact = dtype == DType::bf16 ? 256 : 2048;  // whole numbers up to this
+  const std::int64_t exact = dtype == DType::bf16 ? 256 : 2048;  // whole numbers up to this one are exact
   for (const GraphNode& node : graph.nodes())
     for (const std::int64_t rows : node.layer->traits().tables)
       validate_key(rows - 1 <= exact, "precision.compute",
@@ -51,7 +51,8 @@ void check_row_numbers(const Graph& graph, DType dtype) {
                    name_of(dtype), rows, node.name, exact);
 }
 
-/// Of sequences each token has a target, of pictures each place, of others the example.
+/// Throws unless the targets fit the output: one for each token of a sequence, for each place of an image, else for
+/// each example.
 void check_targets(const Dataset& data, const Loss& loss, const Shape& output) {
   const ExampleFormat& format = data.format();
   const Shape& target = format.target_shape;
@@ -92,7 +93,7 @@ void check_targets(const Dataset& data, const Loss& loss, const Shape& output) {
   }
 }
 
-/// The data and the network that a deck asks for must suit each other.
+/// Throws unless the data, the network and the loss that a deck asks for suit each other.
 void check(const RunConfig& config, const Datasets& data, const Graph& graph, const Loss& loss) {
   for (const Dataset* split : {data.train.get(), data.validation.get(), data.test.get()})
     if (split) check_examples(*split, config.data.augment, graph, loss);
@@ -115,11 +116,11 @@ void check(const RunConfig& config, const Datasets& data, const Graph& graph, co
   check_selection(target, "run.target");
   check_selection(patience, "run.patience");
   check_selection(keep_best, "checkpoint.keep_best");
-  // These throw where they do not suit each other.
+  // Each of these throws if the deck does not suit the data or the network.
   if (config.data.sampler != DataConfig::SamplerKind::permutation)
     sampling_of(config.data, *data.train, 1, 0, loss.ignored_class());
   ParameterLayout layout(graph, config.dtype());
-  layout.own({});  // groups have no blocks then, of which a large model has many
+  layout.own({});  // without owned parameters, groups list no blocks, of which a large model has many
   config.optimizer.groups(layout);
   LearningRateSchedule(config.schedule, run_length(config, data.train->size()));
   validate_key(graph.parameter_count() > 0, "model.layers",

@@ -15,33 +15,35 @@
 
 namespace lockstep {
 
-/// A deck's data, network and loss, opened and found to fit each other; nothing is allocated for steps yet.
+/// A deck's data, network and loss, opened and checked against each other. Nothing is allocated for steps yet.
 struct Experiment {
   Datasets data;
   Graph graph;
   std::unique_ptr<Loss> loss;
 };
 
-/// Throws for everything that is wrong with the deck or its files: see docs/user/errors.md. Collective (SharedReading).
+/// Opens what the deck names. Throws for everything that is wrong with the deck or its files: see docs/user/errors.md.
+/// Collective over the ranks of `reading`.
 Experiment open_experiment(const RunConfig& config, const SharedReading& reading = {});
 
-/// The deck's network for such examples, whose shape it has unless the deck says another.
+/// Makes the deck's network for examples of this format. Its input shape is that of the examples, unless model.input
+/// gives another. Throws KeyError.
 Graph make_graph(const RunConfig& config, const ExampleFormat& format);
 
-/// Words that the network knows; 0: its inputs are no tokens.
+/// Size of the network's vocabulary (the smallest one, where several layers read tokens); 0: no layer reads tokens.
 std::int64_t vocabulary_of(const Graph& graph);
 
-/// Throws unless the network can read these inputs.
+/// Throws unless the network can read the inputs of `data`.
 void check_inputs(const Dataset& data, const AugmentConfig& augment, const Graph& graph);
-/// Throws unless the loss and an output of this shape go with these metrics.
+/// Throws KeyError unless these metrics suit the loss and an output of this shape.
 void check_metrics(std::span<const std::string> names, const Loss& loss, const Shape& output);
-/// Throws unless the network and the loss can read these examples.
+/// Throws unless the network and the loss can read the examples of `data`.
 void check_examples(const Dataset& data, const AugmentConfig& augment, const Graph& graph, const Loss& loss);
 
-/// "batch 50 = 8 ranks × 6 or 7": of `examples` to train on.
+/// Says how a batch is divided, as in "batch 50 = 8 ranks × 6 or 7". `examples`: number of training examples.
 std::string batch_text(const RunConfig& config, const BatchPartition& partition, std::int64_t examples);
-/// What may not be meant: keys that have no effect, a batch larger than the data, ranks that have nothing to do, a
-/// warm-up that the run does not come to the end of, a softmax in front of a loss that has its own.
+/// Returns warnings about what may not be intended: keys without effect, a batch larger than the data, ranks without
+/// work, a warm-up longer than the run, a softmax in front of a loss that applies its own.
 std::vector<std::string> run_remarks(const RunConfig& config, const Graph& graph, const BatchPartition& partition,
                                      std::int64_t examples);
 

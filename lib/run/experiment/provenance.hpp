@@ -9,16 +9,16 @@
 
 namespace lockstep {
 
-/// What a run is made of beside its deck, for checkpoints and summaries: the program (build_info.hpp), the ranks and
-/// their hosts, and the data, by their fingerprints. JSON; whole on rank 0. Throws SharedError for ranks with different
-/// data. Collective.
+/// Returns what a run is made of apart from its deck, for checkpoints and summaries, as JSON: the program
+/// (build_info.hpp), the ranks, threads and hosts, and the data with their fingerprints. Complete on rank 0 only.
+/// Throws SharedError if ranks have different data. Collective.
 std::string provenance(const Communicator& comm, const Datasets& data, const SharedReading& reading);
 
-/// Whether two provenances have the same data, wherever they lay.
+/// Whether two provenances have the same data, by fingerprint, wherever the files lay.
 bool same_data(const std::string& one, const std::string& other);
 
-/// What the inputs were like that such a run was trained on (its targets are left open); none where an earlier version
-/// has not written it.
+/// Returns the format of the inputs that a run with this provenance was trained on, without its targets; none if an
+/// earlier version has not recorded it.
 std::optional<ExampleFormat> stored_inputs(const std::string& provenance);
 
 }  // namespace lockstep

@@ -14,10 +14,10 @@
 namespace lockstep {
 namespace {
 
-/// What a dataset holds, as text.
+/// Text that identifies what a dataset holds.
 std::string fingerprint(const Dataset& dataset) {
   constexpr std::size_t most_bytes = std::size_t{64} << 20;
-  constexpr std::int64_t most_computed = 1000;  // the deck and the program say all of them
+  constexpr std::int64_t most_computed = 1000;  // the deck and the program determine computed examples
   const ExampleFormat& format = dataset.format();
   const std::size_t inputs = format.input_bytes(), targets = format.target_bytes();
   const std::int64_t size = dataset.size();

@@ -9,16 +9,17 @@
 
 namespace lockstep {
 
-// What differs between ranks would part their parameters for good, or leave some waiting for the others. All throw
-// SharedError on all ranks where one has something else than rank 0: it names the first such rank, both hosts, and the
-// lines in which the two differ. Collective.
+// Ranks that differ in these would let their parameters diverge, or leave others waiting. Each function throws
+// SharedError on all ranks if any rank has something else than rank 0; the message names the first such rank, both
+// hosts, and the lines that differ. Collective.
 
-/// This rank's resolved deck, which all ranks have alike, as they have this program and their number of threads (by
-/// which layers are cut into chunks, and those synchronize that have something to tell other ranks).
+/// Returns this rank's resolved `deck`, once all ranks are known to have the same deck, program and number of threads.
+/// (The number of threads sets how plans cut layers into chunks, in which layers may wait for other ranks.)
 std::string agreed_deck(const Communicator& comm, const std::string& deck);
 
-/// What the dataset holds, as text: size, format, and a hash of the examples (of as many as 64 MB hold, at even
-/// distances; read by one rank of each node), which all ranks have alike. `dataset`: null for none.
+/// Returns what all ranks find in the dataset, as text: the number of examples, their bytes, and a hash of examples at
+/// even distances (as many as 64 MB hold; at most 1000 where they are computed). One rank of each node reads them.
+/// `dataset`: null for none.
 std::string agreed_data(const Communicator& comm, const Dataset* dataset, const SharedReading& reading);
 
 }  // namespace lockstep

@@ -13,21 +13,22 @@ namespace {
 
 const std::string prefix = "/model/";
 
-/// Values that come of a flatten whose order matters, or of a reshape that is one: of [H, W, C], [T, C] or [D, H, W, C]
-/// with several places and channels.
+/// How values come from a flatten whose element order matters, or from a reshape that acts as one. The flattened shape
+/// is [H, W, C], [T, C] or [D, H, W, C] with several places and channels.
 struct Flattened {
-  std::optional<Shape> image;  ///< they are that, element by element
-  bool mixed = false;          ///< they are beside others, added to them, or under another shape
-  bool moved = false;          ///< their channels may not be the last extent: a flatten of them cannot be followed
+  std::optional<Shape> image;  ///< the values are a flatten of this shape, element by element
+  bool mixed = false;          ///< the values were joined with others, added to others, or reshaped since
+  bool moved = false;          ///< the channels may not be the last extent, so that a flatten of the values cannot be
+                               ///< followed
 
   explicit operator bool() const { return image || mixed; }
   friend bool operator==(const Flattened&, const Flattened&) = default;
 };
 
-/// Whether channels first and channels last are two orders of these values.
+/// Whether channels-first and channels-last are two different orders of values of this shape.
 bool has_two_orders(const Shape& shape) { return shape[-1] > 1 && shape[-1] < shape.count(); }
 
-/// Whether each output is of all values of an example.
+/// Whether each output depends on all values of an example.
 bool mixes(const GraphNode& node) {
   return node.shape.rank() == 1 && !node.parameters.empty() && node.parameters[0].shape.rank() == 2;  // a linear layer
 }
@@ -39,12 +40,12 @@ Flattened read_by(const GraphNode& node, const std::vector<Flattened>& written) 
     if (!all) all = one;
     if (*all != one) all = *all || one ? Flattened{.mixed = true} : Flattened{.moved = true};
   }
-  // Groups of channels first are of other values.
+  // In a network with channels first, the groups would hold other values.
   return all->image && node.layer->type() == "group_norm" ? Flattened{.mixed = true} : *all;
 }
 
-/// Whether places and channels become one extent, or others. A vector that becomes an image does so, too: with channels
-/// first, its values would be other pixels.
+/// Whether the node merges places and channels into one extent, or into others. A vector that becomes an image counts
+/// too: with channels first, its values would be other pixels.
 bool crosses_channels(const GraphNode& node) {
   const std::string_view type = node.layer->type();
   if (type != "flatten" && type != "reshape" && type != "patchify") return false;
@@ -52,7 +53,7 @@ bool crosses_channels(const GraphNode& node) {
   return node.shape[-1] != input[-1] && has_two_orders(input.rank() == 1 ? node.shape : input);
 }
 
-/// Whether the last extent may have been another one of the input.
+/// Whether the last extent of the output may be another extent of the input.
 bool moves_channels(const GraphNode& node) {
   const std::string_view type = node.layer->type();
   return type == "permute" || type == "sum" || type == "mean";
@@ -67,7 +68,7 @@ Flattened written_by(const GraphNode& node, const Flattened& read) {
   return {.moved = node.shape.rank() > 1 && (read.moved || moves_channels(node))};
 }
 
-/// What of a flatten each node reads.
+/// Returns, for each node, how the values that it reads come from a flatten.
 std::vector<Flattened> flattened_inputs(const Graph& graph) {
   std::vector<Flattened> read, written;
   for (const GraphNode& node : graph.nodes()) {
@@ -82,7 +83,7 @@ bool has_one_for_each_input(const GraphNode& node, const Parameter& parameter) {
   return node.parameters[0].shape.rank() != 2 || parameter.shape.rank() == 2;
 }
 
-/// Columns in the order channel, row, column of an image become row, column, channel; likewise of sequences and
+/// Permutes columns from the order channel, row, column of an image to row, column, channel; likewise for sequences and
 /// volumes.
 NamedArray channels_last(const NamedArray& array, const Shape& image) {
   const std::int64_t channels = image[-1], inputs = image.count(), pixels = inputs / channels;
@@ -102,7 +103,7 @@ NamedArray channels_last(const NamedArray& array, const Shape& image) {
   return permuted;
 }
 
-/// What to write as layout.
+/// Advice on what to write as model.weights.layout.
 std::string_view advice_for(const Flattened& values) {
   if (!values.image) return "write NHWC if it had them as this network has";
   if (values.image->rank() == 2)

@@ -11,24 +11,24 @@
 
 namespace lockstep {
 
-/// What of a file's parameters a network takes.
+/// The parameters of a file that a network takes.
 struct ChosenWeights {
-  std::vector<NamedArray> taken;    ///< named and ordered as the network has them: "/model/conv1/weight"
-  std::vector<std::string> left;    ///< of the network: what the file lacks, or has in another shape
-  std::vector<std::string> unused;  ///< of the file
-  std::string text;                 ///< all that, for the log
+  std::vector<NamedArray> taken;    ///< in the network's order and under its names, as "/model/conv1/weight"
+  std::vector<std::string> left;    ///< parameters of the network that the file lacks, or has in another shape
+  std::vector<std::string> unused;  ///< parameters of the file that the network does not take
+  std::string text;                 ///< all of this, for the log
 };
 
-/// The parameters in the file that the deck's model.weights names. Throws KeyError where there is none.
+/// Reads the parameters of the file that model.weights names. Throws KeyError if there is no such file.
 ParameterFile read_weights(const WeightsConfig& config);
 
-/// By model.weights. Throws bad_data for a file that does not fit as it must (`match`), and KeyError where the order of
-/// a flatten's values is to be told (`layout`).
+/// Chooses parameters as model.weights says. Throws bad_data if the file does not fit as `match` demands, or no
+/// parameter fits; KeyError if `layout` is missing, or cannot be followed, for values that come from a flatten.
 ChosenWeights choose_weights(const WeightsConfig& config, const ParameterFile& file, const Graph& graph,
                              const std::vector<Parameter>& parameters);
 
-/// All parameters of `file` for a network that learns no more: a checkpoint as it is, other files as model.weights
-/// says.
+/// Sets `parameters` to those of `file`, for a network that is not trained further: a checkpoint as it is, other files
+/// as model.weights says.
 void load_parameters(const ExecSpace& space, const WeightsConfig& config, const std::string& file, const Graph& graph,
                      ParameterBuffer& parameters);
 

@@ -29,7 +29,7 @@ constexpr const char* deck_mark = "# Resolved by Lockstep: every key that has a 
 constexpr const char* copies_name = "copies";
 constexpr std::string_view copies_begin = "Lockstep's copies in memory are marked ";
 
-/// What a run keeps beside its checkpoints, and how each begins: so it is known for Lockstep's.
+/// A file that a run keeps beside its checkpoints, and its first bytes, by which it is recognised as Lockstep's.
 struct OwnFile {
   const char* name;
   std::string_view begins;
@@ -52,18 +52,18 @@ std::string text_of(const fs::path& path) {
   return text.str();
 }
 
-/// Where a file itself is, even if it is a link to another.
+/// Returns where the file itself is, even if it is a link to another.
 fs::path place_of(const fs::path& file) {
   return fs::weakly_canonical(fs::absolute(file).parent_path()) / file.filename();
 }
 
-/// The status in a summary; empty: it is none.
+/// Returns the status in a summary; empty if the JSON is no summary.
 std::string status_of(const nlohmann::json& summary) {
   const auto status = summary.is_object() ? summary.find("status") : summary.end();
   return status != summary.end() && status->is_string() ? status->get<std::string>() : "";
 }
 
-/// Large checkpoints take their time.
+/// Shows that this rank is alive while it reads a large checkpoint.
 void sign_of_life() { heartbeat().beat(); }
 
 bool holds_a_run(const RunPaths& paths) {
@@ -76,7 +76,8 @@ Error cannot_be_changed(const RunPaths& paths, const std::string& why) {
                       paths.path().string(), why)};
 }
 
-/// Also of a run that goes on: somebody may have put something else in the place of what it wrote.
+/// Throws cannot_create if the folder has files that this run must not replace or remove. Checked for a run that goes
+/// on as well: somebody may have replaced what it wrote.
 void refuse_foreign_files(const RunPaths& paths, const std::string& input_deck, const std::string& deck) {
   for (const OwnFile& file : files) {
     const fs::path path = paths.path() / file.name;
@@ -117,15 +118,15 @@ void refuse_earlier_run(const RunPaths& paths, const RunOptions& options) {
       paths.path().string(), status);
 }
 
-/// Where a run begins whose record of the order of gradients would replace that of another one, and not of the run that
-/// is here already.
+/// Throws cannot_create if a run that begins would replace the record of the order of gradients of another run, unless
+/// that is the run that is here already.
 void refuse_other_record(const RunPaths& paths, const std::string& record) {
   if (record.empty() || !fs::exists(record)) return;
   const auto is_of_run_here = [&] {
     const fs::path deck = paths.path() / "deck.yaml";
     try {
       return place_of(read_stored_config(text_of(deck), deck.string()).parallel.record()) == place_of(record);
-    } catch (const Error&) {  // no deck, or another version's
+    } catch (const Error&) {  // there is no deck, or it is of another version
       return false;
     }
   };
@@ -135,7 +136,7 @@ void refuse_other_record(const RunPaths& paths, const std::string& record) {
            record);
 }
 
-/// Where a run has been killed that had come to no checkpoint.
+/// Logs that an earlier run was killed before its first checkpoint, if one was.
 void say_what_is_lost(const RunPaths& paths) {
   if (fs::exists(paths.summary()) || !list_checkpoints(paths.checkpoints()).empty()) return;
   std::istringstream curves(text_of(paths.metrics()));
@@ -155,9 +156,9 @@ std::vector<fs::path> files_of_run(const RunPaths& paths) {
   return found;
 }
 
-/// Where `key` of the deck begins the run with a file that it would remove with the run before.
+/// Throws cannot_create if `key` of the deck begins the run with a file of the earlier run, which would be removed.
 void refuse_own_start(const RunPaths& paths, const char* key, const std::string& start, const DeckNode& input_deck) {
-  // The checkpoint of run.resume, were it here, would make it the same run.
+  // The checkpoint of run.resume needs no check: if it were here, this would be the same run.
   if (!fs::exists(start)) return;
   const fs::path place = place_of(start), target = fs::canonical(start);
   for (const fs::path& file : files_of_run(paths)) {
@@ -170,7 +171,7 @@ void refuse_own_start(const RunPaths& paths, const char* key, const std::string&
   }
 }
 
-/// What killed processes had begun.
+/// Removes temporary files that killed processes have left.
 void remove_leftovers(const RunPaths& paths) {
   std::vector<fs::path> left;
   for (const auto& entry : fs::directory_iterator(paths.path())) {
@@ -185,7 +186,7 @@ void remove_leftovers(const RunPaths& paths) {
       left.push_back(mark->path());
   }
   for (const fs::path& path : left) fs::remove(path);
-  fs::remove(paths.waiting(), ignored);  // if nothing else is in it
+  fs::remove(paths.waiting(), ignored);  // only if it is empty
   prune_checkpoints(paths.checkpoints(), 0);
 }
 
@@ -194,7 +195,7 @@ void remove_leftovers(const RunPaths& paths) {
 std::optional<RunFolder::Found> RunFolder::newest_checkpoint(const std::string& but) const {
   auto candidates = list_checkpoints(checkpoints());
   if (const auto last = std::ranges::find(candidates, checkpoints() / but); last != candidates.end())
-    std::rotate(candidates.begin(), last, last + 1);  // to where it is tried last
+    std::rotate(candidates.begin(), last, last + 1);  // so that it is tried last
   bool all_damaged = true;
   for (auto candidate = candidates.rbegin(); candidate != candidates.rend(); ++candidate) {
     try {
@@ -226,7 +227,7 @@ std::optional<Checkpoint> RunFolder::find_checkpoint() {
 
 bool RunFolder::goes_on() const {
   if (resumed_from_.empty()) return false;
-  // Either may be a link: `latest`, or a checkpoint that lies elsewhere.
+  // The file may be a link here (`latest`, or one to a checkpoint elsewhere), or a link elsewhere to a checkpoint here.
   const fs::path file = fs::absolute(resumed_from_), folder = fs::weakly_canonical(checkpoints());
   return fs::weakly_canonical(file.parent_path()) == folder || fs::weakly_canonical(file).parent_path() == folder;
 }
@@ -255,7 +256,7 @@ void RunFolder::take_up() {
 RunFolder::~RunFolder() {
   lock_.reset();
   std::error_code ignored;
-  if (made_) fs::remove(path(), ignored);  // if it is empty
+  if (made_) fs::remove(path(), ignored);  // only if it is empty
 }
 
 void RunFolder::prepare(std::int64_t step, const std::string& resolved) {
@@ -279,7 +280,7 @@ void RunFolder::prepare(std::int64_t step, const std::string& resolved) {
       if (fs::exists(checkpoints() / checkpoint_name(step)))
         point_link(checkpoints(), latest_name, checkpoint_name(step));
     }
-    fs::remove(summary());  // no longer true
+    fs::remove(summary());  // it no longer holds
     if (text_of(path() / "deck.yaml") != deck) write_text("deck.yaml", deck);
   } catch (const fs::filesystem_error& error) {
     throw cannot_be_changed(*this, error.code().message());

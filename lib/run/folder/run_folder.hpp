@@ -14,10 +14,11 @@
 
 namespace lockstep {
 
-/// How a deck.yaml begins that a run has left.
+/// First words of a deck.yaml that a run has written.
 inline constexpr std::string_view resolved_deck_begins = "# Resolved by Lockstep";
 
-/// run.output_dir: rank 0 alone touches it, unless said otherwise. What Lockstep has not written there stays as it is.
+/// The folder run.output_dir. Rank 0 alone uses it, unless a member says otherwise. Files in it that Lockstep has not
+/// written stay as they are.
 class RunFolder : public RunPaths {
  public:
   explicit RunFolder(const RunConfig& config)
@@ -28,60 +29,61 @@ class RunFolder : public RunPaths {
         input_deck_(config.source) {}
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
-  /// A folder that was made for nothing goes away.
+  /// Releases the claim, and removes the folder if `claim` has made it and it is empty.
   ~RunFolder();
 
-  /// Makes the folder, where there is none, and claims it: before anything in it is looked at that is to be changed.
-  /// Throws cannot_create, also where another run writes there (RunLock). One that is there but cannot be written may
-  /// hold a run that has ended: `prepare` refuses it.
+  /// Makes the folder, if there is none, and claims it; to be called before reading anything in it that may then be
+  /// changed. Throws cannot_create, also if another run has claimed it (RunLock). An existing folder that cannot be
+  /// written may hold a run that has ended: it is not claimed here, and `prepare` refuses it.
   void claim();
-  /// Takes it for what an earlier attempt at this run has left there: goes on from the newest checkpoint, whatever
-  /// run.resume says, and where there is none begins as that did.
+  /// Takes the folder over from an earlier attempt at this run: goes on from the newest checkpoint, whatever run.resume
+  /// says, and begins as that attempt did if there is none.
   void take_up();
-  /// The claim to the folder.
+  /// The claim to the folder. `claim` must have made it.
   RunLock& lock() { return *lock_; }
 
   struct Found {
     std::string file;
     Checkpoint checkpoint;
   };
-  /// The newest checkpoint of this folder; those that are damaged or cannot be read are named and passed over. Throws
-  /// bad_data, or io_error, when there are only such. `but`: the name of one that is taken only if there is no other.
+  /// Returns the newest checkpoint of this folder; warns of damaged or unreadable ones and passes them over. Throws
+  /// bad_data or io_error if there are only such. `but`: name of a checkpoint that is taken only if there is no other.
   std::optional<Found> newest_checkpoint(const std::string& but = "") const;
-  /// The checkpoint to go on from, by run.resume; none to start at step 0.
+  /// Returns the checkpoint to go on from, by run.resume; none if the run is to start at step 0.
   std::optional<Checkpoint> find_checkpoint();
-  /// Where the last find_checkpoint found it; empty when it did not.
+  /// Path of the checkpoint that the last find_checkpoint returned; empty: it returned none.
   const std::string& resumed_from() const { return resumed_from_; }
-  /// Whether another start goes on from the newest checkpoint, and not once more from where this one began.
+  /// Whether a restart goes on from the newest checkpoint, instead of beginning once more where this start began.
   bool goes_on_by_itself() const { return options_.resume == "auto"; }
 
-  /// Whether this folder's own run goes on, so that its curves are continued.
+  /// Whether the run goes on from a checkpoint of this folder, so that its curves are continued.
   bool goes_on() const;
 
-  /// Makes way for this run, and leaves its resolved `deck`. Throws cannot_create where a file that it would replace is
-  /// somebody else's, or, unless its own run goes on, where an earlier run is: with run.overwrite that is removed
-  /// (which is refused where this run begins with a file of it), and so is, with run.resume: auto, what a run has left
-  /// that has not come to a checkpoint. Likewise with the record of the order of gradients, wherever that is, unless
-  /// the run goes on, or has begun here before. Where its own run goes on after `step`, sets aside the checkpoints of
-  /// later steps (damaged ones, or of a branch that was left). Throws cannot_create for a folder that cannot be
-  /// written.
+  /// Makes way for this run, and writes its resolved `deck`. Throws cannot_create for a folder that cannot be written,
+  /// and for a file of another program that would be replaced.
+  /// If this folder's own run goes on, after `step`, its checkpoints of later steps (damaged ones, or those of a branch
+  /// that was left) are set aside.
+  /// Otherwise throws cannot_create if the folder holds an earlier run, unless run.overwrite says to remove it, which
+  /// is refused if this run begins with one of its files; with run.resume: auto, what a run without a checkpoint has
+  /// left is removed as well, unless that run has ended. Throws cannot_create likewise if a run at step 0 would replace
+  /// the record of the order of gradients of a run in another folder.
   void prepare(std::int64_t step, const std::string& deck);
-  /// Whether the run that goes on here has ended already, up to its summary: it was not stopped, and has not failed.
+  /// Whether the run that goes on here has ended already, by its summary: it was not stopped, and has not failed.
   bool has_ended() const;
   void write_text(const std::string& name, const std::string& text) const;
-  /// What tells copies in memory (checkpoint.neighbours_every) of this folder's run from those of any other; empty:
-  /// there are none. `identify_copies` makes one, where there is none.
+  /// Mark that tells the copies in memory (checkpoint.neighbours_every) of this folder's run from those of other runs;
+  /// empty: there is none. `identify_copies` makes one if there is none.
   std::string copies_of() const;
   std::string identify_copies() const;
 
  private:
   RunOptions options_;
   std::string weights_;  ///< model.weights.file
-  std::string record_;   ///< file of the order of gradients; empty: none
+  std::string record_;   ///< path of the record of the order of gradients; empty: none
   DeckNode input_deck_;
   std::string resumed_from_;
-  bool made_ = false;      ///< by this run
-  int why_read_only_ = 0;  ///< errno
+  bool made_ = false;      ///< `claim` has made the folder
+  int why_read_only_ = 0;  ///< errno of the check for write access; 0: the folder can be written
   std::unique_ptr<RunLock> lock_;
 };
 

@@ -44,7 +44,7 @@ std::string first_line_of(const fs::path& path) {
   return line;
 }
 
-/// Differs between the machine's starts, and between machines.
+/// Identifies the machine and its current boot.
 std::string boot() { return first_line_of("/proc/sys/kernel/random/boot_id"); }
 
 std::string job() {
@@ -74,7 +74,7 @@ std::string claim_of_this_process() {
   return claim.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-/// What stands in a lock that was found.
+/// Contents of a lock that was found.
 struct Holder {
   std::string text;
   Json claim = Json::object();
@@ -92,13 +92,13 @@ struct Holder {
     if (claim.value("boot", "") != boot() || process_namespace() == 0 || process <= 0 ||
         claim.value("namespace", std::uint64_t{0}) != process_namespace())
       return Life::unknown;
-    // The number may be another process's by now.
+    // The process number may have been given to another process since.
     const bool same = !process_has_ended(process) && process_field(process, 22) == claim.value("birth", "");
     return same ? Life::alive : Life::ended;
   }
 };
 
-/// What a look at a lock shows: who holds it, or why that cannot be read (ENOENT: nobody does).
+/// What a look at a lock shows: its holder, or the errno of reading it (ENOENT: nobody holds it).
 struct LockStatus {
   std::optional<Holder> holder;
   int error = 0;
@@ -123,9 +123,9 @@ LockStatus look_at(const fs::path& path) {
 
 std::optional<Holder> holder_of(const fs::path& path) { return look_at(path).holder; }
 
-/// By the file system's own clock, in seconds; none: the file is not there.
+/// Time of the file's last change by the file system's clock, in seconds; none if there is no file.
 std::optional<double> changed_at(const fs::path& path) {
-  // Opened, so that network file systems do not answer from memory.
+  // The file is opened, so that network file systems do not answer from a cache.
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return std::nullopt;
   struct stat status{};
@@ -135,7 +135,7 @@ std::optional<double> changed_at(const fs::path& path) {
   return static_cast<double>(status.st_mtim.tv_sec) + 1e-9 * static_cast<double>(status.st_mtim.tv_nsec);
 }
 
-/// A file with this process's claim, under a name of its own.
+/// A temporary file with this process's claim.
 class Claim {
  public:
   Claim(const fs::path& lock, const std::string& text) : file_(lock) {
@@ -146,11 +146,13 @@ class Claim {
     validate(out.good(), ExitStatus::io_error, "{}: cannot be written ({}); check the disk", lock.string(),
              std::strerror(error));
   }
-  /// Whether it is the lock now: at once, and whole, or not at all.
+  /// Tries to make the claim the lock, and returns whether it is now. Atomic; where a file system has no hard links,
+  /// the lock is empty for a moment.
   bool becomes(const fs::path& lock) const {
     if (::link(file_.temporary().c_str(), lock.c_str()) == 0) return true;
     if (errno == EEXIST) {
-      // A network file system asks again when it has lost the answer, and then finds what it has made itself.
+      // A network file system repeats a request whose answer it has lost, and then finds the link that it has made
+      // itself.
       struct stat status{};
       return ::stat(file_.temporary().c_str(), &status) == 0 && status.st_nlink == 2;
     }
@@ -170,7 +172,7 @@ class Claim {
     validate(!code, ExitStatus::cannot_create, cannot_create, lock.string(), code.message());
     return true;
   }
-  /// What the file system's clock says.
+  /// The file system's clock, in seconds.
   double now() const {
     ::utimensat(AT_FDCWD, file_.temporary().c_str(), nullptr, 0);
     return changed_at(file_.temporary()).value_or(0);
@@ -189,8 +191,8 @@ class Claim {
           lock.parent_path().string(), holder.name(), RunLock::file_name));
 }
 
-/// Returns when nobody can be after that lock any more; throws when somebody is. Dates of a file server that has been
-/// set to another time say nothing: then what counts is how long the lock has been seen not to change.
+/// Returns when nobody can hold the lock any more; throws if somebody does. Since a file server's clock may have been
+/// changed, the time for which this process has seen no change of the lock counts as well.
 void wait_until_stale(const fs::path& lock, const Holder& holder, const Claim& own) {
   const std::optional<double> first = changed_at(lock);
   const Timer waiting;
@@ -211,14 +213,15 @@ void wait_until_stale(const fs::path& lock, const Holder& holder, const Claim& o
   }
 }
 
-/// Takes a lock away that is stale. Another process may have done so meanwhile, and hold it.
+/// Removes a stale lock. Another process may have done so meanwhile, and hold a new one, which stays.
 void take_away(const fs::path& lock, const Holder& stale) {
   const std::optional<Holder> now = holder_of(lock);
   if (!now || now->text != stale.text) return;
   const fs::path aside = lock.string() + fmt::format(".stale-{}-{}", host(), ::getpid());
   if (::rename(lock.c_str(), aside.c_str()) != 0) return;
   const std::optional<Holder> taken = holder_of(aside);
-  // A new one in the moment between: it goes back. (Should somebody have come between once more, its owner notices.)
+  // A new lock was made between the look and the rename: it goes back. (If yet another was made since, its owner
+  // notices.)
   if (taken && taken->text != stale.text) {
     if (::link(aside.c_str(), lock.c_str()) != 0 && errno != EEXIST) {
       ::rename(aside.c_str(), lock.c_str());
@@ -228,7 +231,8 @@ void take_away(const fs::path& lock, const Holder& stale) {
   ::unlink(aside.c_str());
 }
 
-/// A lock that is gone. A file system that does not allow it now may do so the next time.
+/// Makes a lock again that is gone, and returns whether it is there. A failure may be temporary; the next look tries
+/// again.
 bool makes_again(const fs::path& lock, const std::string& claim) {
   try {
     return Claim(lock, claim).becomes(lock);
@@ -257,7 +261,7 @@ RunLock::~RunLock() {
 
 bool RunLock::is_leftover(const fs::path& file) {
   if (ReplaceFile::left_of(file.filename().string()) != file_name) return false;
-  // Whoever waits for the lock touches his own every half second.
+  // A process that waits for the lock touches its own file every half second.
   const std::optional<double> last = changed_at(file), now = changed_at(file.parent_path() / file_name);
   return last && now && *now - *last >= stale_after;
 }
@@ -271,7 +275,7 @@ void RunLock::acquire() {
              "{}: cannot be read ({}), so that nobody knows who writes here; choose another run.output_dir, or remove "
              "it if no run does",
              path_.string(), std::strerror(found.error));
-    if (!found.holder) {  // given up meanwhile
+    if (!found.holder) {  // released meanwhile
       std::this_thread::sleep_for(moment);
       continue;
     }
@@ -279,7 +283,7 @@ void RunLock::acquire() {
     validate(holder.is_ours() || holder.text.empty(), ExitStatus::cannot_create,
              "{}: is no lock of Lockstep's, and is not replaced; choose another run.output_dir", path_.string());
     if (holder.life() != Holder::Life::ended) wait_until_stale(path_, holder, own);
-    if (taken_over) std::this_thread::sleep_for(moment);  // others try as well
+    if (taken_over) std::this_thread::sleep_for(moment);  // other processes try as well
     take_away(path_, holder);
   }
 }
@@ -294,10 +298,10 @@ void RunLock::look() {
   } else if (found.holder && !found.holder->text.empty()) {
     lost_ = true;
   } else if (found.is_missing()) {
-    // Another run may have come, and ended; in less time, nobody was free to take it.
+    // Another run may have come and gone; before that time, no other process could take the lock.
     if (now - seen_.load() >= std::chrono::duration<double>(stale_after)) lost_ = true;
     else if (makes_again(path_, claim_)) seen_ = now;
-  }  // what cannot be read now may be so again
+  }  // a lock that cannot be read now may be readable at the next look
 }
 
 void RunLock::refresh() {

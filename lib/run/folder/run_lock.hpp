@@ -11,30 +11,30 @@
 
 namespace lockstep {
 
-/// A run's claim to its folder: a file `lock` that says who writes there, so that nobody else does. On any file system,
-/// also between hosts: whoever holds it sets the file's time every 10 seconds, and a lock that has not changed for 60
-/// is nobody's any more; that of a process of this host is so as soon as the process has ended. (One that was suspended
-/// for so long, and goes on, finds out, and ends, also where the other run has come to its end meanwhile. A lock that
-/// somebody has removed by hand is made again.)
+/// A run's claim to its folder: a file `lock` that names the process that writes there, so that no other does. It works
+/// on any file system, also between hosts: the holder sets the file's time every 10 seconds, and a lock that has not
+/// changed for 60 seconds is free; the lock of a process of this host is free as soon as that process has ended. A
+/// holder that was suspended for that long and goes on finds out and ends, even if the other run has ended meanwhile. A
+/// lock that somebody has removed by hand is made again.
 class RunLock {
  public:
-  /// Claims a folder that is there. Throws cannot_create, naming the holder, where another process holds it; waits for
-  /// up to a minute where it cannot know whether that one is still there: stopped_early where a signal comes meanwhile.
+  /// Claims an existing folder. Throws cannot_create, naming the holder, if another process holds it. Waits for up to a
+  /// minute if it cannot know whether the holder is still alive; throws stopped_early if a signal comes meanwhile.
   explicit RunLock(const std::filesystem::path& folder);
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
-  /// Gives it up.
+  /// Releases the claim.
   ~RunLock();
 
-  /// Throws cannot_create where another process has taken it, as after this one was suspended for minutes. Looks at the
-  /// file.
+  /// Looks at the file. Throws cannot_create if another process has taken it, as after this one was suspended for
+  /// minutes.
   void require();
-  /// As `require`, by what the last look at the file has shown, at most 10 seconds ago.
+  /// Like `require`, but by the last look at the file, at most 10 seconds ago.
   void require_lately() const;
 
   static constexpr const char* file_name = "lock";
-  /// Whether a file of this folder was left by a process that has been killed while it asked for the lock, which this
-  /// process holds.
+  /// Whether `file`, of this folder, was left by a process that was killed while it asked for the lock. This process
+  /// must hold the lock.
   static bool is_leftover(const std::filesystem::path& file);
 
  private:
@@ -42,18 +42,18 @@ class RunLock {
 
   void acquire();
   void refresh();
-  /// At the file: shows a sign of life, or finds that the folder is another's.
+  /// Looks at the file, and either renews its time or finds that the folder is another process's.
   void look();
 
   std::filesystem::path path_;
-  std::string claim_;  ///< what stands in the file
+  std::string claim_;  ///< contents of the file
   std::atomic<bool> lost_ = false;
-  std::atomic<Clock::time_point> seen_{};  ///< when the file was last this process's
+  std::atomic<Clock::time_point> seen_{};  ///< when the file was last found to be this process's
   std::mutex looking_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards done_
   std::condition_variable changed_;
   bool done_ = false;
-  std::thread thread_;  // last: starts when all else stands
+  std::thread thread_;  // last member: the thread uses all others
 };
 
 }  // namespace lockstep

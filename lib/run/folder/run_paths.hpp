@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// What is where in a run.output_dir.
+/// Paths of the parts of a run.output_dir.
 class RunPaths {
  public:
   explicit RunPaths(std::filesystem::path path) : path_(std::move(path)) {}
@@ -15,9 +15,9 @@ class RunPaths {
   std::filesystem::path summary() const { return path_ / "summary.json"; }
   std::filesystem::path metrics() const { return path_ / "metrics.csv"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
-  /// Whoever makes it asks the run to stop.
+  /// A file that anyone may make to ask the run to stop.
   std::filesystem::path stop_file() const { return path_ / "stop"; }
-  /// Where ranks of different nodes say that they wait: see NodeLiveness. Any rank may touch it.
+  /// Folder in which ranks of different nodes say that they wait: see NodeLiveness. Any rank may use it.
   std::filesystem::path waiting() const { return path_ / "waiting"; }
 
  private:

@@ -45,13 +45,13 @@ void read_summary(const fs::path& file, RunResults& run) {
     if (json.contains("test")) run.test = split_of(json["test"]);
     if (json.contains("staleness")) run.staleness = json["staleness"].at("mean").get<double>();
     if (json.contains("discarded_examples")) run.discarded_examples = json["discarded_examples"].get<std::int64_t>();
-    if (const double rate = json.at("examples_per_s"); rate > 0) {  // else its last process has done no step
+    if (const double rate = json.at("examples_per_s"); rate > 0) {  // 0: its last process has done no step
       run.examples_per_s = rate;
       run.step_ms = json.at("step_ms").at("median").get<double>();
     }
     for (const auto& [phase, spread] : json.at("ranks_ms").items())
       run.spreads.push_back({phase, spread.at("min"), spread.at("mean"), spread.at("max"), spread.at("slowest_rank")});
-    const Json& deck = json.at("deck");  // text in summaries of earlier versions
+    const Json& deck = json.at("deck");  // earlier versions wrote it as text
     run.deck = deck_values(deck.is_string() ? deck.get<std::string>() : deck.dump(), file.string());
   } catch (const Json::exception& error) {
     throw Error(ExitStatus::bad_data, fmt::format("{}: is no summary of a run ({}); name the output folder of a run",
@@ -59,7 +59,7 @@ void read_summary(const fs::path& file, RunResults& run) {
   }
 }
 
-/// The value of a cell; none where it is empty, or not finite.
+/// Returns the value of a cell; none if it is empty or not finite.
 template <class T>
 std::optional<T> number_in(std::string_view cell) {
   T value{};
@@ -89,7 +89,7 @@ void read_last_rows(const fs::path& file, RunResults& run) {
   }
 }
 
-/// Whether folders in this one are those of runs.
+/// Whether folders in this one are output folders of runs.
 bool holds_runs(const fs::path& folder) {
   std::error_code code;
   for (fs::directory_iterator entry(folder, code), end; !code && entry != end; entry.increment(code))

@@ -13,14 +13,14 @@
 
 namespace lockstep {
 
-/// What a run has left in its output folder. Without a summary.json (it is running, or was killed) that is its deck,
-/// and how far metrics.csv has come.
+/// What a run has left in its output folder. Without a summary.json (the run is in progress, or was killed), only its
+/// deck and the progress that metrics.csv shows.
 struct RunResults {
-  /// Metrics of one split by their names; what is not finite is left out.
+  /// Metrics of one split by name, without those that are not finite.
   using Split = std::map<std::string, double, std::less<>>;
 
-  std::string name;    ///< of the folder, as it was given
-  std::string status;  ///< of summary.json, or "unfinished"
+  std::string name;    ///< the folder, as it was given
+  std::string status;  ///< status in summary.json, or "unfinished"
   std::optional<std::int64_t> ranks, threads, examples_per_step, steps, steps_to_target;
   Split train, validation, test;
   std::optional<double> lost_ranks, staleness, discarded_examples, examples_per_s, step_ms;
@@ -28,7 +28,7 @@ struct RunResults {
   DeckValues deck;
 };
 
-/// Throws Error(missing_file) for a folder without a run, and Error(bad_data).
+/// Throws Error(missing_file) for a folder without a run, and Error(bad_data) for files that no run has written.
 RunResults read_run_results(const std::filesystem::path& folder);
 
 }  // namespace lockstep

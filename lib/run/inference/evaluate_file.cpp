@@ -16,7 +16,7 @@
 namespace lockstep {
 namespace {
 
-/// A split of the deck's data, or of another file.
+/// Opens a split of the deck's data, or of another file.
 std::unique_ptr<Dataset> open_split(const RunConfig& config, const EvaluationData& what, const SharedReading& reading) {
   if (!what.place.empty()) return open_examples(what.place, "/" + what.split, config.data.sequence_length, reading);
   Datasets data = open_datasets(config.data, static_cast<std::uint64_t>(config.run.seed), reading);
@@ -33,7 +33,7 @@ std::unique_ptr<Dataset> open_split(const RunConfig& config, const EvaluationDat
   return std::move(split);
 }
 
-/// What an evaluation may read: a file with its parameters, the other one that is named, and those of the deck.
+/// Returns the files that an evaluation may read: the one with its parameters, `what.place`, and those of the deck.
 std::vector<std::string> files_read(const RunConfig& config, const std::string& parameters,
                                     const EvaluationData& what) {
   std::vector<std::string> files{parameters};

@@ -9,15 +9,16 @@
 
 namespace lockstep {
 
-/// What `lockstep evaluate` looks at.
+/// The data that `lockstep evaluate` reads, and the file that it writes.
 struct EvaluationData {
   std::string place;                 ///< FILE or FILE:/GROUP; empty: the deck's own data
-  std::string split = "validation";  ///< of them
-  std::string confusion_matrix;      ///< file to make (ArrayFile): a row for the targets of each class; empty: none
-  bool overwrite = false;            ///< that file, where there is one
+  std::string split = "validation";  ///< name of the split to evaluate
+  std::string confusion_matrix;      ///< file to make (ArrayFile), with a row for the targets of each class; empty:
+                                     ///< none
+  bool overwrite = false;            ///< whether to replace that file if it exists
 };
 
-/// What `lockstep evaluate` does: metrics of the parameters in `file`. Collective.
+/// Returns the metrics of the parameters in `file`: what `lockstep evaluate` does. Collective.
 Metrics evaluate_file(const RunConfig& config, const std::string& file, const EvaluationData& what,
                       const Communicator& comm);
 

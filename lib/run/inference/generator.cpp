@@ -17,15 +17,15 @@
 namespace lockstep {
 namespace {
 
-/// What tokens are called: characters, or, where the data did not say which, numbers.
+/// Names of tokens: characters or, if the data did not say which, numbers.
 class Vocabulary {
  public:
   explicit Vocabulary(const std::string& characters) : characters_(decode_utf8(characters).points) {}
 
-  /// 0: numbers.
+  /// Number of characters; 0: tokens are numbers.
   std::int64_t size() const { return static_cast<std::int64_t>(characters_.size()); }
 
-  /// Throws bad_usage for what is no token below `tokens`.
+  /// Throws bad_usage if the text has something that is no token below `tokens`.
   std::vector<std::int32_t> tokens_of(const std::string& text, std::int64_t tokens) const {
     std::vector<std::int32_t> found;
     if (!characters_.empty()) {
@@ -65,7 +65,7 @@ class Vocabulary {
   std::vector<std::uint32_t> characters_;
 };
 
-/// A network that reads T tokens and gives, for each of them, a vector of what may follow.
+/// A network that reads T tokens and returns, for each of them, a vector of scores of the next token.
 class LanguageModel {
  public:
   LanguageModel(const TrainedModel& trained, const Vocabulary& vocabulary) : name_(trained.name) {
@@ -90,7 +90,7 @@ class LanguageModel {
   std::int64_t length() const { return input_.get().shape[1]; }
   std::int64_t tokens() const { return tokens_; }
 
-  /// How likely each token is after the last one of `text`; what comes before the last T of them is forgotten.
+  /// Returns the score of each token after the last one of `text`, of which only the last T tokens are used.
   std::vector<double> next(std::span<const std::int32_t> text) {
     const auto seen = text.last(std::min(text.size(), static_cast<std::size_t>(length())));
     const std::vector<double> outputs = outputs_of(seen, 0);
@@ -111,7 +111,7 @@ class LanguageModel {
   }
 
  private:
-  /// All of them, with `padding` after the text.
+  /// Returns the outputs of all T positions, with `padding` after the text.
   std::vector<double> outputs_of(std::span<const std::int32_t> text, std::int32_t padding) {
     std::vector<std::int32_t> all(static_cast<std::size_t>(length()), padding);
     std::ranges::copy(text, all.begin());
@@ -131,7 +131,7 @@ class LanguageModel {
   std::int64_t ran_ = 0;
 };
 
-/// One of the `top_k` likeliest, each as often as softmax(outputs / temperature) says; `chance` in [0, 1).
+/// Draws one of the `top_k` likeliest tokens by the probabilities softmax(outputs / temperature). `chance`: in [0, 1).
 std::int32_t choose(const std::vector<double>& outputs, double temperature, std::int64_t top_k, double chance) {
   std::vector<std::int32_t> order(outputs.size());
   std::iota(order.begin(), order.end(), 0);
@@ -141,7 +141,7 @@ std::int32_t choose(const std::vector<double>& outputs, double temperature, std:
   if (temperature == 0) return order.front();
   if (top_k > 0) order.resize(std::min(order.size(), static_cast<std::size_t>(top_k)));
   const double largest = outputs[static_cast<std::size_t>(order.front())];
-  std::vector<double> until;  // Σ of the weights so far
+  std::vector<double> until;  // cumulative sums of the weights
   double sum = 0;
   for (const std::int32_t token : order)
     until.push_back(sum += std::exp((outputs[static_cast<std::size_t>(token)] - largest) / temperature));

@@ -44,7 +44,7 @@ void Inference::compute(const ExecSpace& space, const HostBatch& batch, std::int
   const StepContext context{.space = space, .training = false, .same_parameters = has_computed_};
   convert(space, model_.forward(context, uploader_.upload(space, batch, first, count).inputs), outputs);
   has_computed_ = true;
-  // Vendors' libraries make 0 of what is not a number on its way through relu.
+  // Vendors' libraries turn NaN into 0 in relu, which hides inputs that are not finite.
   if (flag_nonfinite(space, batch, first, count))
     dispatch_master(outputs.dtype, [&]<class T>(T) {
       spoil_flagged_outputs(space, count, outputs.count() / count, flags_.get().as<const std::int32_t>(),
@@ -52,7 +52,7 @@ void Inference::compute(const ExecSpace& space, const HostBatch& batch, std::int
     });
 }
 
-/// False where all inputs are known to be finite.
+/// Sets flags_. Returns false, and may leave them as they are, if all inputs are known to be finite.
 bool Inference::flag_nonfinite(const ExecSpace& space, const HostBatch& batch, std::int64_t first, std::int64_t count) {
   if (format_.input_dtype != DType::f32 && format_.input_dtype != DType::f64) return false;
   const std::int64_t of_each = format_.input_shape.count();

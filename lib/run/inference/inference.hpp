@@ -10,17 +10,17 @@
 
 namespace lockstep {
 
-/// A network that is not trained any more, on examples in host memory (or on the device). Its parameters are to be
-/// loaded (TrainedModel).
+/// Applies a trained network to examples in host memory (or on the device). Its parameters must be loaded first
+/// (TrainedModel).
 class Inference {
  public:
-  /// On at most `max_batch` examples at once, of this format (of whose targets nothing is read).
+  /// Makes a network for at most `max_batch` examples at once, of this format, whose targets are not read.
   Inference(const RunConfig& config, Graph graph, const ExampleFormat& format, std::int64_t max_batch);
 
   Model& model() { return model_; }
   const Model& model() const { return model_; }
-  /// Writes the outputs of the examples from `first` on, at most max_batch, to `outputs`, f32 or f64 [count, output…].
-  /// Where an example's inputs are not all finite, they are NaN.
+  /// Writes the outputs of `count` examples (at most max_batch) from `first` on to `outputs`: [count, output…], f32 or
+  /// f64. An example whose inputs are not all finite gets NaN.
   void compute(const ExecSpace& space, const HostBatch& batch, std::int64_t first, std::int64_t count,
                const Tensor& outputs);
 
@@ -32,14 +32,14 @@ class Inference {
   BatchUploader uploader_;
   bool has_computed_ = false;
   OwnedTensor flags_;                        ///< i32 [max_batch]: not 0 where an example's inputs are not all finite
-  std::vector<std::int32_t> flags_on_host_;  ///< from where they are copied
+  std::vector<std::int32_t> flags_on_host_;  ///< what is copied to flags_, for inputs in host memory
 };
 
-/// Numbers of outputs' type, as users get them: f32, or f64.
+/// Type of the outputs that users get: f64 for a network in f64, else f32.
 inline DType output_type(DType compute) { return compute == DType::f64 ? DType::f64 : DType::f32; }
 
-/// How many examples are computed at once, unless there are fewer: whatever the number of ranks, since results may
-/// depend on how many are computed together.
+/// How many examples are computed at once, if there are as many. Independent of the number of ranks, since results may
+/// depend on how many examples are computed together.
 std::int64_t inference_batch(const RunConfig& config, const Graph& graph);
 
 }  // namespace lockstep

@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* names[] = {"outputs", "class", "probabilities"};
 
-/// What stands in the file in the place of one vector of outputs.
+/// Converts each vector of outputs to the bytes that the file holds for it.
 template <class T>
 class Conversion {
  public:
@@ -57,7 +57,7 @@ class Conversion {
   std::size_t count_;
 };
 
-/// The network on one block of examples after the other.
+/// Applies the network to blocks of examples.
 class Blocks {
  public:
   Blocks(const RunConfig& config, Graph graph, const Dataset& data, PredictOptions::Form form)
@@ -75,7 +75,7 @@ class Blocks {
   std::int64_t count() const { return (data_.size() + size_ - 1) / size_; }
   std::int64_t examples_of(std::int64_t block) const { return std::min(size_, data_.size() - block * size_); }
 
-  /// What stands in the file for the examples of a block.
+  /// Returns the bytes that the file holds for the examples of a block.
   std::string compute(std::int64_t block) {
     const std::int64_t n = examples_of(block);
     batch_.plan.examples.resize(static_cast<std::size_t>(n));
@@ -101,15 +101,15 @@ class Blocks {
 
   const Dataset& data_;
   PredictOptions::Form form_;
-  DType type_;  ///< of outputs
+  DType type_;  ///< type of the outputs
   std::int64_t size_;
   ExecSpace space_;
   Inference inference_;
   HostBatch batch_;
 };
 
-/// A deck that does not say what the network reads takes the data's shape, and its parameters show whether that is
-/// right.
+/// Throws if the data have another shape than the training data. If the deck does not say what the network reads, it
+/// takes the shape of the data, and only the sizes of its parameters show whether that is right.
 void require_shape(const Dataset& data, const TrainedModel& trained, const ParameterBuffer& parameters) {
   try {
     check_arrays(trained.file.arrays, "/model", trained.name, parameters.parameters());
@@ -165,8 +165,8 @@ std::string predict(const PredictOptions& options, const Communicator& comm) {
     comm.run_collectively([&] {
       if (mine < blocks->count()) bytes = blocks->compute(mine);
     });
-    // One block after the other, so that rank 0 never holds more; what it cannot write is said when all have sent
-    // theirs.
+    // Ranks send their blocks one after the other, so that rank 0 never holds more than one. An error of rank 0 in
+    // writing is thrown after all have sent theirs.
     std::exception_ptr failure;
     for (std::int64_t block = first; block < std::min(first + comm.size(), blocks->count()); ++block) {
       const std::string received = comm.to_root(bytes, static_cast<int>(block - first));

@@ -9,19 +9,19 @@
 namespace lockstep {
 
 struct PredictOptions {
-  /// What is written: the network's outputs, the largest one's number, or what softmax makes of them.
+  /// What is written for each example: the network's outputs, the number of the largest one, or their softmax.
   enum class Form { outputs, classes, probabilities };
 
   std::string checkpoint;      ///< file; the deck in it says what the network is
   std::string data;            ///< FILE, FILE:/GROUP, or FILE:/DATASET of inputs alone
-  std::string split = "test";  ///< the group of FILE, where it has several
+  std::string split = "test";  ///< the group of FILE to read, if it has several
   std::string output;          ///< see ArrayFile
   Form form = Form::outputs;
   bool overwrite = false;
 };
 
-/// What the network of a checkpoint makes of each example, in the order of the file: the same bits on any number of
-/// ranks. Returns what it has done, in words. Collective.
+/// Writes what the network of a checkpoint computes for each example, in the order of the file, with the same bits on
+/// any number of ranks. Returns a description of what was done. Collective.
 std::string predict(const PredictOptions& options, const Communicator& comm);
 
 struct GenerateOptions {
@@ -29,11 +29,11 @@ struct GenerateOptions {
   std::string prompt;
   std::int64_t count = 0;  ///< tokens
   double temperature = 1;  ///< 0: always the likeliest token
-  std::int64_t top_k = 0;  ///< only the likeliest so many tokens (0: all)
+  std::int64_t top_k = 0;  ///< only so many of the likeliest tokens (0: all)
   std::int64_t seed = 1;
 };
 
-/// The prompt, and what a language model writes after it. By this process alone.
+/// Returns the prompt with what a language model writes after it. Uses this process alone.
 std::string generate(const GenerateOptions& options);
 
 }  // namespace lockstep

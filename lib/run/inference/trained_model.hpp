@@ -11,25 +11,25 @@
 
 namespace lockstep {
 
-/// A checkpoint as one who does not train needs it: the deck that it was made by, and the parameters.
+/// What is needed of a checkpoint without training: its deck and its parameters.
 struct TrainedModel {
-  std::string name;  ///< of the file
+  std::string name;  ///< name of the file
   std::string deck;
   std::string provenance;  ///< see run/experiment/provenance.hpp; empty in files of other programs
   RunConfig config;
-  ParameterFile file;  ///< on the rank that has read it
+  ParameterFile file;  ///< on the rank that has read the file; elsewhere empty
 
-  /// Throws bad_data for what is no checkpoint of a run.
+  /// Reads a checkpoint. Throws bad_data if the file is no checkpoint of a run.
   static TrainedModel read(const std::string& file);
 
-  /// What the network's inputs are like, as far as the checkpoint says.
+  /// Format of the network's inputs, as far as the checkpoint records it.
   std::optional<ExampleFormat> inputs() const;
 
-  /// What rank 0 has read goes to all of them, but for the parameters. Collective.
+  /// Sends what rank 0 has read, except the parameters, to all ranks. Collective.
   void share(const Communicator& comm);
-  /// From rank 0 into the model of each rank. Collective.
+  /// Loads rank 0's parameters into the model of each rank. Collective.
   void load(const Communicator& comm, Model& model) const;
-  /// Into that of this one.
+  /// Loads this rank's parameters into its model.
   void load(Model& model) const;
 };
 

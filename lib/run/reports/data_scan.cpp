@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-/// Examples that have something wrong with them: the first ones by number, and how many there are.
+/// The numbers of the first bad examples, and a count of all bad ones.
 class Numbers {
  public:
   void add(std::int64_t example) {

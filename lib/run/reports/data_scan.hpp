@@ -10,14 +10,14 @@
 
 namespace lockstep {
 
-/// What `lockstep check --data` finds.
+/// Result of `lockstep check --data`.
 struct DataScan {
   std::string text;     ///< a line for each dataset
-  bool is_bad = false;  ///< numbers that are not finite, classes or row numbers out of range
+  bool is_bad = false;  ///< there are numbers that are not finite, or classes or row numbers out of range
 };
 
-/// Reads all examples of a dataset. `classes`: of the network; 0: its targets are values. `tables`: see
-/// Graph::tables_of_data.
+/// Reads and checks all examples of a dataset. `classes`: number of classes of the network; 0: targets are values.
+/// `ignored`: class that the loss ignores. `tables`: see Graph::tables_of_data.
 DataScan scan(const Dataset& data, std::int64_t classes, std::int64_t ignored, std::span<const std::int64_t> tables);
 
 /// Scans all datasets of a deck.

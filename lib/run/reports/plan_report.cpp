@@ -45,7 +45,7 @@ std::string layer_table(const Graph& graph) {
       count += parameter.shape.count();
       names += fmt::format("{} [{}]", parameter.name, fmt::join(parameter.shape.extents(), ", "));
     }
-    // Columns are counted in characters; × is one, of two bytes.
+    // Each × has two bytes, so it widens the column by one.
     const std::string shape = to_string(node.shape);
     const int extra = std::max(0, node.shape.rank() - 1);
     text += fmt::format("{:<20} {:<18} {:<{}} {:>12}  {}\n", node.name, node.layer->type(), shape, 14 + extra,
@@ -54,7 +54,7 @@ std::string layer_table(const Graph& graph) {
   return text;
 }
 
-/// What the first step begins with, read and found to fit, as the trainer does it.
+/// Says what the first step begins with, which is read and checked as the trainer does it.
 std::string starting_point(const RunConfig& config, const Experiment& experiment, PlannedRun run) {
   const auto parameters = ParameterLayout(experiment.graph, config.dtype()).parameters();
   RunFolder folder(config);
@@ -78,10 +78,10 @@ std::string starting_point(const RunConfig& config, const Experiment& experiment
   return choose_weights(weights, read_weights(weights), experiment.graph, parameters).text;
 }
 
-/// Throws cannot_create where a run could not make its folder, or write there, as far as can be seen without doing so.
+/// Throws cannot_create if a run could not make its folder or write there, as far as can be seen without doing so.
 void check_output_folder(const fs::path& folder) {
   std::error_code code;
-  fs::path nearest = fs::absolute(folder);  // that there is
+  fs::path nearest = fs::absolute(folder);  // the nearest folder that exists
   while (!fs::exists(nearest, code) && nearest.has_relative_path()) nearest = nearest.parent_path();
   int problem = 0;
   if (!fs::is_directory(nearest, code)) problem = ENOTDIR;
@@ -95,7 +95,7 @@ std::string interval_text(std::int64_t count, const char* what) {
   return count == 1 ? what : fmt::format("{} {}s", count, what);
 }
 
-/// "12000 in 10 epochs of 1200".
+/// Says how long the run is, as in "12000 in 10 epochs of 1200".
 std::string steps_text(const RunConfig& config, std::int64_t examples) {
   const RunLength length = run_length(config, examples);
   constexpr auto epochs_unit = TrainingSpan::Unit::epochs;
@@ -112,7 +112,8 @@ std::string steps_text(const RunConfig& config, std::int64_t examples) {
   return fmt::format("{} in {:.3g} epochs of {}{}{}", steps, epochs, first, limits, end);
 }
 
-/// "every 2 epochs, 5 in all": the last one comes at the end, whatever the interval.
+/// Says when the run evaluates, as in "every 2 epochs, 5 in all". The last evaluation comes at the end, whatever the
+/// interval.
 std::string evaluations_text(const RunConfig& config, const Datasets& data) {
   if (!data.validation) return "none: there are no examples to validate on";
   const RunOptions::Interval every = config.run.evaluation_interval();
@@ -123,7 +124,7 @@ std::string evaluations_text(const RunConfig& config, const Datasets& data) {
   return fmt::format("every {}, {:.0f} in all", interval_text(every.count, every.in_steps ? "step" : "epoch"), all);
 }
 
-/// "every 500 steps, every 10 minutes, at the end; the newest 2 are kept".
+/// Says when checkpoints are written, as in "every 500 steps, every 10 minutes, at the end; the newest 2 are kept".
 std::string checkpoints_text(const CheckpointOptions& options) {
   std::string text;
   if (options.neighbours_every > 0)
@@ -136,7 +137,8 @@ std::string checkpoints_text(const CheckpointOptions& options) {
   return text + "at the end" + (options.keep > 0 ? fmt::format("; the newest {} are kept", options.keep) : "");
 }
 
-/// Which device the plans are for, and how much of its memory `step` bytes take. Empty where kernels run on the host.
+/// Names the device that the plans are for, and the part of its memory that `step` bytes take. Empty if kernels run on
+/// the host.
 std::string planned_for(double step) {
   if (!runs_on_device) return "";
   const DeviceDescription* device = described_device();
@@ -168,7 +170,8 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
 
   const std::int64_t train = experiment.data.train->size(), global = std::min(config.batch.largest(), train);
   const BatchPartition partition = batch_partition(config, experiment.graph, ranks);
-  const bool whole_sums = has_whole_sums(config.parallel, expected_devices(ranks));  // throws for what is not there
+  const bool whole_sums = has_whole_sums(config.parallel,
+                                         expected_devices(ranks));  // throws if it asks for what is missing
   StepMemory memory = step_memory(config, experiment.graph, *experiment.data.train, count);
   const Graph& graph = experiment.graph;
   std::string choice;
@@ -209,16 +212,16 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
   text += choice;
   if (config.parallel.compress.present && count.nodes == 1)
     text += "parallel.compress    nothing is compressed: all ranks are on one node\n";
-  // What is already there: the program, the data, and what the libraries have planned, as `train` will have them;
-  // and code of the libraries that only a running step brings into memory, about this much on x86; and MPI, of which
-  // one process has about this much (Open MPI 5).
+  // resident_bytes() holds what is there already, as it will be in `train`: the program, the data, and what the
+  // libraries have planned. It lacks code of the libraries that only a running step brings into memory (about this much
+  // on x86), and MPI, of which one process has about this much (Open MPI 5).
   constexpr double code_bytes = 9e6, mpi_bytes = 8.5e6;
   const double missing = code_bytes + (mpi_has_started() ? 0 : mpi_bytes);
   const bool copies = config.checkpoint.regular() || config.checkpoint.neighbours_every > 0;
-  const double copy = copies ? memory.checkpoint : 0;  // while it is written
+  const double copy = copies ? memory.checkpoint : 0;  // a copy of the state, while a checkpoint is written
   text += fmt::format("peak memory          {} a rank, with the program and the data that are in memory\n",
                       bytes_text(memory.total() + copy + missing + static_cast<double>(resident_bytes())));
-  if (config.checkpoint.neighbours_every > 0)  // of two steps, its own and another rank's
+  if (config.checkpoint.neighbours_every > 0)  // four: for two steps, this rank's and another rank's
     text += fmt::format("copies in memory     up to {} a rank in its node's /dev/shm\n",
                         bytes_text(4 * memory.checkpoint));
   text += planned_for(memory.total());
@@ -230,7 +233,7 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
   return {text, refusal, run_remarks(given, graph, partition, train)};
 }
 
-/// Steps to show, of which each is where something begins, or stands among others that are evenly spread.
+/// Returns the steps to show: those where something begins, and some at even distances.
 std::set<std::int64_t> telling_steps(const RunConfig& config, const RunLength& length) {
   constexpr std::int64_t evenly = 20;
   const std::int64_t last = length.steps() - 1;

@@ -17,10 +17,10 @@ namespace {
 
 /// A number that runs may have.
 struct Quantity {
-  std::string key;               ///< in CSV, and of --sort
+  std::string key;               ///< name in CSV and of --sort
   std::string title;             ///< in Markdown
-  const char* format;            ///< likewise
-  std::optional<Better> better;  ///< none: nothing to sort by
+  const char* format;            ///< in Markdown
+  std::optional<Better> better;  ///< none: runs cannot be sorted by it
   bool always;                   ///< whether CSV has a column of it even where no run has a value
   std::function<std::optional<double>(const RunResults& run)> of;
 };
@@ -67,20 +67,20 @@ const std::vector<Quantity>& quantities() {
   return table;
 }
 
-/// How much of another run's speed a rank a rank still has.
+/// Speed per rank, compared with that of another run.
 struct Efficiency {
   double percent;
   const char* scaling;  ///< strong: with the same batch; weak: with the same share of it
 };
 
-/// A run of the table, with what follows from the others.
+/// A run of the table, with what follows from comparing it with the others.
 struct Entry {
   RunResults run;
   std::optional<Efficiency> efficiency;
 };
 
-/// What decides how much there is to compute for an example. Options of the optimizer do not: with more ranks the
-/// learning rate mostly is another.
+/// Returns the keys that decide how much there is to compute for an example. Options of the optimizer are left out:
+/// with more ranks, the learning rate usually differs.
 DeckValues work(const DeckValues& deck) {
   DeckValues values;
   std::ranges::copy_if(deck, std::back_inserter(values), [](const auto& value) {
@@ -95,7 +95,7 @@ bool do_like_work(const RunResults& a, const RunResults& b) {
   return a.threads == b.threads && work(a.deck) == work(b.deck);
 }
 
-/// Beside the first of `runs` that it can be compared with, which may be itself.
+/// Compares the run with the first of `entries` that has done like work, which may be the run itself.
 std::optional<Efficiency> efficiency_of(const RunResults& run, const std::vector<Entry>& entries) {
   if (!run.examples_per_s) return std::nullopt;
   const auto base = std::ranges::find_if(
@@ -109,7 +109,7 @@ std::optional<Efficiency> efficiency_of(const RunResults& run, const std::vector
   return std::nullopt;
 }
 
-/// The best first, and runs without the value last.
+/// Sorts the best run first, and runs without the value last.
 void sort_entries(std::vector<Entry>& entries, const std::string& key) {
   const Quantity& quantity = *std::ranges::find(quantities(), key, &Quantity::key);
   std::ranges::stable_sort(entries, [&](const Entry& a, const Entry& b) {
@@ -124,7 +124,7 @@ std::string deck_value(const Entry& entry, const std::string& key, const char* w
   return value ? *value : without;
 }
 
-/// In the decks' order.
+/// Returns the keys in which the runs' decks differ, in the decks' order.
 std::vector<std::string> differing_keys(const std::vector<Entry>& entries) {
   std::vector<std::string> keys;
   for (const Entry& entry : entries)

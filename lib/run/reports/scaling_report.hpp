@@ -8,16 +8,17 @@
 namespace lockstep {
 
 struct ReportOptions {
-  std::vector<std::filesystem::path> runs;  ///< their output folders
-  std::string sort;                         ///< one of report_sort_keys; empty: as they are given
+  std::vector<std::filesystem::path> runs;  ///< output folders of the runs
+  std::string sort;                         ///< one of report_sort_keys; empty: in the given order
   bool csv = false;
 };
 
-/// What runs can be sorted by: results and speed.
+/// Keys by which runs can be sorted: results and speed.
 std::vector<std::string> report_sort_keys();
 
-/// What `lockstep report` prints of runs: results, speed, and scaling beside the first run of the same work; where
-/// their decks differ; and where ranks spend their time. Or the first two as CSV. Throws Error(missing_file, bad_data).
+/// Returns what `lockstep report` prints: a table of the runs' results, speed, and scaling efficiency against the first
+/// run of the same work; the keys in which their decks differ; and where ranks spend their time. As CSV, it leaves the
+/// last part out. Throws Error(missing_file, bad_data).
 std::string scaling_report(const ReportOptions& options);
 
 }  // namespace lockstep

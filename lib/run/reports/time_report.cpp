@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A folder that rank 0 makes, and that goes away with its contents.
+/// A temporary folder that rank 0 makes, and removes with its contents.
 class PassingFolder {
  public:
   explicit PassingFolder(const Communicator& comm) : is_mine_(comm.is_root()) {
@@ -55,7 +55,7 @@ TimedSteps timed_steps(const RunConfig& config, const Communicator& comm, std::s
   passing.run.resume = "never";
   passing.run.wall_time.clear();
   passing.checkpoint = {};
-  passing.parallel.leave_record_out();  // it may be that of the deck's own run
+  passing.parallel.leave_record_out();  // the record may be that of the deck's own run
   TrainingRun run(passing, comm);
   PhaseClock& clock = run.trainer().clock();
   const auto passed = [&] {

@@ -9,22 +9,22 @@
 
 namespace lockstep {
 
-/// Seconds of a step, and of those of its phases that depend on what is computed.
+/// Seconds of a step in total, and in the phases that depend on what is computed.
 struct TimedStep {
   double total = 0, forward = 0, backward = 0, optimizer = 0;
 };
 
 struct TimedSteps {
   std::vector<TimedStep> steps;
-  std::int64_t all = 0;  ///< steps that the whole run has
+  std::int64_t all = 0;  ///< number of steps of the whole run
 };
 
-/// Does steps of the deck's run, which leave nothing after: at least so many, and more until `seconds` are over (of
-/// one rank alone). Collective.
+/// Does steps of the deck's run, at least `least`, and more until `seconds` are over (on one rank only, which alone may
+/// decide when to end). Nothing of the run is left. Collective.
 TimedSteps timed_steps(const RunConfig& config, const Communicator& comm, std::size_t least, double seconds = 0);
 
-/// What `lockstep check --time` prints: the time of the deck's whole run on these ranks, by three of its steps, which
-/// are done and leave nothing behind. Collective.
+/// Returns what `lockstep check --time` prints: the time of the deck's whole run on these ranks, estimated from three
+/// of its steps, of which nothing is left. Collective.
 std::string time_report(const RunConfig& config, const Communicator& comm);
 
 }  // namespace lockstep

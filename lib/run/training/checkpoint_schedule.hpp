@@ -10,37 +10,38 @@
 
 namespace lockstep {
 
-/// When a checkpoint is due: by the deck's intervals, or because ranks have voted for it.
+/// Decides when a checkpoint is due: by the deck's intervals, or because a rank has voted for one.
 class CheckpointSchedule {
  public:
   explicit CheckpointSchedule(const CheckpointOptions& options) : options_(options) {}
 
-  /// Whether one is, after these steps. Where ranks have no common parameters, it waits for these (`postpone`).
+  /// Whether a checkpoint is due after these steps. None is while ranks have no common parameters; `postpone` remembers
+  /// it.
   bool is_due(const StepsDone& steps, const StepRequests& votes) const {
     return steps.is_common && (is_owed_ || has_come(steps, votes));
   }
-  /// What has become due with these steps stays so until it is written.
+  /// Keeps a checkpoint that has become due with these steps due until it is written.
   void postpone(const StepsDone& steps, const StepRequests& votes) { is_owed_ |= has_come(steps, votes); }
   /// Whether checkpoint.every_minutes have passed since the last one.
   bool minutes_have_passed() const {
     return options_.every_minutes > 0 && since_last_.seconds() >= 60 * options_.every_minutes;
   }
-  /// Whether the nodes' memory is to have copies of the last of these steps.
+  /// Whether copies of the state after these steps are to be made in the nodes' memory.
   bool copies_are_due(const StepsDone& steps) const {
     const std::int64_t every = options_.neighbours_every;
     return every > 0 && steps.is_common && steps.last / every > copied_step_ / every;
   }
 
-  /// One of this step is being written, in the place of copies as well.
+  /// Notes that a checkpoint of this step is being written, which replaces copies of it as well.
   void written(std::int64_t step) {
     is_owed_ = false;
     since_last_.restart();
     copied(step);
   }
-  /// No copies of this step are due, nor of those before it.
+  /// Notes that no copies of this step, or of an earlier one, are due.
   void copied(std::int64_t step) { copied_step_ = step; }
 
-  /// Says once, of a run that writes none before its end, that this is far away.
+  /// Logs once that a run writes no checkpoint before its end, if that end is far away.
   void say_when_only_at_the_end(double seconds_left);
 
  private:

@@ -12,22 +12,22 @@
 
 namespace lockstep {
 
-/// A deck that all ranks have agreed on, with what it names: the data, and a trainer of the network.
+/// A deck that all ranks have agreed on, with the data that it names and a trainer of its network.
 struct OpenedDeck {
-  /// The parameters are not initialised. Collective; whatever is wrong on any rank is thrown on
-  /// all of them.
+  /// Opens the deck's files and makes the trainer. The parameters are not initialised. Collective; whatever is wrong on
+  /// any rank is thrown on all of them.
   OpenedDeck(const RunConfig& deck, const Communicator& ranks);
 
-  std::int64_t examples() const { return data.train->size(); }  ///< to train on
+  std::int64_t examples() const { return data.train->size(); }  ///< number of training examples
   std::int64_t largest_batch() const { return std::min(config.batch.largest(), examples()); }
   RunLength length() const { return run_length(config, examples()); }
   std::int64_t total_steps() const { return length().steps(); }
 
   Communicator comm;
   RunConfig config;
-  std::string text;  ///< resolved
+  std::string text;  ///< the resolved deck
   Datasets data;
-  std::string provenance;  ///< of what the run is made; JSON
+  std::string provenance;  ///< see run/experiment/provenance.hpp; JSON
   std::unique_ptr<Trainer> trainer;
 };
 

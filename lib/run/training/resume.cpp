@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-/// Folders of a checkpoint that each have the optimizer's states: one, or that of each replica.
+/// Returns the folders of a checkpoint that hold optimizer states: one folder, or one for each replica.
 std::vector<std::string> homes_of_states(const Checkpoint& checkpoint) {
   std::vector<std::string> homes;
   const auto has = [&](const std::string& folder) {
@@ -46,8 +46,8 @@ void check_frozen(const Checkpoint& checkpoint, const std::string& file, const s
   }
 }
 
-/// Throws KeyError where the deck's batches would have come to another place in the data by now: a sampler goes by its
-/// place there, and the schedule and the run's length go by steps.
+/// Throws KeyError if the deck's batches would have come to another place in the data by now. A sampler goes on from
+/// its place in the data, while the schedule and the run's length go by steps.
 void check_batches(const Checkpoint& checkpoint, const std::string& file, const RunLength& length,
                    const std::string& advice) {
   RunState state;
@@ -108,7 +108,7 @@ void check_resume(const Checkpoint& checkpoint, const std::string& file, const R
     check_training_arrays(checkpoint, file, config.optimizer, parameters);
   } catch (const ArraysDiffer& differ) {
     if (config.run.resume != "auto") throw;
-    // Nobody has named the file: it is the folder that holds another run than this deck's.
+    // No file was named, so the folder holds another run than this deck's.
     throw KeyError("run.output_dir",
                    fmt::format("{} holds a run of another {} ({}); give another run.output_dir or run.name{}, or begin "
                                "anew with run.resume=never run.overwrite=true",
@@ -211,7 +211,7 @@ void say_what_has_changed(const RunConfig& config, const std::string& deck, cons
     if (was != is)
       log("the learning rate of step {} is {:.4g}, and would have been {:.4g} with the deck of before", point.step + 1,
           is, was);
-  } catch (const Error&) {  // another version's deck
+  } catch (const Error&) {  // the deck is of another version
   }
 }
 

@@ -12,46 +12,46 @@
 
 namespace lockstep {
 
-/// Throws KeyError where run.resume names a file that is not there.
+/// Throws KeyError if run.resume names a file that does not exist.
 void require_resumed_file(const RunConfig& config);
 
-/// The checkpoint of run.branch_from; throws KeyError where there is none. `progress` is called while it is read.
+/// Opens the checkpoint of run.branch_from. Throws KeyError if there is none. Calls `progress` while it reads.
 Checkpoint open_branching_point(const RunConfig& config, const std::function<void()>& progress = [] {});
 
-/// Throws unless a run of this deck can go on from the checkpoint: KeyError for what would change the order of
+/// Throws unless a run of this deck can go on from the checkpoint: KeyError for changes that would alter the order of
 /// the examples, and for another network or optimizer than that of the run in the deck's folder (run.resume: auto);
-/// bad_data where a checkpoint that is named has another one.
+/// bad_data if a checkpoint that run.resume names has another one.
 void check_resume(const Checkpoint& checkpoint, const std::string& file, const RunConfig& config,
                   std::int64_t dataset_size, const std::vector<Parameter>& parameters);
 
-/// Throws unless its arrays are those of these parameters and this optimizer: bad_data, or KeyError where other layers
-/// are frozen.
+/// Throws unless the checkpoint's arrays are those of these parameters and this optimizer: bad_data, or KeyError if
+/// other layers are frozen.
 void check_training_arrays(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,
                            const std::vector<Parameter>& parameters);
 
-/// Throws KeyError (`key`) where workers, or groups, have done other steps than the run, and the optimizer counts them.
+/// Throws KeyError (`key`) if the optimizer counts steps, and workers or groups have done other steps than the run.
 void check_own_steps(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,
                      const std::string& key);
 
-/// Throws what check_training_arrays throws, and KeyError where a run that begins with this checkpoint
-/// (run.branch_from) could not know how many steps its optimizer's states come of.
+/// Throws what check_training_arrays throws, and KeyError if a run that begins with this checkpoint (run.branch_from)
+/// could not know how many steps have made its optimizer's states.
 void check_branch(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,
                   const std::vector<Parameter>& parameters);
 
-/// Where a run goes on.
+/// The point from which a run goes on.
 struct ResumePoint {
-  std::string file;           ///< of the checkpoint
-  std::int64_t step = 0;      ///< done so far
-  std::int64_t applied = 0;   ///< of these, those that were not skipped
-  std::int64_t examples = 0;  ///< to train on
-  bool complete = false;      ///< nothing is left to do
+  std::string file;           ///< path of the checkpoint
+  std::int64_t step = 0;      ///< number of steps done so far
+  std::int64_t applied = 0;   ///< number of these that were not skipped
+  std::int64_t examples = 0;  ///< number of training examples
+  bool complete = false;      ///< the run has ended, and nothing is left to do
 };
 
-/// Throws where the resolved deck is not the checkpoint's in a way that the run cannot take up, as one that has come to
-/// its end.
+/// Throws DeckError if the resolved deck differs from the checkpoint's in a way that the run cannot take up: in what a
+/// step computes, if the run has ended; in data.validation_seed, if it has not.
 void check_changes(const RunConfig& config, const std::string& deck, const Checkpoint& checkpoint,
                    const ResumePoint& point);
-/// Says what follows where it is another one, of a run that is not complete.
+/// Logs the differences between the resolved deck and the checkpoint's, and what follows, for a run that has not ended.
 void say_what_has_changed(const RunConfig& config, const std::string& deck, const Checkpoint& checkpoint,
                           const ResumePoint& point);
 

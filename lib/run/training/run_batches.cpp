@@ -42,7 +42,8 @@ RunBatches::RunBatches(const OpenedDeck& deck, DataPosition& state)
   deck.comm.run_collectively([&] { prepare(trainer_.partition()); });
 }
 
-/// With the ragged last batch of an epoch and of an evaluation: what they need is made before the first step.
+/// Returns the sizes of this rank's micro-batches, also in the ragged last batch of an epoch and of an evaluation, so
+/// that all are prepared before the first step.
 std::vector<std::int64_t> RunBatches::sizes(const BatchPartition& partition) const {
   const Communicator& comm = deck_.comm;
   const std::int64_t size = deck_.examples();
@@ -71,7 +72,7 @@ void RunBatches::prepare(const BatchPartition& partition) {
 
 void RunBatches::begin() {
   const RunConfig& config = deck_.config;
-  // Seeds of decks are below 2⁵³.
+  // Seeds of decks are below 2⁵³, so each rollback gives a new seed.
   const auto order_seed = static_cast<std::uint64_t>(config.run.seed) +
                           (static_cast<std::uint64_t>(state_.rollbacks) << 53);
   const bool interleaved = config.data.sampler == DataConfig::SamplerKind::distributed_sampler;
@@ -122,7 +123,7 @@ void RunBatches::set_shares(const std::vector<std::int64_t>& shares) {
   balance_.set(shares);
   const BatchPartition& partition = balance_.partition();
   deck_.comm.run_collectively([&] {
-    ExecSpace().fence("lockstep::set_shares");  // kernels that are under way have the memory that layers prepare
+    ExecSpace().fence("lockstep::set_shares");  // kernels under way still use the memory that layers prepare anew
     prepare(partition);
   });
   loader_->set_shares(partition.rank_shares);

@@ -11,33 +11,34 @@
 
 namespace lockstep {
 
-/// Throws KeyError where the deck's sampler does not suit so many ranks.
+/// Throws KeyError if the deck's sampler does not suit this number of ranks.
 void check_sampler(const RunConfig& config, int ranks);
 
-/// The batches that a run trains on: this rank's shares, read from where the run stands in its data, in an order that
-/// its seed gives and each rollback changes. Slower ranks get less to do, where the deck wants that.
+/// The batches that a run trains on: this rank's shares, read from the run's position in its data on, in an order that
+/// depends on its seed and its rollbacks. Slower ranks get smaller shares if the deck asks for that.
 class RunBatches {
  public:
-  /// Makes the trainer ready for this rank's shares, also of evaluations. Both outlive this. Collective.
+  /// Prepares the trainer for the sizes of this rank's shares, in training and in evaluations. `deck` and `state`
+  /// outlive this. Collective.
   RunBatches(const OpenedDeck& deck, DataPosition& state);
 
-  /// Begins to read where the state has the run.
+  /// Begins to read at the position of the state.
   void begin();
-  /// Nothing is read any more; `begin` may follow.
+  /// Stops reading; `begin` may follow.
   void end() { loader_.reset(); }
-  /// The next one; stays as it is until the call after this. Waits for it.
+  /// Returns the next batch, which stays valid until the following call. Waits for it.
   const HostBatch& next();
-  /// The run follows this batch.
+  /// Moves the run's position to the end of this batch.
   void step_done(const BatchPlan& batch);
-  /// The step on the last one comes to nothing: the run stands before it.
+  /// Moves the run's position back to before the last batch, whose step has come to nothing.
   void take_back() { state_.position = before_; }
-  /// Where it stood before the last one.
+  /// Position before the last batch.
   const SamplerPosition& position_before() const { return before_; }
 
-  /// Of steps that have waited so long for other ranks: what follows for the next ones. Collective.
+  /// Adapts the work of the next steps to the seconds for which the last ones have waited for other ranks. Collective.
   void balance(const Trainer::ExposedSeconds& exposed);
-  /// Ranks divide batches into these shares (BatchPartition) as soon as loaders can do it, where shares are measured,
-  /// of several ranks. Collective.
+  /// Divides batches among ranks into these shares (BatchPartition), from the first batch on that no loader can have
+  /// begun. Only where shares are measured on several ranks. Collective.
   void set_shares(const std::vector<std::int64_t>& shares);
   /// Whether a group of ranks may leave out steps.
   bool paces_groups() const { return balance_.paces_groups(); }

@@ -33,7 +33,7 @@ RunCheckpoints::RunCheckpoints(const OpenedDeck& deck, RunFolder& folder, SavedS
 void RunCheckpoints::open(std::int64_t step) {
   writer_.emplace(numbers_, folder_.checkpoints(), options_.keep, step);
   best_in_newest_ = selection_.best_steps();
-  tidy();  // on a full disk, none that is written would do so
+  tidy();  // before the first checkpoint, since on a full disk none would be written that could do so
 }
 
 void RunCheckpoints::make_room() {
@@ -43,7 +43,7 @@ void RunCheckpoints::make_room() {
   std::string mark;
   std::optional<MemoryFolder> memory;
   comm_.run_collectively([&] {
-    memory.emplace(folder_.path()).clear();  // of what is on disk by now, or of nobody
+    memory.emplace(folder_.path()).clear();  // discards copies that are on disk by now, or of no run
     if (keeps_copies && comm_.is_root()) mark = folder_.identify_copies();
   });
   if (!keeps_copies) return;
@@ -108,7 +108,7 @@ void RunCheckpoints::write() {
       [this] {
         try {
           numbers_.serve();
-        } catch (const Error& error) {  // of which rank 0 has heard
+        } catch (const Error& error) {  // rank 0 has been told of it
           warn("the checkpoint lacks this rank's part: {}", error.what());
         }
       });
@@ -130,7 +130,7 @@ void RunCheckpoints::finish() {
   comm_.run_collectively([&] {
     wait();
     numbers_.forget_copy();
-    if constexpr (memory_is_separate) {  // a thread gives them
+    if constexpr (memory_is_separate) {  // what a thread sends is a copy on the host
       numbers_.make_room();
       numbers_.copy(space_);
     }
@@ -158,7 +158,7 @@ void RunCheckpoints::finish() {
 void RunCheckpoints::tidy() const {
   if (!writer_) return;
   std::vector<std::int64_t> kept = selection_.best_steps();
-  // A run that goes on from the newest checkpoint knows the best of that one, and not what came after it.
+  // A run that goes on from the newest checkpoint knows the best steps of that checkpoint, and none that came later.
   kept.insert(kept.end(), best_in_newest_.begin(), best_in_newest_.end());
   writer_->tidy(kept);
 }
@@ -170,7 +170,7 @@ void RunCheckpoints::quarantine_others(std::int64_t step) {
 
 void RunCheckpoints::go_back_to(std::int64_t step) {
   audit_.go_back();
-  if (copies_) copies_->remove();  // of steps that are left
+  if (copies_) copies_->remove();  // they are of steps that the run has left
   if (!writer_) return;
   writer_->set_written_step(step);
   best_in_newest_ = selection_.best_steps();

@@ -18,62 +18,64 @@
 
 namespace lockstep {
 
-/// The checkpoints of a run: on disk, and in the nodes' memory. What all ranks do for one, and to go back to one.
-/// Before anything that is good is replaced, a StateAudit looks.
+/// The checkpoints of a run, on disk and in the nodes' memory: what all ranks do to write one and to go back to one. A
+/// StateAudit checks the state before it replaces a good checkpoint.
 class RunCheckpoints {
  public:
-  /// All outlive this; `progress`: whose rows checkpoints count on. Collective.
+  /// All arguments outlive this. `progress`: its rows are flushed to disk with each checkpoint. Collective.
   RunCheckpoints(const OpenedDeck& deck, RunFolder& folder, SavedState& state, StateAudit& audit,
                  const Selection& selection, Progress& progress);
 
-  /// Makes a checkpoint of what the nodes' memory holds, where that is newer than those of the folder, which is
-  /// claimed: also of a run that keeps no more copies. `takes_up`: whatever run.resume says, as an earlier attempt of
-  /// these processes has left them. Collective.
+  /// Makes a checkpoint from the copies in the nodes' memory if those are newer than the checkpoints of the folder,
+  /// even if this run keeps no copies. The folder must be claimed. `takes_up`: an earlier attempt of these processes
+  /// has left them, so run.resume does not matter. Collective.
   void recover_from_neighbours(bool takes_up);
-  /// Begins to write, on rank 0. `step`: that the run goes on from, whose checkpoint is there; -1: none.
+  /// Makes rank 0 ready to write. `step`: the step from which the run goes on, if its checkpoint is in the folder; -1:
+  /// none.
   void open(std::int64_t step);
-  /// Takes the memory that checkpoints before the last need, and forgets what the nodes' memory holds. Collective.
+  /// Allocates the memory that checkpoints before the last one need, and discards what the nodes' memory holds.
+  /// Collective.
   void make_room();
 
-  /// Begins to write one, after the next steps. Not where parameters are not finite: the run ends then, or goes back.
-  /// Collective.
+  /// Begins to write a checkpoint, during the next steps. Writes none if parameters are not finite, which ends the run
+  /// or sends it back. Collective.
   void write();
-  /// Begins to write copies to the nodes' memory; as `write`.
+  /// Begins to write copies to the nodes' memory, under the same condition as `write`. Collective.
   void write_copies();
-  /// Returns when the checkpoint of this step is on disk. Collective.
+  /// Returns when the checkpoint of the current step is on disk. Collective.
   void finish();
-  /// Until nothing is being written.
+  /// Waits until nothing is being written.
   void wait();
-  /// What checkpoints count on is on disk: curves, and the order of gradients. On rank 0. Throws io_error.
+  /// Flushes to disk what checkpoints count on: the curves, and the order of gradients. On rank 0. Throws io_error.
   void flush_files();
-  /// Removes checkpoints that are not among the newest or best any more.
+  /// Removes checkpoints that are no longer among the newest or the best.
   void tidy() const;
 
-  /// The one to go back to: the newest. If that is where the last rollback went, after step `went_back_to` (-1: there
-  /// was none), it is none of the good ones, and taken only if there is no other. On rank 0, while nothing is being
-  /// written.
+  /// Returns the checkpoint to go back to: the newest one. The checkpoint of step `went_back_to`, to which the last
+  /// rollback went (-1: there was none), counts as bad and is taken only if there is no other. On rank 0, while nothing
+  /// is being written.
   std::optional<RunFolder::Found> find_good(std::int64_t went_back_to) const {
     return folder_.newest_checkpoint(went_back_to < 0 ? "" : checkpoint_name(went_back_to));
   }
-  /// The run goes back to that of this step: newer ones are of no use. On rank 0.
+  /// Sets aside the checkpoints of steps after `step`, to which the run goes back. On rank 0.
   void quarantine_others(std::int64_t step);
-  /// The run is at an earlier step again, whose checkpoint is there. Collective.
+  /// Notes that the run is at an earlier step again, whose checkpoint is on disk. Collective.
   void go_back_to(std::int64_t step);
-  /// Something has become known that the newest checkpoint does not hold.
+  /// Notes that something has become known that the newest checkpoint does not hold.
   void outdate();
 
-  /// Whether the newest checkpoint is of this step; on rank 0.
+  /// Whether the newest checkpoint is of the current step. On rank 0; elsewhere false.
   bool is_saved() const { return writer_ && writer_->written_step() == trainer_.steps(); }
-  /// Seconds that the next checkpoint may take, by what others have taken so far; of a rank that writes none, 0.
+  /// Seconds that the next checkpoint may take, by the longest so far or by its size; 0 on ranks that write none.
   double seconds_for_next() const;
-  /// None but on rank 0.
+  /// None on other ranks than rank 0.
   const std::optional<CheckpointWriter>& writer() const { return writer_; }
 
  private:
   CheckpointWriter::Contents contents();
-  /// What is to be done before a checkpoint takes the place of others; rank 0's threads do it.
+  /// What a thread of rank 0 does before a checkpoint replaces others.
   std::function<void()> before_commit();
-  /// Whether numbers are copied before the next step, and not while it computes its gradients.
+  /// Whether numbers are copied before the next step, instead of while it computes its gradients.
   bool copies_at_once() const;
 
   Communicator comm_;
@@ -84,12 +86,12 @@ class RunCheckpoints {
   StateAudit& audit_;
   const Selection& selection_;
   Progress& progress_;
-  NumberStream& numbers_;                   ///< of the state
-  std::optional<CheckpointWriter> writer_;  ///< of rank 0
-  BackgroundWork giving_;                   ///< of other ranks
-  std::optional<NeighbourCopies> copies_;   ///< where the deck wants them
-  bool had_copies_ = false;  ///< the run of this folder has kept some in nodes' memory, before this start
-  std::vector<std::int64_t> best_in_newest_;  ///< as the newest checkpoint knows them
+  NumberStream& numbers_;                   ///< state_'s
+  std::optional<CheckpointWriter> writer_;  ///< on rank 0
+  BackgroundWork giving_;                   ///< sends this rank's numbers to rank 0; on other ranks
+  std::optional<NeighbourCopies> copies_;   ///< if the deck asks for them
+  bool had_copies_ = false;                 ///< an earlier start of this folder's run has kept copies in nodes' memory
+  std::vector<std::int64_t> best_in_newest_;  ///< best steps, as the newest checkpoint records them
   ExecSpace space_;
 };
 

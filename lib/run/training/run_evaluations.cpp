@@ -31,7 +31,7 @@ bool RunEvaluations::is_due(const StepsDone& steps) const {
 }
 
 std::optional<Metrics> RunEvaluations::evaluate(const Dataset& data, const Interruption& interruption) {
-  // About twice a second: a batch takes less than the longest step.
+  // Ranks are asked about twice a second: a batch takes less time than the longest step.
   constexpr double asks_every = 0.5;
   const std::int64_t longest_us = comm_.all_reduce_max(std::llround(1e6 * interruption.longest_step));
   const std::int64_t batches = longest_us > 0 ? 1 + static_cast<std::int64_t>(1e6 * asks_every) / longest_us : 1;
@@ -48,7 +48,7 @@ std::optional<StepFinding> RunEvaluations::validate(const Interruption& interrup
   StepFinding finding = trainer_.update().guard().inspect_validation(metrics, step);
   if (finding.status == StepStatus::fatal || finding.status == StepStatus::rollback) return finding;
   if (!finding.message.empty()) warn("{}", finding.message);
-  // Where the step's checkpoint knows the result, the row is there already.
+  // If the checkpoint of this step holds the result already, so do the curves.
   const bool again = state_.evaluated_step == step;
   state_.evaluated_step = step;
   state_.owes_evaluation = false;

@@ -16,42 +16,43 @@ namespace lockstep {
 
 struct EvaluationResults;
 
-/// The evaluations of a run: when they are due, and what follows from their metrics, such as the end of the run. The
-/// same on all ranks.
+/// The evaluations of a run: when they are due, and what follows from their metrics, such as the end of the run. Its
+/// state is the same on all ranks.
 class RunEvaluations {
  public:
-  /// All outlive this. `owner`: null where the run has none.
+  /// All arguments outlive this. `owner`: null if the run has none.
   RunEvaluations(const OpenedDeck& deck, EvaluationState& state, const DataPosition& position, Progress& progress,
                  RunOwner* owner);
 
-  /// Whether one on validation data is, by the deck's interval. Where ranks have no common parameters, it waits for
-  /// these (`postpone`).
+  /// Whether an evaluation on validation data is due, by the deck's interval. None is while ranks have no common
+  /// parameters; `postpone` remembers it.
   bool is_due(const StepsDone& steps) const;
-  /// What has become due with these steps stays so until it is done.
+  /// Keeps an evaluation that has become due with these steps due until it is done.
   void postpone(const StepsDone& steps) { state_.owes_evaluation |= has_come(steps); }
 
-  /// How an evaluation may end before it is complete.
+  /// How an evaluation may be ended before it is complete.
   struct Interruption {
-    std::function<bool()> is_wanted;  ///< by this rank; one is enough
-    double longest_step = 0;          ///< seconds, for how often to ask; 0: this process has done none
+    std::function<bool()> is_wanted;  ///< whether this rank wants that; one is enough
+    double longest_step = 0;          ///< seconds, which set how often ranks are asked; 0: this process has done no
+                                      ///< step
   };
-  /// On validation data. What its loss says of the run: `skipped` is no reason not to go on. None, and nothing is
-  /// changed, where it was interrupted. Collective.
+  /// Evaluates on validation data, and returns what the loss says of the run; `skipped` is no reason to stop. Returns
+  /// none, and changes nothing, if it was interrupted. Collective.
   std::optional<StepFinding> validate(const Interruption& interruption);
-  /// On test data; false where it was interrupted. Collective.
+  /// Evaluates on test data. Returns false if it was interrupted. Collective.
   bool test(const Interruption& interruption);
 
-  /// Whether this process has validated the parameters that this step has left.
+  /// Whether this process has validated the parameters after this step.
   bool have_validated(std::int64_t step) const { return validation_ && state_.evaluated_step == step; }
-  /// Whether the checkpoint of the last validation is among the best ones and was not asked for yet.
+  /// Returns true once after each validation that is among the best, whose checkpoint is to be written.
   bool take_best() { return std::exchange(among_the_best_, false); }
-  /// Whether they end the run: by the deck's target or patience, or by its owner.
+  /// Whether the evaluations end the run: by the deck's target or patience, or by its owner.
   bool end_run() const { return selection_.ends_run() || ended_by_owner_; }
   bool ended_by_owner() const { return ended_by_owner_; }
 
   Selection& selection() { return selection_; }
   const Selection& selection() const { return selection_; }
-  /// The metrics are those of this process's last ones.
+  /// The metrics are those of the last evaluations of this process.
   EvaluationResults results() const;
 
  private:

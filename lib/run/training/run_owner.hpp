@@ -10,19 +10,19 @@
 
 namespace lockstep {
 
-/// Who has started a run among others, and may end it before its deck does.
+/// The owner of a run that is one of several. It may end the run before its deck does.
 class RunOwner {
  public:
   virtual ~RunOwner() = default;
-  /// Between steps, and about twice a second in evaluations, on each rank: why the run is to stop at a checkpoint, from
-  /// which another start goes on; empty: it is not. One rank that has a reason is enough.
+  /// Returns why the run is to stop at a checkpoint, from which another start goes on; empty: it is not. Called on each
+  /// rank between steps, and about twice a second in evaluations. A reason on one rank is enough.
   virtual std::string stop_reason() = 0;
-  /// After each evaluation on validation data, on every rank: whether the run ends there, for good. The same on all
-  /// ranks.
+  /// Returns whether the run ends for good after this evaluation on validation data. Called on every rank; must return
+  /// the same on all of them.
   virtual bool ends_after(std::int64_t step, const Metrics& metrics) = 0;
 };
 
-/// A run that cannot go on: a loss or parameters that are not finite, or whatever loss_watch calls an end.
+/// Thrown if a run cannot go on: its loss or parameters are not finite, or loss_watch ends it.
 struct DivergedError : SharedError {
   using SharedError::SharedError;
 };

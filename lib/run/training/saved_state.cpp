@@ -25,7 +25,7 @@ void SavedState::describe(StateFields& fields) {
   trainer_.describe_state(fields);
   state_.describe_state(fields);
   selection_.describe_state(fields);
-  ExampleOrder order(deck_.config, deck_.examples());  // check_resume has seen to that it is the checkpoint's
+  ExampleOrder order(deck_.config, deck_.examples());  // check_resume has made sure that it is the checkpoint's
   order.describe_state(fields);
 }
 
@@ -56,7 +56,7 @@ void SavedState::restore(const Checkpoint& checkpoint, const std::string& file) 
         "{}: was written in the middle of an epoch by a version that shuffles in another way; what is left of this epoch "
         "has some examples for the second time, and others not at all",
         file);
-  selection_.forget_best([&](std::int64_t step) {  // of another folder, or removed
+  selection_.forget_best([&](std::int64_t step) {  // its checkpoint is in another folder, or removed
     return step != trainer_.steps() && !std::filesystem::exists(folder_.checkpoints() / checkpoint_name(step));
   });
 }
@@ -84,7 +84,7 @@ void SavedState::share() {
   trainer_.share_parameters();
 }
 
-/// Each rank gets its part of a checkpoint's, where rank 0 has one.
+/// Sends each rank its part of the checkpoint that rank 0 has read, if it has. Collective.
 void SavedState::share_numbers() {
   deck_.comm.run_collectively([&] {
     if (!deck_.comm.is_root()) return numbers_.serve();

@@ -15,23 +15,22 @@
 
 namespace lockstep {
 
-/// The state of a run as its checkpoints hold it: texts (the deck, its provenance, what components remember), and the
-/// numbers of all ranks (parameters, the optimizer's states). Rank 0 takes it from a file, and then it goes to all.
+/// The state of a run as its checkpoints hold it: texts (the deck, its provenance, the state of components), and the
+/// numbers of all ranks (parameters, optimizer states). Rank 0 reads it from a file, and then shares it with all ranks.
 class SavedState {
  public:
-  /// All outlive this. Collective.
-  SavedState(const OpenedDeck& deck, const RunPaths& folder, RunState& state, Selection& selection,
-             Progress& progress);
+  /// All arguments outlive this. Collective.
+  SavedState(const OpenedDeck& deck, const RunPaths& folder, RunState& state, Selection& selection, Progress& progress);
 
-  /// What a checkpoint holds beside the numbers, by name; of rank 0.
+  /// The texts of a checkpoint, by name; on rank 0.
   std::map<std::string, std::string> texts();
   NumberStream& numbers() { return numbers_; }
 
-  /// The run goes on from this checkpoint, which its reader has found sound. On rank 0.
+  /// Restores the run from this checkpoint, which its reader has found sound. On rank 0; `share` must follow.
   void restore(const Checkpoint& checkpoint, const std::string& file);
-  /// The run begins with what another run has come to (run.branch_from). On rank 0.
+  /// Begins the run with the parameters and the optimizer's state of run.branch_from. On rank 0; `share` must follow.
   void branch();
-  /// What rank 0 has goes to all, while nothing of it is being written. Collective.
+  /// Sends rank 0's state to all ranks, while no checkpoint is being written. Collective.
   void share();
 
  private:
@@ -45,7 +44,7 @@ class SavedState {
   Selection& selection_;
   Progress& progress_;
   NumberStream numbers_;
-  std::optional<CheckpointNumbers> restored_;  ///< of rank 0, until all ranks have their parts
+  std::optional<CheckpointNumbers> restored_;  ///< on rank 0, until all ranks have their parts
 };
 
 }  // namespace lockstep

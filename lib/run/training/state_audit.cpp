@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-/// What beside a fault may have made replicas differ, for the message.
+/// Says what else than a fault may have made replicas differ, for the message.
 std::string other_cause(const ParallelConfig& parallel) {
   const bool by_library = parallel.all_reduce && parallel.all_reduce->by_library;
   if (!by_library && parallel.all_reduce_table.empty()) return "";

@@ -9,28 +9,29 @@
 
 namespace lockstep {
 
-/// Looks at what ranks hold, every parallel.audit_every steps and before it takes the place of what was good:
-/// replicas that differ end the run, and parameters that are not finite are not written.
+/// Checks what ranks hold, every parallel.audit_every steps and before a checkpoint replaces a good one: replicas that
+/// differ end the run, and parameters that are not finite are not written.
 class StateAudit {
  public:
   /// `deck` outlives this. Collective.
   explicit StateAudit(const OpenedDeck& deck);
 
-  /// Throws SharedError where replicas differ, if that is due with the last `steps` steps, or was where ranks had no
-  /// common parameters. Collective.
+  /// Compares replicas if that has become due in the last `steps` steps, or was due while ranks had no common
+  /// parameters. Throws SharedError if they differ. Collective.
   void compare_if_due(std::int64_t steps);
-  /// Throws SharedError where replicas differ, if the deck wants audits and this step had none. Collective.
+  /// Compares replicas if the deck asks for audits and this step had none. Throws SharedError if they differ.
+  /// Collective.
   void compare();
-  /// Compares, and says whether parameters are finite; then waits for the device. Collective.
+  /// Compares replicas, and returns whether parameters are finite; then waits for the device. Collective.
   bool is_good();
-  /// The run is at an earlier step again.
+  /// Notes that the run is at an earlier step again.
   void go_back() { audited_step_ = -1; }
 
  private:
   Trainer& trainer_;
   Communicator comm_;
   std::int64_t every_;
-  std::optional<ReplicaAudit> audit_;  ///< where the deck wants it, and there is something to compare
+  std::optional<ReplicaAudit> audit_;  ///< none if the deck asks for no audits, or there is nothing to compare
   std::int64_t audited_step_ = -1;
   bool is_due_ = false;
   ExecSpace space_;

@@ -7,18 +7,18 @@
 
 namespace lockstep {
 
-/// The steps that a run has done at once, with nothing between them: one, or, where ranks go their own ways, those up
-/// to where they synchronize. Which of the deck's intervals have ended with them.
+/// The steps that a run has done at once, with nothing between them: one, or, where ranks train separately, all steps
+/// up to a synchronization. Tells which of the deck's intervals have ended in them.
 struct StepsDone {
-  std::int64_t last = 0;  ///< number of the last one, from 1 on
+  std::int64_t last = 0;  ///< number of the last step, from 1 on
   std::int64_t count = 1;
-  SamplerPosition before;  ///< where the run stood in its data before the last one
-  SamplerPosition after;   ///< and after it
-  bool is_common = true;   ///< after them, ranks have common parameters
+  SamplerPosition before;  ///< position in the data before the last step
+  SamplerPosition after;   ///< position in the data after it
+  bool is_common = true;   ///< ranks have common parameters after these steps
 
-  /// Whether the number of one of them is a multiple of `period`.
+  /// Whether the number of one of these steps is a multiple of `period`.
   bool have_come_to(std::int64_t period) const { return last % period < count; }
-  /// Whether they have come to, or gone past, the end of an epoch whose number is a multiple of `epochs`.
+  /// Whether an epoch whose number is a multiple of `epochs` has ended in these steps.
   bool have_ended(std::int64_t epochs) const {
     if (count == 1) return after.next == 0 && after.epoch % epochs == 0;
     return after.epoch / epochs > before.epoch / epochs;

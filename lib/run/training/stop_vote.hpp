@@ -11,25 +11,26 @@
 
 namespace lockstep {
 
-/// Whether this rank wants the run to stop at a checkpoint: because of a StopRequest, soon enough for what must still
-/// be done, or because the run's owner says so. A rank that has wanted it once goes on to.
+/// Whether this rank wants the run to stop at a checkpoint: because of a StopRequest, early enough for what must still
+/// be done, or because the run's owner says so. A rank that has voted once for a stop goes on to do so.
 class StopVote {
  public:
-  /// `owner`: outlives this; null where the run has none.
+  /// `owner` outlives this; null: the run has none.
   StopVote(StopRequest request, RunOwner* owner) : request_(std::move(request)), owner_(owner) {}
 
-  /// A step has taken so long; of ranks that go their own ways, all of it from one synchronization to the next.
+  /// Notes the seconds of a step; where ranks train separately, those of all steps up to a synchronization.
   void step_done(double seconds) { longest_step_ = std::max(longest_step_, seconds); }
-  /// Seconds.
+  /// Seconds of the longest step so far.
   double longest_step() const { return longest_step_; }
 
-  /// Ranks may stop after so many steps, and then write a checkpoint that takes so many seconds.
+  /// Whether this rank votes for a stop, if ranks may stop after `steps` steps and then write a checkpoint that takes
+  /// `checkpoint_seconds`.
   bool is_for_stop(std::int64_t steps, double checkpoint_seconds);
-  /// Why this rank wants it, and once the run has stopped, why that has; empty: it does not.
+  /// Why this rank votes for a stop or, once the run has stopped, why it has; empty: this rank does not.
   const std::string& reason() const { return reason_; }
-  /// The run has ended.
+  /// Notes that the run has ended.
   void done() { request_.done(); }
-  /// The run has stopped, for that reason.
+  /// Notes that the run has stopped, for that reason.
   void stopped(std::string reason) {
     reason_ = std::move(reason);
     done();

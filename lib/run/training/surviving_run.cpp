@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-/// Throws KeyError.
+/// Throws KeyError if ranks cannot outlive each other.
 void check_survival(int ranks) {
   if (ranks == 1) return;
   const std::string hindrance = SurvivingRanks::hindrance();
@@ -28,18 +28,18 @@ class SurvivingRun {
  public:
   explicit SurvivingRun(const Communicator& all) : survivors_(all) {}
 
-  /// Whether all have come to the end of an attempt, and none is lost.
+  /// Whether all ranks have come to the end of an attempt, and none is lost. Collective.
   bool all_are_done(bool done) { return survivors_.all_are_done(done); }
 
   const Communicator& ranks() const { return survivors_.ranks(); }
   EarlierAttempts& earlier() { return earlier_; }
 
-  /// An attempt has come to a stop that somebody has asked for, and has said so: a rank that is lost after it is no
+  /// Notes that an attempt has stopped because it was asked to, and has said so: a rank that is lost after that is no
   /// reason to go on.
   void note_stop() { has_stopped_ = true; }
   bool has_stopped() const { return has_stopped_; }
 
-  /// `step`: that this rank was in.
+  /// Goes on without the ranks that are lost. `step`: the step that this rank was in.
   void leave_lost_after(std::int64_t step) {
     step_ = std::max(step_, step);
     for (SurvivingRanks::Lost& lost : survivors_.leave_lost_after()) {
@@ -48,7 +48,7 @@ class SurvivingRun {
     }
   }
 
-  /// Collective.
+  /// Logs which ranks are lost, and agrees on what has happened so far. Collective.
   void say_who_is_lost() {
     if (unsaid_.empty()) return;
     enable_log(ranks().is_root());
@@ -73,8 +73,8 @@ class SurvivingRun {
   bool has_stopped_ = false;
 };
 
-/// What all ranks have is said by the first of those that are left, which then ends all. The others wait for that:
-/// where one left before, with a status of its own, launchers might end the first while it speaks.
+/// Ends all ranks with an error that all of them have. The first of them reports it, which ends the others. They wait
+/// for that, since launchers might end the first one while it reports if another left before with a status of its own.
 [[noreturn]] void end_with(const SharedError& error, const Communicator& ranks) {
   if (ranks.is_root()) throw Error(error.status(), error.what());
   try {

@@ -14,7 +14,8 @@
 namespace lockstep {
 namespace {
 
-/// Rows of parallel.all_reduce_table, where it was measured with as many ranks and nodes. Collective.
+/// Returns the rows of parallel.all_reduce_table if it was measured with as many ranks and nodes; otherwise none.
+/// Collective.
 std::vector<AllReduceRow> read_all_reduce_table(const ParallelConfig& parallel, const Communicator& comm) {
   const std::string& file = parallel.all_reduce_table;
   if (file.empty()) return {};
@@ -43,7 +44,7 @@ std::vector<AllReduceRow> read_all_reduce_table(const ParallelConfig& parallel, 
   return rows;
 }
 
-/// The deck with what `parallel.shard: auto` comes to on these ranks, as rank 0 finds it. Collective.
+/// Returns the deck with the choice that rank 0 makes for `parallel.shard: auto` on these ranks. Collective.
 RunConfig with_chosen_shard(const RunConfig& config, Graph& graph, const Dataset& train, const Communicator& comm) {
   RunConfig chosen = config;
   if (!config.parallel.chooses_shard) return chosen;
@@ -60,12 +61,13 @@ RunConfig with_chosen_shard(const RunConfig& config, Graph& graph, const Dataset
       if (choice->fits) log("parallel.shard: {}", choice->why);
     });
   });
-  const auto of_root = static_cast<std::int64_t>(chosen.parallel.shard);  // none on the others
+  const auto of_root = static_cast<std::int64_t>(chosen.parallel.shard);  // Shard::none on other ranks
   chosen.parallel.take(static_cast<ParallelConfig::Shard>(comm.all_reduce_max(of_root)));
   return chosen;
 }
 
-/// Of parallel.asynchronous. Collective.
+/// Returns the order of pushes of parallel.asynchronous, simulated or from its record; empty if there is none.
+/// Collective.
 PushOrder read_pushes(const RunConfig& config, std::int64_t steps, const Communicator& comm) {
   const AsynchronousConfig& asynchronous = config.parallel.asynchronous;
   const Rounds rounds = config.parallel.rounds();
@@ -86,8 +88,8 @@ PushOrder read_pushes(const RunConfig& config, std::int64_t steps, const Communi
   return pushes;
 }
 
-/// Whether ranks that go their own ways synchronize after step number `step`, because the run looks at its parameters
-/// there, or writes a row.
+/// Returns a function that tells whether ranks that train separately synchronize after a step, given by number, because
+/// the run reads its parameters there or writes a row.
 std::function<bool(std::int64_t)> syncs(const RunConfig& config, std::int64_t examples) {
   const std::int64_t of_epoch = std::max<std::int64_t>(1, examples / std::min(config.batch.global, examples));
   const RunOptions::Interval evaluation = config.run.evaluation_interval();
@@ -103,8 +105,8 @@ std::function<bool(std::int64_t)> syncs(const RunConfig& config, std::int64_t ex
   };
 }
 
-/// Throws KeyError where batches have no equal parts, which are taken in an order of their own, or parts not one equal
-/// piece for each member of a worker.
+/// Throws KeyError if batches do not divide into equal parts, which ranks take in an order of their own, or the parts
+/// into one equal piece for each member of a worker.
 void check_parts(const RunConfig& config, std::int64_t examples, std::int64_t parts_of_batch, std::int64_t members) {
   const std::int64_t batch = config.batch.global, parts = parts_of_batch * members;
   const std::string key = config.parallel.backup.present ? "parallel.backup"

@@ -8,12 +8,12 @@
 
 namespace lockstep {
 
-/// The Trainer of a deck, for examples that outlive it; its parameters are not initialised. Collective; whatever is
-/// wrong on any rank is thrown on all of them.
+/// Makes the Trainer of a deck. `train` outlives it. The parameters are not initialised. Collective; whatever is wrong
+/// on any rank is thrown on all of them.
 std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss,
                                       const Dataset& train, const Communicator& comm);
 
-/// The parameters that training begins with: by run.seed, or by model.weights, and then says which.
+/// Sets the parameters with which training begins: by run.seed, and by model.weights if given, which is then logged.
 void initialize_parameters(const RunConfig& config, Model& model);
 
 }  // namespace lockstep

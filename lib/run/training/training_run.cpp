@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a run does around steps; training_run_set_up.cpp is what comes before the first one, training_run_end.cpp how it
-// ends.
+// What a run does around its steps. What comes before the first step is in training_run_set_up.cpp, and how a run ends
+// in training_run_end.cpp.
 #include "run/training/training_run.hpp"
 
 #include <algorithm>
@@ -49,8 +49,8 @@ ExitStatus TrainingRun::run() {
   for (;;) {
     if (!train_to_the_end()) return stop();
     if (!goes_on_from(inspect_parameters())) continue;
-    // What is logged from here on is beyond the schedule: a run that goes on from this checkpoint drops it,
-    // so that its curves are those of a run that never stopped.
+    // Rows that are logged from here on are beyond the schedule: a run that goes on from this checkpoint drops them, so
+    // that its curves are those of a run that never stopped.
     if (!evaluations_.ended_by_owner()) checkpoints_.finish();
     if (ends_between_rows()) log_step();
     if (!evaluations_.have_validated(trainer_.steps())) {
@@ -79,10 +79,10 @@ ExitStatus TrainingRun::run() {
   return ExitStatus::done;
 }
 
-/// False where ranks vote to stop first.
+/// Returns false if ranks vote to stop first.
 bool TrainingRun::train_to_the_end() {
   for (;;) {
-    if (evaluation_due()) {  // which a run that was stopped has left to this one
+    if (evaluation_due()) {  // a run that was stopped may have left it to this one
       const std::optional<StepFinding> finding = validate();
       if (!finding) return false;
       checkpoints_.outdate();
@@ -98,7 +98,7 @@ bool TrainingRun::train_to_the_end() {
   }
 }
 
-/// Where ranks go their own ways for a while, all that they do until they synchronize.
+/// Where ranks train separately, does all steps up to a synchronization.
 const StepResult& TrainingRun::step() {
   const std::int64_t before = trainer_.steps();
   do step_once();
@@ -130,14 +130,14 @@ void TrainingRun::step_once() {
   }
 }
 
-/// What has become of a step.
+/// Takes the result of a step, and logs if the step was left out or has a warning.
 void TrainingRun::take(StepResult result) {
   last_step_ = std::move(result);
   if (last_step_.status == StepStatus::skipped) log("step {:>7}  left out: {}", last_step_.number, last_step_.message);
   if (last_step_.status == StepStatus::applied && !last_step_.message.empty()) warn("{}", last_step_.message);
 }
 
-/// False where ranks have voted to stop.
+/// Returns false if ranks have voted to stop.
 bool TrainingRun::after_steps(std::int64_t steps, double seconds) {
   if (checkpoints_.writer()) folder_.lock().require_lately();
   watchdog_.extend_timeout(false);
@@ -169,7 +169,8 @@ bool TrainingRun::after_steps(std::int64_t steps, double seconds) {
   return !stops;
 }
 
-/// Else the run has gone back to a checkpoint, from which it goes on. Throws where it can do neither.
+/// Returns true if the run goes on as it is, and false if it has gone back to a checkpoint, from which it goes on.
+/// Throws if it can do neither.
 bool TrainingRun::goes_on_from(const StepFinding& finding) {
   if (finding.status == StepStatus::fatal) give_up(finding);
   if (finding.done()) return true;
@@ -177,7 +178,7 @@ bool TrainingRun::goes_on_from(const StepFinding& finding) {
   return false;
 }
 
-/// The step of the state's record.
+/// Logs the step that the state has a record of.
 void TrainingRun::log_step() {
   const StepRecord& record = *state_.curves.record;
   progress_.log({.number = record.step,
@@ -186,7 +187,7 @@ void TrainingRun::log_step() {
                  .skipped = record.skipped,
                  .numbers = record.numbers,
                  .scales = trainer_.step_scales()});
-  // A slow group may leave out most steps.
+  // The median is no measure of a slow group, which may leave out most steps.
   const double usual = batches_.paces_groups() ? stop_vote_.longest_step() : progress_.times().quantile(0.5);
   watchdog_.median_step(usual * static_cast<double>(steps_at_once_));
   if (folder_.resumed_from().empty())
@@ -202,15 +203,15 @@ RunEvaluations::Interruption TrainingRun::interruption() {
   return {.is_wanted = is_wanted, .longest_step = stop_vote_.longest_step()};
 }
 
-/// What the parameters and their validation loss say of the run; none where ranks vote to stop first: then the run that
-/// goes on evaluates.
+/// Returns what the parameters and their validation loss say of the run. Returns none if ranks vote to stop first: then
+/// the run that goes on evaluates.
 std::optional<StepFinding> TrainingRun::validate() {
   if (!deck_.data.validation) return StepFinding();
   const StepFinding finding = inspect_parameters();
   return finding.done() ? evaluations_.validate(interruption()) : finding;
 }
 
-/// Every rank holds the same state, so rank 0 writes it, after the next steps.
+/// Begins to write the checkpoint, or else the copies in memory, that are due after the last steps.
 void TrainingRun::checkpoint_if_due() {
   const bool best = evaluations_.take_best();
   if (best || checkpoint_schedule_.is_due(steps_done(), last_step_.requests)) {
@@ -223,8 +224,8 @@ void TrainingRun::checkpoint_if_due() {
   }
 }
 
-/// To the newest checkpoint, and on from there with the examples in another order. That checkpoint is written again
-/// first: a run that is killed before the next one goes on with this rollback, and with what it has counted.
+/// Goes back to the newest checkpoint, and on from there with the examples in another order. Writes that checkpoint
+/// again first, so that a run that is killed before the next one goes on with this rollback and its counts.
 void TrainingRun::roll_back(StepFinding finding) {
   const PhaseClock::Scope phase(trainer_.clock(), StepPhase::set_up);
   const std::int64_t rollbacks = state_.data.rollbacks + 1, anomalies = trainer_.update().guard().anomalies();

@@ -23,33 +23,34 @@
 
 namespace lockstep {
 
-/// What attempts at the same run by the same processes leave, which have ended as ranks were lost (parallel.survive).
+/// What attempts at a run leave to the next attempt by the same processes, if they have ended as ranks were lost
+/// (parallel.survive).
 struct EarlierAttempts {
-  std::vector<int> lost_ranks;  ///< by their numbers at the start of the processes
-  bool has_begun = false;       ///< one has made the output folder its own, which this one may do as well
+  std::vector<int> lost_ranks;  ///< numbers of the lost ranks at the start of the processes
+  bool has_begun = false;       ///< an attempt has taken possession of the output folder, so the next one may as well
 };
 
-/// One run: from a deck to a trained network in run.output_dir. Feeds a Trainer, and does what goes on around steps:
+/// One run: from a deck to a trained network in run.output_dir. Feeds a Trainer, and does what surrounds its steps:
 /// evaluations, checkpoints, curves, stops. Every rank has one.
 class TrainingRun {
  public:
-  /// Opens everything, restores a checkpoint where there is one to go on from, and makes the output
-  /// folder. Collective; whatever is wrong on any rank is thrown on all of them. `owner`: outlives the run; null: the
-  /// run is the program's only one. `earlier`: whose checkpoints it goes on from; outlives the run; null: there is
-  /// none.
+  /// Opens the deck's files, restores the checkpoint to go on from, if any, and makes the output folder. `owner`:
+  /// outlives the run; null: the run is the program's only one. `earlier`: the attempts whose checkpoints the run goes
+  /// on from; outlives the run; null: none. Collective; whatever is wrong on any rank is thrown on all of them.
   TrainingRun(const RunConfig& config, const Communicator& comm, RunOwner* owner = nullptr,
               EarlierAttempts* earlier = nullptr);
 
-  /// Trains until the deck or the owner says that it has ended (`done`), or a signal, the job's end, a file or the
-  /// owner that it is to stop (`stopped_early`), and leaves a summary. Throws DivergedError.
+  /// Trains until the deck or the owner ends the run (`done`), or until a signal, the end of the job, a file or the
+  /// owner stops it (`stopped_early`), and writes a summary. Throws DivergedError. Collective.
   ExitStatus run();
-  /// Why it has stopped early, and on which rank; of rank 0.
+  /// Why the run has stopped early, and on which rank; on rank 0.
   const std::string& stopped_by() const { return stop_vote_.reason(); }
 
-  /// One step of all ranks, on the next batch; `run` is a loop over it.
+  /// Does one step of all ranks, on the next batch; where ranks train separately, all steps up to a synchronization.
+  /// `run` is a loop over it. Collective.
   const StepResult& step();
 
-  /// Steps of the whole run.
+  /// Number of steps of the whole run.
   std::int64_t total_steps() const { return deck_.total_steps(); }
   RunBatches& batches() { return batches_; }
   Trainer& trainer() { return *deck_.trainer; }
@@ -73,8 +74,8 @@ class TrainingRun {
     return {trainer_.steps(), steps_at_once_, batches_.position_before(), state_.data.position,
             trainer_.has_common_parameters()};
   }
-  /// The row of a step comes before that of its evaluation. Where the last step has a row only because it is the last,
-  /// `run` writes it, after the last checkpoint, and sees to the evaluation as well.
+  /// Whether an evaluation is due. The row of a step comes before that of its evaluation: if the last step has a row
+  /// only because it is the last, `run` writes that row, after the last checkpoint, and evaluates then.
   bool evaluation_due() const { return !ends_between_rows() && evaluations_.is_due(steps_done()); }
   RunEvaluations::Interruption interruption();
   std::optional<StepFinding> validate();
@@ -94,7 +95,7 @@ class TrainingRun {
   Progress progress_;
   StopVote stop_vote_;
   OpenedDeck deck_;
-  Trainer& trainer_;  ///< the deck's
+  Trainer& trainer_;  ///< deck_'s
   RunState state_;
   RunBatches batches_;
   RunEvaluations evaluations_;
@@ -104,9 +105,9 @@ class TrainingRun {
   RunCheckpoints checkpoints_;
 
   StepResult last_step_;
-  bool is_complete_ = false;        ///< nothing is left to do, as an earlier process has found
-  std::int64_t steps_at_once_ = 1;  ///< the run's, that were done by the last call of `step`
-  double start_seconds_ = 0;        ///< from the start of the process to the first step
+  bool is_complete_ = false;        ///< the run had ended before this process, and nothing is left to do
+  std::int64_t steps_at_once_ = 1;  ///< steps of the run that the last call of `step` has done
+  double start_seconds_ = 0;        ///< seconds from the start of the process to the first step
 };
 
 }  // namespace lockstep

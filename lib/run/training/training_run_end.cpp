@@ -10,12 +10,13 @@
 
 namespace lockstep {
 
-/// Whether the last update has left them finite. Collective.
+/// Whether the last update has left the parameters finite. Collective.
 StepFinding TrainingRun::inspect_parameters() {
   return trainer_.update().guard().inspect_parameters(ExecSpace(), trainer_.steps());
 }
 
-/// The step cannot be done, and the state is that before it; or the parameters are spoilt, and are not written.
+/// Ends the run with an error. If the step could not be done, the state before it is written; parameters that are not
+/// finite are not.
 void TrainingRun::give_up(const StepFinding& finding) {
   if (finding.bad_parameters) comm_.run_collectively([&] { checkpoints_.wait(); });
   else checkpoints_.finish();
@@ -23,9 +24,9 @@ void TrainingRun::give_up(const StepFinding& finding) {
   throw DivergedError(ExitStatus::internal, finding.message);
 }
 
-/// Ranks have voted for it.
+/// Ends the run early, as ranks have voted.
 ExitStatus TrainingRun::stop() {
-  goes_on_from(inspect_parameters());  // or from the checkpoint that it has gone back to
+  goes_on_from(inspect_parameters());  // if it goes back to a checkpoint, the run stops there
   checkpoints_.finish();
   const std::string& reason = stop_vote_.reason();
   const std::vector<std::string> reasons = comm_.gather_to_root(

@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-/// Rank 0 alone reads and writes the folder; then all ranks stand where the run is to go on.
+/// Rank 0 alone reads and writes the folder; then all ranks get the state from which the run goes on.
 TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunOwner* owner, EarlierAttempts* earlier)
     : comm_(comm),
       earlier_(earlier),
@@ -44,7 +44,7 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
   });
   watchdog_.set_shared_folder(folder_.waiting());
   is_complete_ = comm_.all_reduce_max(comm_.is_root() && is_complete_) != 0;
-  if (earlier_ && !is_complete_) earlier_->has_begun = true;  // also if rank 0, which knows, is lost
+  if (earlier_ && !is_complete_) earlier_->has_begun = true;  // on all ranks, in case rank 0 is lost
   begins = comm_.all_reduce_max(comm_.is_root() && begins) != 0;
   comm_.run_collectively([&] {
     Model& model = trainer_.model();
@@ -56,10 +56,11 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
   checkpoint_schedule_.copied(trainer_.steps());
   comm_.run_collectively([&] { batches_.begin(); });
   give_back_freed_memory();
-  watchdog_.set_idle(true);  // until `run`
+  watchdog_.set_idle(true);  // nothing is expected before `run`
 }
 
-/// Finds where to begin, and makes the files that the run will write; on rank 0. Whether no checkpoint is there.
+/// Finds where to begin, and makes the files that the run will write. On rank 0. Returns whether there is no checkpoint
+/// to go on from.
 bool TrainingRun::open_folder() {
   const RunConfig& config = deck_.config;
   if (!folder_.goes_on_by_itself()) with_positions(config.source, [&] { require_resumed_file(config); });
