@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-/// Numbers of one image, one after the other.
+/// Random numbers for one image, one after the other.
 class Draws {
  public:
   Draws(std::uint64_t seed, std::int64_t epoch, std::int64_t example)
@@ -21,8 +21,8 @@ class Draws {
   std::int64_t below(std::int64_t n) {
     return static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(n), next_++));
   }
-  /// From Beta(α, α), α ≤ 1: Jöhnk, "Erzeugung von betaverteilten und gammaverteilten Zufallszahlen", 1964. Where α is
-  /// so small that both powers are 0, their ratio follows from logarithms.
+  /// From Beta(α, α), α ≤ 1: Jöhnk, "Erzeugung von betaverteilten und gammaverteilten Zufallszahlen", 1964. If α is so
+  /// small that both powers are 0, their ratio follows from their logarithms.
   double beta(double alpha) {
     for (;;) {
       const double u = uniform(), v = uniform(), x = std::pow(u, 1 / alpha), y = std::pow(v, 1 / alpha);
@@ -33,14 +33,16 @@ class Draws {
   }
 
  private:
-  static constexpr std::uint64_t most = 1 << 20;                    ///< numbers an image may take
-  static constexpr std::uint64_t further = std::uint64_t{1} << 48;  ///< beside those of crops and flips
+  static constexpr std::uint64_t most = 1 << 20;                    ///< numbers that an image may take
+  static constexpr std::uint64_t further = std::uint64_t{1} << 48;  ///< keeps these streams apart from those of crops
+                                                                    ///< and flips
 
   RandomStream random_;
   std::uint64_t next_;
 };
 
-/// torchvision's: ten attempts at an area and an aspect, else the middle of the image at the nearest aspect.
+/// torchvision's RandomResizedCrop: ten attempts at an area and an aspect, else the middle of the image at the nearest
+/// aspect.
 void resized_crop(Draws& draws, const AugmentConfig::ResizedCrop& config, std::int64_t height, std::int64_t width,
                   std::int64_t made_height, std::int64_t made_width, ImageChange& change) {
   const auto take = [&](double top, double left, double rows, double columns) {
@@ -66,7 +68,7 @@ void resized_crop(Draws& draws, const AugmentConfig::ResizedCrop& config, std::i
   take(std::floor((h - rows) / 2), std::floor((w - columns) / 2), rows, columns);
 }
 
-/// A box of that size around a pixel, as far as the image goes.
+/// A box of this size around a pixel, cut at the edges of the image.
 ImageBox box_around(std::int64_t row, std::int64_t column, std::int64_t rows, std::int64_t columns, std::int64_t height,
                     std::int64_t width) {
   const auto within = [](std::int64_t value, std::int64_t most) {

@@ -11,12 +11,12 @@
 
 namespace lockstep {
 
-/// data.augment: what is done to training images.
+/// data.augment: random changes of training images.
 struct AugmentConfig : Config {
   /// torchvision's RandomResizedCrop.
   struct ResizedCrop {
     bool present = false;
-    std::optional<std::int64_t> size;  ///< of the square that it makes; none: the image's own
+    std::optional<std::int64_t> size;  ///< side of the square that it makes, in pixels; none: the image's own size
     std::vector<double> area{0.08, 1}, aspect{3.0 / 4, 4.0 / 3};
     void describe(Fields& fields);
   };
@@ -37,24 +37,26 @@ struct AugmentConfig : Config {
 
   bool mixes() const { return mixup > 0 || cutmix > 0; }
   bool does_something() const;
-  /// What the network reads of such examples: other than they are where crops have a size of their own.
+  /// Shape of the images that the network reads, for examples of this format. It differs from theirs if crops have a
+  /// size of their own.
   Shape input_shape(const ExampleFormat& format) const;
-  /// What of this is done to images that are not trained on: of crops of a size of their own, the middle.
+  /// The part of this that also applies to images that are not trained on: the middle of the image, if crops have a
+  /// size of their own.
   AugmentConfig for_evaluation() const;
   void describe(Fields& fields) override;
 };
 
-/// Throws KeyError when something is to be done to examples that it does not suit.
+/// Throws KeyError if the changes do not suit examples of this format.
 void check_augment(const ExampleFormat& format, const AugmentConfig& augment);
 
-/// The middle of an image of `from`, as large as `to` (H×W×C both), as torchvision's CenterCrop.
+/// Crops the middle of an image of shape `from`, as large as `to` (both H×W×C), as torchvision's CenterCrop.
 ImageChange middle_of(const Shape& from, const Shape& to);
 
-/// Draws what is done to an image: a function of seed, epoch and its number in the dataset, not of the rank that reads
-/// it. The work itself is that of the step's kernel (ops/image_changes.hpp).
+/// Draws what is done to an image, as a function of the seed, the epoch and the image's number in the dataset, but not
+/// of the rank that reads it. The step's kernel applies it (ops/image_changes.hpp).
 class Augmenter {
  public:
-  /// `config` must fit (check_augment).
+  /// `config` must suit the format (check_augment).
   Augmenter(const AugmentConfig& config, const ExampleFormat& format, std::uint64_t seed);
 
   bool does_something() const { return config_.does_something(); }
@@ -63,8 +65,8 @@ class Augmenter {
 
  private:
   AugmentConfig config_;
-  std::int64_t height_ = 0, width_ = 0;  ///< of the image
-  std::int64_t rows_ = 0, columns_ = 0;  ///< of what it becomes
+  std::int64_t height_ = 0, width_ = 0;  ///< size of the image in the dataset
+  std::int64_t rows_ = 0, columns_ = 0;  ///< size of the image that the network reads
   std::uint64_t seed_;
 };
 

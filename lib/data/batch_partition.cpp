@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-/// Each is a sum, or all are one, of `examples`.
+/// Marks one sum over all micro-batches, of `examples` examples, or with `each`, one sum for each of them.
 void mark_sums(std::vector<MicroBatch>& micro_batches, std::int64_t examples, bool each) {
   micro_batches.front().begins = micro_batches.back().ends = true;
   micro_batches.back().examples = examples;
@@ -18,7 +18,7 @@ void mark_sums(std::vector<MicroBatch>& micro_batches, std::int64_t examples, bo
   }
 }
 
-/// The numbers of a rank's shards.
+/// Numbers of a rank's shards.
 RankShare shards_of(const BatchPartition& partition, int rank) {
   const auto& rank_shares = partition.rank_shares;
   if (rank_shares.empty()) return {rank * partition.shards, partition.shards};
@@ -47,7 +47,7 @@ std::int64_t BatchPartition::smallest_share(std::int64_t global_examples) const 
 
 std::int64_t BatchPartition::room(std::int64_t global_examples) const {
   const std::int64_t all = ranks * shards;
-  const auto of_first = [&](std::int64_t some) {  // which are the largest
+  const auto of_first = [&](std::int64_t some) {  // the first shards, which are the largest
     const RankShare last = share_of(global_examples, some - 1, all);
     return last.first + last.count;
   };
@@ -89,7 +89,7 @@ std::vector<MicroBatch> micro_batches_of(const BatchPartition& partition, std::i
   const RankShare shards = shards_of(partition, rank);
   for (std::int64_t shard = 0; shard < shards.count; ++shard) {
     const RankShare share = share_of(global_examples, shards.first + shard, all);
-    // As many as the first rank's shard of this number has, which is the largest.
+    // As many micro-batches as the first rank's shard of this number, which is the largest.
     const std::int64_t most = std::max<std::int64_t>(1, share_of(global_examples, shard, all).count);
     for (std::int64_t done = 0; done < most; done += partition.micro)
       micro_batches.push_back({.first = share.first - own.first + std::min(done, share.count),

@@ -7,62 +7,63 @@
 
 namespace lockstep {
 
-/// The share of one of `of` in `total` things: shares are contiguous and differ by at most one, the first are the
-/// larger.
+/// Share number `number` when `total` things are divided into `of` shares. Shares are contiguous and differ by at most
+/// one; larger ones come first.
 struct RankShare {
   std::int64_t first = 0;
   std::int64_t count = 0;
 };
 RankShare share_of(std::int64_t total, std::int64_t number, std::int64_t of);
 
-/// Where examples stand in a run's course.
+/// Position of examples in a run.
 struct BatchPlace {
   std::int64_t batch = 0;  ///< number of the run's batch, from 0 on
   std::int64_t epoch = 0;
-  std::int64_t first = 0;  ///< position of the first of them in the batch
+  std::int64_t first = 0;  ///< position in the batch of the first of these examples
   bool operator==(const BatchPlace&) const = default;
 };
 
 /// Examples of one rank that a step computes at once.
 struct MicroBatch {
   std::int64_t first = 0, count = 0;  ///< in the rank's share of the batch; count may be 0
-  bool begins = false, ends = false;  ///< a sum of gradients: of the whole share, or of a separate shard
-  std::int64_t examples = 0;          ///< in the sum that ends here
-  std::optional<BatchPlace> place{};  ///< of which batch they are, where that is not the step's
+  bool begins = false, ends = false;  ///< whether a sum of gradients begins or ends with it: that of the whole share,
+                                      ///< or of a separate shard
+  std::int64_t examples = 0;          ///< examples in the sum that ends here
+  std::optional<BatchPlace> place{};  ///< the batch of its examples, if that is not the step's
   bool operator==(const MicroBatch&) const = default;
 };
 
 /// How a step's batch is divided among ranks, and on each into micro-batches.
 struct BatchPartition {
   std::int64_t ranks = 1;
-  std::int64_t shards = 1;  ///< of each rank: parts of its share that have nothing to do with each other
-  bool separate = false;    ///< whether the gradients of each shard are a sum of their own
-  bool sums_each = false;   ///< whether those of each micro-batch are
+  std::int64_t shards = 1;  ///< parts of each rank's share that have nothing to do with each other
+  bool separate = false;    ///< whether the gradients of each shard have a sum of their own
+  bool sums_each = false;   ///< whether the gradients of each micro-batch have a sum of their own
   std::int64_t micro = 1;   ///< most examples of a micro-batch
-  /// The largest share that a rank may come to have, in equal ones: 1 where they stay equal.
+  /// The largest share that a rank may come to have, as a multiple of an equal share; 1: shares stay equal.
   std::int64_t share_limit = 1;
-  /// Of a batch, each rank's: of its separate shards, so many; or of its examples, in this proportion. Empty: equal
-  /// ones.
+  /// Shares of the ranks in a batch: numbers of separate shards, or proportions of the examples. Empty: equal shares.
   std::vector<std::int64_t> rank_shares;
 
-  /// No rank has more by `rank_shares`; of equal shares the largest and the smallest.
+  /// The most examples of any rank by `rank_shares`, and the fewest of any rank if shares are equal.
   std::int64_t largest_share(std::int64_t global_examples) const;
   std::int64_t smallest_share(std::int64_t global_examples) const;
-  /// Most examples that any rank may come to have, and most of any micro-batch.
+  /// The most examples that any rank may come to have, and the most of any micro-batch.
   std::int64_t room(std::int64_t global_examples) const;
   std::int64_t largest_micro_batch(std::int64_t global_examples) const;
-  /// Sums of gradients that a rank computes, at most.
+  /// The most sums of gradients that a rank computes.
   std::int64_t sums(std::int64_t global_examples) const;
 };
 
-/// A rank's share: its shards, the parts of the batch of as many ranks, one after the other.
+/// Share of a rank: its shards, one after the other, as the batch is divided into the shards of all ranks.
 RankShare share_of(const BatchPartition& partition, std::int64_t global_examples, int rank);
 
-/// The micro-batches of a rank. All ranks have equally many, since layers may ask other ranks in each: the last ones of
-/// some are empty. (But where ranks have separate shards of unequal number, of which layers ask nobody.)
+/// Micro-batches of a rank. All ranks have the same number of them, since layers may communicate in each; so some
+/// ranks' last ones are empty. (Ranks with unequal numbers of separate shards are the exception: there, layers do not
+/// communicate.)
 std::vector<MicroBatch> micro_batches_of(const BatchPartition& partition, std::int64_t global_examples, int rank);
 
-/// The micro-batches of a rank with `own` examples, where no rank has more than `largest`, and none has shards.
+/// Micro-batches of a rank with `own` examples, if no rank has more than `largest`, and none has shards.
 std::vector<MicroBatch> micro_batches_of(std::int64_t own, std::int64_t largest, const BatchPartition& partition);
 
 }  // namespace lockstep

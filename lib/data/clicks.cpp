@@ -10,10 +10,10 @@
 namespace lockstep {
 namespace {
 
-constexpr std::size_t hidden = 4;                     // numbers of a row's vector
-constexpr std::uint64_t numbers_of_row = hidden + 1;  // which follow its effect
+constexpr std::size_t hidden = 4;                     // size of a row's vector v
+constexpr std::uint64_t numbers_of_row = hidden + 1;  // the row's effect e, then its vector v
 
-/// Uniform, of mean 0.
+/// A uniform random number of mean 0 and this variance.
 double spread(const RandomStream& random, std::uint64_t i, double variance) {
   return std::sqrt(3 * variance) * (2 * random.uniform(i) - 1);
 }

@@ -8,25 +8,25 @@
 
 namespace lockstep {
 
-/// Who clicks on what, in a world whose law is known. An example is `dense` values x, nearly N(0, 1), and the number of
-/// a row in each of some tables, row r of which comes as often as 1/(r + 1) says (Zipf's law). Its click has the logit
-/// −1 + w·x + Σ eₖ + Σ vⱼ·vₖ over the tables and their pairs j < k, where eₖ and vₖ (four numbers) belong to the row.
-/// All of these are uniform around 0, such that each of the three sums has a standard deviation of about 1 over rows
-/// drawn evenly.
+/// A known law of who clicks on what. An example is `dense` values x, nearly N(0, 1), and a row number for each of some
+/// tables, where row r is drawn with a probability proportional to 1/(r + 1) (Zipf's law). The logit of a click is −1 +
+/// w·x + Σ eₖ + Σ vⱼ·vₖ over the tables and their pairs j < k, where eₖ and vₖ (four numbers) belong to the row of
+/// table k. All of w, e and v are uniform around 0, scaled such that each of the three sums has a standard deviation of
+/// about 1 over evenly drawn rows.
 class ClickWorld {
  public:
-  /// `vocabularies`: rows of each table. The law is made of the numbers of `law`.
+  /// `vocabularies`: number of rows of each table. `law`: gives w, e and v.
   ClickWorld(std::int64_t dense, const std::vector<std::int64_t>& vocabularies, const RandomStream& law);
 
-  /// Draws an example's dense values and row numbers, by the numbers of `random`.
+  /// Draws an example's dense values and row numbers from `random`.
   void draw(const RandomStream& random, float* example) const;
-  /// How likely an example is clicked on: the best that a network can say.
+  /// Probability of a click on the example: the best that a network can predict.
   double probability(const float* example) const;
 
  private:
   std::vector<double> dense_;               // w
-  std::vector<std::vector<double>> until_;  // of each table: Σ 1/(r + 1) over the rows up to each
-  std::vector<std::uint64_t> first_;        // of each table: where in law_ the numbers of its rows begin
+  std::vector<std::vector<double>> until_;  // of each table: Σ 1/(r + 1) over the rows up to each row
+  std::vector<std::uint64_t> first_;        // of each table: the first number in law_ of its rows
   RandomStream law_;
 };
 

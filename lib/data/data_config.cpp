@@ -25,7 +25,7 @@ std::string format_text(const ExampleFormat& format) {
       name_of(format.target_dtype));
 }
 
-/// Groups that hold examples: "/train", "/validation"; "" for the file itself.
+/// Returns the groups that hold examples: "/train", "/validation"; "" for the file itself.
 std::vector<std::string> groups_of(const Hdf5File& file) {
   std::vector<std::string> groups;
   for (const std::string& name : file.datasets())
@@ -41,7 +41,7 @@ std::string listed(const std::vector<std::string>& groups) {
   return text;
 }
 
-/// "; it has /x, /y": what a file has in the place of what is wanted.
+/// Says what a file has instead of what is wanted: "; it has /x, /y".
 std::string found_in(const Hdf5File& file) {
   constexpr std::size_t most = 5;
   const std::vector<std::string> names = file.datasets();
@@ -51,9 +51,9 @@ std::string found_in(const Hdf5File& file) {
                      names.size() > most ? ", …" : "");
 }
 
-/// The group of `place`, or else `preferred`, or else the only one that there is.
+/// Returns the group of `place`, or else `preferred`, or else the only group with examples.
 std::string group_in(const Hdf5File& file, const DataPlace& place, const std::string& preferred) {
-  const bool has_it = file.has(place.group + "/inputs") || file.has(place.group + "/tokens");  // links may lead there
+  const bool has_it = file.has(place.group + "/inputs") || file.has(place.group + "/tokens");  // also through links
   if (!place.group.empty() && has_it) return place.group;
   const std::vector<std::string> groups = groups_of(file);
   validate(!groups.empty(), ExitStatus::bad_data,
@@ -72,14 +72,14 @@ std::string group_in(const Hdf5File& file, const DataPlace& place, const std::st
   return groups.front();
 }
 
-/// Opens a file on every rank; throws on all of them where one cannot.
+/// Opens a file on every rank. Throws on all ranks if one of them cannot open it.
 std::shared_ptr<const Hdf5File> open_file(const std::string& path, const SharedReading& reading) {
   std::shared_ptr<const Hdf5File> file;
   reading.run_collectively([&] { file = std::make_shared<const Hdf5File>(Hdf5File::open(path)); });
   return file;
 }
 
-/// Null where the file has nothing there.
+/// Opens the examples in a group. Null if there are none.
 std::unique_ptr<Dataset> open_group(const std::shared_ptr<const Hdf5File>& file, const std::string& group,
                                     std::optional<std::int64_t> sequence_length, const SharedReading& reading) {
   bool of_tokens = false;
@@ -138,7 +138,7 @@ Datasets open_files(const DataConfig& config, const SharedReading& reading) {
                of_tokens ? "inputs and targets; tokens" : "tokens; inputs and targets");
     });
     const bool inputs_alone = file->has(std::string(name) + "/inputs") && !file->has(std::string(name) + "/targets");
-    if (inputs_alone && split == &datasets.test) continue;  // it is for predictions
+    if (inputs_alone && split == &datasets.test) continue;  // a test split without targets is for predictions
     *split = open_group(file, name, config.sequence_length, reading);
   }
   reading.run_collectively([&] {
@@ -148,7 +148,7 @@ Datasets open_files(const DataConfig& config, const SharedReading& reading) {
   return datasets;
 }
 
-/// A part of the training examples, chosen by chance, becomes the validation split.
+/// Moves randomly chosen training examples to the validation split.
 void hold_out(const DataConfig& config, Datasets& datasets) {
   const std::shared_ptr<const Dataset> all = std::move(datasets.train);
   const std::int64_t size = all->size();
@@ -157,7 +157,7 @@ void hold_out(const DataConfig& config, Datasets& datasets) {
                "{} of {} examples leaves {} to {}; give another fraction", config.validation, size,
                held_out > 0 ? "nothing" : "none", held_out > 0 ? "train on" : "validate on");
   const Permutation order(size, {static_cast<std::uint64_t>(config.validation_seed), RandomPurpose::shuffle,
-                                 ~std::uint64_t{0} >> 8});  // no epoch's
+                                 ~std::uint64_t{0} >> 8});  // not the number of any epoch
   datasets.train = std::make_unique<ChosenExamples>(all, order, held_out, size - held_out, "all but those held out");
   datasets.validation = std::make_unique<ChosenExamples>(all, order, 0, held_out, "those held out");
 }

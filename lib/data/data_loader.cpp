@@ -57,11 +57,11 @@ const HostBatch& DataLoader::take(const PartRequest& request) {
 
 void DataLoader::set_shares(std::vector<std::int64_t> shares) {
   const std::lock_guard lock(mutex_);
-  // At most a ring of batches is made beyond those that were lent.
+  // Beyond the batches that were lent, at most a ring of batches has been begun.
   new_shares_.push_back({lent_ + ring_.size(), std::move(shares)});
 }
 
-/// The batches that were lent, as far as they are copied; all but the last one are afterwards.
+/// Gives back the slots of lent batches that are copied. Waits for the copies of all but the last lent batch.
 void DataLoader::take_back() {
   while (returned_ < lent_) {
     std::optional<StreamEvent>& copied = ring_[returned_ % ring_.size()].copied;
@@ -74,7 +74,7 @@ void DataLoader::take_back() {
   }
 }
 
-/// The thread. Kokkos is not called here: only one thread may do that on some backends.
+/// Runs in the thread. It calls nothing of Kokkos: on some backends, only one thread may do that.
 void DataLoader::fill() {
   for (;;) {
     std::uint64_t number = 0;
@@ -104,7 +104,7 @@ void DataLoader::fill() {
   }
 }
 
-/// False after the last batch.
+/// Returns false after the last batch.
 bool DataLoader::fill_slot(HostBatch& batch) {
   auto plan = sampler_.next();
   if (!plan) return false;

@@ -13,10 +13,10 @@
 
 namespace lockstep {
 
-/// What the examples of a dataset look like. Inputs: images [H, W, C] or volumes [D, H, W, C], u8, f32 or f64,
-/// sequences [T, C], vectors [F], or T tokens (i32, shape {T}). Targets: a class number (i32, shape {}), one for each
-/// token (shape {T}: the token that follows) or for each place of a picture (shape {H, W}), or values (f32 or f64,
-/// shape {K} or {H, W, K}; {0}: there are none).
+/// Format of the examples of a dataset. Inputs: images [H, W, C] or volumes [D, H, W, C], u8, f32 or f64; sequences
+/// [T, C]; vectors [F]; or T tokens (i32, shape {T}). Targets: a class number (i32, shape {}), one for each token
+/// (shape {T}: the token that follows) or for each pixel of an image (shape {H, W}); or values (f32 or f64, shape {K}
+/// or {H, W, K}; {0}: no targets).
 struct ExampleFormat {
   Shape input_shape;
   DType input_dtype = DType::f32;
@@ -30,32 +30,32 @@ struct ExampleFormat {
   friend bool operator==(const ExampleFormat&, const ExampleFormat&) = default;
 };
 
-/// Examples by number, 0 … size()-1. Reading is const and safe from one thread beside the main one.
+/// Examples with numbers 0 … size() − 1. Reading is const, and safe from one thread beside the main one.
 class Dataset {
  public:
   virtual ~Dataset() = default;
 
   virtual std::int64_t size() const = 0;
   virtual const ExampleFormat& format() const = 0;
-  /// "mnist.h5:/train", for messages.
+  /// Name for messages, such as "mnist.h5:/train".
   virtual std::string description() const = 0;
-  /// Gathers examples in the given order into packed arrays (host memory).
+  /// Gathers examples in the given order into packed arrays in host memory.
   virtual void read(std::span<const std::int64_t> examples, void* inputs, void* targets) const = 0;
-  /// What the file calls this example, for messages.
+  /// Number of this example in its file, for messages.
   virtual std::int64_t number_in_file(std::int64_t example) const { return example; }
-  /// The class of an example; none where its target is something else than one class.
+  /// Class of an example; none if its target is not a single class.
   virtual std::optional<std::int32_t> class_of(std::int64_t /*example*/) const { return std::nullopt; }
-  /// How likely the sampler `weighted` draws each example; empty: nothing is said of that.
+  /// Weights by which the sampler `weighted` draws each example; empty: the dataset has none.
   virtual std::vector<double> sampling_weights() const { return {}; }
-  /// Whether examples of earlier steps can be read: not where a program gives them batch by batch.
+  /// Whether examples of earlier steps can be read. False if a program gives them batch by batch.
   virtual bool can_be_read_again() const { return true; }
   /// Whether examples are computed, by the same formula on every rank.
   virtual bool is_computed() const { return false; }
-  /// The characters that tokens stand for, in their order (UTF-8), where the file says; else empty.
+  /// Characters that the tokens stand for, in the tokens' order (UTF-8); empty if the file does not say.
   virtual std::string vocabulary() const { return ""; }
-  /// Throws Error(bad_data) naming the first class target outside [0, classes), but for those that are `ignored`.
+  /// Throws Error(bad_data) naming the first class outside [0, classes), other than `ignored`.
   virtual void check_classes(std::int64_t classes, std::int64_t ignored = -1) const = 0;
-  /// Throws Error(bad_data) naming the first token outside [0, vocabulary). Other inputs are not looked at.
+  /// Throws Error(bad_data) naming the first token outside [0, vocabulary). Does nothing for inputs that are no tokens.
   virtual void check_tokens(std::int64_t /*vocabulary*/) const {}
 };
 

@@ -14,8 +14,8 @@ struct Point {
   double x, y;
 };
 
-/// Chains of quadratic curves: a point, then pairs of a control point and an end point. In a unit
-/// box, y downwards.
+/// Strokes are chains of quadratic curves: a point, then pairs of a control point and an end point, in a unit box with
+/// y downwards.
 using Stroke = std::vector<Point>;
 using Glyph = std::vector<Stroke>;
 
@@ -116,7 +116,7 @@ class Hand {
   std::uint64_t next_;
 };
 
-/// From the unit box to pixels.
+/// Maps the unit box to pixels.
 class Placement {
  public:
   explicit Placement(Hand& hand) {
@@ -159,7 +159,7 @@ class Placement {
   std::array<std::array<Point, grid>, grid> bend_;
 };
 
-/// For every pixel the squared distance from the line that the pen has followed.
+/// Holds, for every pixel, the squared distance from the line that the pen has followed.
 class Canvas {
  public:
   explicit Canvas(double radius) : reach_(radius + 0.5), radius_(radius) { squared_.fill(reach_ * reach_); }
@@ -203,7 +203,7 @@ void draw_stroke(std::span<const Point> points, Canvas& canvas) {
     }
 }
 
-/// A pixel, with the k-th of 16 random bytes around it.
+/// Returns the value of a pixel with noise, by the k-th of 16 random bytes.
 std::uint8_t with_noise(double value, double noise, const RandomBits& bits, std::size_t k) {
   const auto byte = static_cast<int>((bits.word[k / 4] >> (8 * (k % 4))) & 255u);
   return static_cast<std::uint8_t>(std::clamp(value + noise * (byte - 127.5), 0.0, 255.0));
@@ -242,7 +242,7 @@ void draw_page(std::span<const RandomStream, page_cells> cells, const RandomStre
   std::fill_n(classes, count, 0);
   std::fill_n(pixels, count, std::uint8_t{0});
   for (std::size_t cell = 0; cell < page_cells; ++cell) {
-    // Numbers far behind those that the glyph takes.
+    // Begins far behind the numbers that the glyph takes.
     Hand hand(cells[cell], std::uint64_t{1} << 32);
     if (hand.below(4) == 0) continue;
     const auto digit = static_cast<int>(hand.below(glyph_classes));

@@ -21,10 +21,10 @@ void draw_glyph(const RandomStream& random, int digit, double noise, std::uint8_
 
 inline constexpr int page_size = 64;  ///< pixels on each side
 inline constexpr int page_classes = 1 + glyph_classes;
-inline constexpr int page_cells = 4;  ///< in two rows; each holds a digit, or nothing
+inline constexpr int page_cells = 4;  ///< in two rows; each cell holds a digit or nothing
 
-/// Draws a page with up to four digits, and says of each pixel what it is: 0 paper, 1 + digit ink. `cells`: the random
-/// numbers of each cell. The same on every machine, as glyphs are.
+/// Draws a page with up to four digits, and the class of each pixel: 0 for paper, 1 + digit for ink. `cells`: random
+/// numbers for each cell. Like glyphs, the page is the same on every machine.
 void draw_page(std::span<const RandomStream, page_cells> cells, const RandomStream& dirt, double noise,
                std::uint8_t* pixels /* [64, 64] */, std::int32_t* classes /* [64, 64] */);
 

@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-/// Inputs that stay in the file.
+/// A dataset whose inputs stay in the file.
 class FileDataset final : public DatasetWithTargets {
  public:
   FileDataset(std::string description, std::int64_t size, const ExampleFormat& format, Hdf5Rows rows, Targets targets,
@@ -27,7 +27,7 @@ class FileDataset final : public DatasetWithTargets {
  private:
   void read_inputs(std::span<const std::int64_t> examples, std::byte* inputs) const override {
     for (std::size_t begin = 0; begin < examples.size();) {
-      // Neighbours in the file (unshuffled epochs, evaluation) are read together.
+      // Examples that are neighbours in the file (unshuffled epochs, evaluations) are read together.
       std::size_t end = begin + 1;
       while (end < examples.size() && examples[end] == examples[end - 1] + 1) ++end;
       rows_.read(examples[begin], static_cast<std::int64_t>(end - begin), inputs);
@@ -54,7 +54,7 @@ void check_weights(const StoredArray& weights, const std::string& where, std::in
           weights.extents[0], inputs, examples);
 }
 
-/// As they are stored.
+/// Loads an array as it is stored.
 SharedReading::Bytes load(const Hdf5File& file, const std::string& name, const StoredArray& array,
                           const SharedReading& reading) {
   return reading.load(array.bytes(), [&](std::byte* to) {
@@ -67,7 +67,7 @@ SharedReading::Bytes load(const Hdf5File& file, const std::string& name, const S
   });
 }
 
-/// Integers of any width become i32; after them stands the largest.
+/// Loads integers of any width as i32. The memory has the largest of them after the classes.
 Targets load_classes(const Hdf5File& file, const std::string& name, const StoredArray& array,
                      const SharedReading& reading) {
   const auto count = static_cast<std::size_t>(array.count());
@@ -90,10 +90,10 @@ Targets load_classes(const Hdf5File& file, const std::string& name, const Stored
   return targets;
 }
 
-/// What is in a file, before any of it is read.
+/// Description of a group's examples, before any of them is read.
 struct Found {
   StoredArray inputs, targets;
-  StoredArray weights;  ///< of no extent: there are none
+  StoredArray weights;  ///< without extents: there are none
   ExampleFormat format;
 
   void set_inputs(const Hdf5File& file, const std::string& name) {

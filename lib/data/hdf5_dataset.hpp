@@ -14,13 +14,14 @@ namespace lockstep {
 /// read from the file as they are needed.
 inline constexpr std::size_t default_memory_limit = std::size_t{2} << 30;
 
-/// The examples of a dataset file's group ("/train"; "" for the file itself): its datasets inputs and targets. Null when it has
-/// neither. Every departure from the layout in docs/user/data.md throws bad_data, saying what it is. Collective (SharedReading).
+/// Opens the examples in a group of a dataset file ("/train"; "" for the file itself): its datasets inputs and targets.
+/// Null if it has neither. Throws bad_data for every departure from the layout in docs/user/data.md, and says what it
+/// is. Collective over the ranks of `reading`.
 std::unique_ptr<Dataset> open_hdf5_dataset(std::shared_ptr<const Hdf5File> file, const std::string& group,
                                            const SharedReading& reading = {},
                                            std::size_t memory_limit = default_memory_limit);
 
-/// A dataset of inputs alone ("/train/inputs"): targets of the shape {0}. Collective.
+/// Opens a dataset of inputs alone ("/train/inputs"), with targets of the shape {0}. Collective.
 std::unique_ptr<Dataset> open_hdf5_inputs(std::shared_ptr<const Hdf5File> file, const std::string& dataset,
                                           const SharedReading& reading = {},
                                           std::size_t memory_limit = default_memory_limit);

@@ -10,15 +10,15 @@
 
 namespace lockstep {
 
-/// A file, and where in it: "digits.h5", "digits.h5:/test".
+/// A file, and optionally a group in it: "digits.h5", "digits.h5:/test".
 struct DataPlace {
   std::string file;
-  std::string group;  ///< "/test"; empty: not said
+  std::string group;  ///< "/test"; empty: none is named
 
   static DataPlace of(const std::string& text);
 };
 
-/// Examples first … first+count-1 of another dataset in a random order of it.
+/// Examples first … first + count − 1 of another dataset in a random order of it.
 class ChosenExamples final : public Dataset {
  public:
   ChosenExamples(std::shared_ptr<const Dataset> all, const Permutation& order, std::int64_t first, std::int64_t count,

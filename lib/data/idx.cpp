@@ -17,16 +17,16 @@ namespace {
 
 constexpr std::uint32_t u8_code = 0x08;  // the third byte of the magic number; the fourth is the number of dimensions
 
-/// Bytes that a file of this size may unpack to: deflate makes at most 1032 of one.
+/// Bytes that a file of this size may unpack to: deflate makes at most 1032 bytes of one.
 double most_unpacked(const std::string& name) {
   std::error_code code;
-  const auto bytes = std::filesystem::file_size(name, code);  // of a pipe nobody knows it
+  const auto bytes = std::filesystem::file_size(name, code);  // unknown for pipes
   return code ? std::numeric_limits<double>::infinity() : 1032.0 * static_cast<double>(bytes);
 }
 
 }  // namespace
 
-/// A file, unpacked on the way if it is a gzip one.
+/// A plain or gzip file, unpacked as it is read.
 class IdxFile::Unpacked {
  public:
   explicit Unpacked(const std::string& name) : name_(name), file_(nullptr, gzclose) {
@@ -41,7 +41,7 @@ class IdxFile::Unpacked {
              "{}: cannot be opened ({}); check its permissions and its file system", name, std::strerror(errno));
   }
 
-  /// Up to `bytes`; fewer at the end of the file. A gzip file that is cut or damaged throws.
+  /// Reads up to `bytes` bytes, fewer at the end of the file. Throws if a gzip file is cut or damaged.
   std::int64_t read(std::uint8_t* to, std::int64_t bytes) {
     constexpr std::int64_t at_once = 1 << 30;
     std::int64_t done = 0;
@@ -55,7 +55,7 @@ class IdxFile::Unpacked {
              name_);
     return (std::uint32_t{b[0]} << 24) | (std::uint32_t{b[1]} << 16) | (std::uint32_t{b[2]} << 8) | b[3];
   }
-  /// Goes to the end, and says how many bytes that takes.
+  /// Reads to the end of the file, and returns how many bytes there were.
   std::int64_t rest() {
     std::array<std::uint8_t, 4096> piece;
     std::int64_t bytes = 0;

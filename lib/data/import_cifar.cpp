@@ -47,7 +47,7 @@ std::string python_advice(const CifarFormat& format) {
       format.archive);
 }
 
-/// Why a folder lacks a file, as far as can be seen.
+/// Says why a folder lacks a file, as far as can be seen.
 Error lacking(const CifarFormat& format, const std::filesystem::path& folder, const std::string& file) {
   const std::string lacks = fmt::format("{}: has no {}", folder.string(), file);
   std::error_code ignored;
@@ -65,7 +65,7 @@ Error lacking(const CifarFormat& format, const std::filesystem::path& folder, co
           fmt::format("{}; check the path, or name those files that there are by --files", lacks)};
 }
 
-/// The format's files in a folder, of which that of the tests may be missing.
+/// Returns the format's files in a folder; the test file may be missing.
 std::vector<std::string> files_in(const CifarFormat& format, const std::filesystem::path& folder) {
   std::error_code code;
   const auto status = std::filesystem::status(folder, code);
@@ -87,14 +87,14 @@ bool is_for_tests(const CifarFormat& format, const std::string& file) {
   return std::filesystem::path(file).filename() == format.test_file;
 }
 
-/// Records of a file, which must hold whole ones.
+/// Number of records in a file. Throws bad_data unless it holds whole records.
 std::int64_t count_records(const CifarFormat& format, const std::string& name) {
   const RawFile file = open_input(name);
   const std::uint64_t size = file.size();
   validate(size > 0, ExitStatus::bad_data, "{}: is empty; copy it again", name);
   std::array<char, 2> begin{};
   file.read(0, begin.data(), std::min<std::uint64_t>(begin.size(), size));
-  // Both first bytes are larger than any first label.
+  // The first bytes of gzip and of pickle are larger than any first label.
   validate(begin[0] != '\x1f' || begin[1] != '\x8b', ExitStatus::bad_data,
            "{}: is packed (gzip); unpack it (tar xzf, of an archive), and give the files in it", name);
   validate(begin[0] != '\x80', ExitStatus::bad_data, "{}: is {}", name, python_advice(format));
@@ -105,7 +105,7 @@ std::int64_t count_records(const CifarFormat& format, const std::string& name) {
   return static_cast<std::int64_t>(size / record);
 }
 
-/// The planes of an image become pixels of three bytes.
+/// Turns the planes of an image into pixels of three bytes.
 void interleave(const std::uint8_t* planes, std::uint8_t* pixels) {
   for (std::size_t pixel = 0; pixel < plane_bytes; ++pixel)
     for (std::size_t channel = 0; channel < image_channels; ++channel)

@@ -7,27 +7,27 @@
 
 namespace lockstep {
 
-/// A binary version of https://www.cs.toronto.edu/~kriz/cifar.html. A record is its labels, of one byte each, and the
-/// red, the green and the blue plane of 32×32 bytes.
+/// A binary version of https://www.cs.toronto.edu/~kriz/cifar.html. A record holds its labels, one byte each, and then
+/// the red, the green and the blue plane of 32×32 bytes each.
 struct CifarFormat {
   std::string name;
   std::vector<std::string> train_files;
   std::string test_file;
-  std::vector<int> classes;  ///< of each label; the last label is the target
+  std::vector<int> classes;  ///< number of classes of each label; the last label is the target
   std::string archive;
-  std::string folder;                     ///< that the archive holds
-  std::vector<std::string> python_names;  ///< what is there of the pickled version
+  std::string folder;                     ///< folder in the archive
+  std::vector<std::string> python_names;  ///< files of the pickled version in its folder
 };
 
-extern const CifarFormat cifar10;   ///< ten classes
-extern const CifarFormat cifar100;  ///< twenty superclasses, and a hundred classes
+extern const CifarFormat cifar10;   ///< 10 classes
+extern const CifarFormat cifar100;  ///< 20 superclasses and 100 classes
 
 /// `lockstep import cifar10` and `import cifar100`: images of 32×32×3, u8.
 struct ImportCifarOptions {
-  std::string folder;              ///< that has the format's files; or
-  std::vector<std::string> files;  ///< these; those with the name of the test file are to test on
+  std::string folder;              ///< folder with the format's files; empty: `files` are read
+  std::vector<std::string> files;  ///< those with the name of the test file are the test split
   std::string output;
-  std::int64_t validation = 0;  ///< of the examples that are not to test on, the last N are for validation
+  std::int64_t validation = 0;  ///< the last N examples outside the test split are for validation
   bool overwrite = false;
 };
 

@@ -11,11 +11,11 @@
 
 namespace lockstep {
 
-/// Throws missing_file, or bad_data for a folder, and for pipes and devices, which have no length and are read only
-/// once.
+/// Opens a file to import. Throws missing_file; throws bad_data for folders, and for pipes and devices, which have no
+/// length and can be read only once.
 RawFile open_input(const std::string& path);
 
-/// Makes the HDF5 file `output` all at once: nothing is left of it when `write` throws.
+/// Writes the HDF5 file `output` atomically: nothing is left of it if `write` throws.
 void write_output(const std::filesystem::path& output, const std::function<void(Hdf5File&)>& write);
 
 }  // namespace lockstep

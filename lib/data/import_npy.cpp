@@ -22,14 +22,14 @@ namespace {
 
 constexpr std::int64_t numbers_in_piece = std::int64_t{1} << 19;  // 4 MB of f64
 
-/// An array in a file, and how the dataset has its numbers.
+/// An array in a file, and its type in the dataset.
 class NpySource {
  public:
   explicit NpySource(const std::string& name) : file_(open_input(name)), npy_(read_npy_header(file_)) {}
 
   const std::string& name() const { return file_.name(); }
   const StoredArray& array() const { return npy_.array; }
-  /// f64 becomes f32; the rest stays as it is.
+  /// Type and shape in the dataset: f64 becomes f32; other types stay.
   StoredArray stored() const {
     return {array().type == StoredType::of(DType::f64) ? StoredType::of(DType::f32) : array().type, array().extents};
   }
@@ -55,7 +55,7 @@ class NpySource {
   }
 
  private:
-  /// f64 to f32, in their place.
+  /// Converts f64 to f32 in place.
   void narrow(std::byte* numbers, std::int64_t first, std::int64_t count, std::int64_t of_each) const {
     for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
       double wide = 0;

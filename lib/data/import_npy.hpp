@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// `lockstep import npy`: two arrays of NumPy's, .npy files.
+/// `lockstep import npy`: two arrays in NumPy's .npy files.
 struct ImportNpyOptions {
   std::string inputs;   ///< u8, f32, or f64, which becomes f32; N×F, N×T×C, N×H×W×C or N×D×H×W×C
   std::string targets;  ///< integers: classes; f32, or f64, which becomes f32: N×K values

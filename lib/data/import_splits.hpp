@@ -10,28 +10,28 @@
 
 namespace lockstep {
 
-/// Neighbours among the rows that an importer reads.
+/// Consecutive rows that an importer writes to one group.
 struct SplitSize {
   std::string group;  ///< "/train"
   std::int64_t rows;
 };
 
-/// /train, and the last `validation` of all rows as /validation.
+/// Returns the splits /train and, for the last `validation` of all rows, /validation.
 std::vector<SplitSize> hold_out_last(std::int64_t rows, std::int64_t validation);
-/// Examples to train on and, as `--validation` has asked for, the last ones to validate on. Throws bad_usage when none
-/// are left to train on.
+/// Returns the splits for training and, as `--validation` asks for, the last examples for validation. Throws bad_usage
+/// if none are left for training.
 std::vector<SplitSize> hold_out_examples(std::int64_t examples, std::int64_t validation);
 
-/// "3 examples to train on, 2 to validate on"; ", 4 to test on", where there are such.
+/// "3 examples to train on, 2 to validate on"; with ", 4 to test on" if there are any.
 std::string splits_text(const std::vector<SplitSize>& splits);
 
-/// One dataset of each split that is not empty, /train/inputs and so on, written from the first row to the last.
+/// One dataset for each split that is not empty, such as /train/inputs, written from the first row to the last.
 class SplitRows {
  public:
-  /// `row`: the shape of one.
+  /// `row`: shape of one row.
   SplitRows(Hdf5File& file, const std::string& name, const StoredType& type, const std::vector<std::int64_t>& row,
             const std::vector<SplitSize>& splits);
-  /// The next `count` rows, packed, of any splits.
+  /// Appends `count` packed rows, which may lie in several splits.
   void append(const void* rows, std::int64_t count);
   void finish();
 

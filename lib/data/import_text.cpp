@@ -18,18 +18,18 @@
 namespace lockstep {
 namespace {
 
-/// Size of the piece of the file, or of its tokens, that is in memory at a time.
+/// Bytes of the file, or of its tokens, that are in memory at a time.
 constexpr std::size_t piece_bytes = std::size_t{4} << 20;
 constexpr std::uint32_t code_points = 0x110000;
 
-/// U+FEFF, which some editors put at the beginning of UTF-8 files (a byte-order mark) and which is no part of the text.
+/// U+FEFF, a byte-order mark, which some editors put at the beginning of UTF-8 files. It is not part of the text.
 constexpr std::uint32_t byte_order_mark = 0xFEFF;
 
-/// Calls use(code point) for each character of a file's text, in their order.
+/// Calls use(code point) for each character of a file's text, in order.
 template <class Use>
 void for_each_character(const RawFile& file, Use use) {
   std::vector<char> piece(piece_bytes);
-  std::size_t kept = 0;  // bytes of a character that the piece before has cut off
+  std::size_t kept = 0;  // bytes of a character that was cut off at the end of the previous piece
   const std::uint64_t size = file.size();
   for (std::uint64_t done = 0; done < size;) {
     const std::size_t count = std::min<std::uint64_t>(piece.size() - kept, size - done);
@@ -53,10 +53,10 @@ void for_each_character(const RawFile& file, Use use) {
   }
 }
 
-/// The characters of a file, by how many there are and by which.
+/// Number of characters in a file, and the set of them.
 struct Contents {
   std::uint64_t characters = 0;
-  std::vector<std::uint32_t> vocabulary;  ///< rising
+  std::vector<std::uint32_t> vocabulary;  ///< in rising order
 
   explicit Contents(const RawFile& file) {
     std::vector<bool> found(code_points);
@@ -69,7 +69,7 @@ struct Contents {
   }
 };
 
-/// Tokens one after the other, written in pieces.
+/// Writes tokens one after the other, in pieces.
 template <class T>
 class TokenRow {
  public:
@@ -124,7 +124,7 @@ std::string import_text(const ImportTextOptions& options) {
   const RawFile file = open_input(options.file);
   const Contents contents(file);
   validate(contents.characters > 0, ExitStatus::bad_data, "{}: is empty; give a text", options.file);
-  // The remainder is rounded down, so that 0.1 of 1,115,394 characters leaves 1,003,854 to train on (90 %).
+  // The number for training is rounded down, so that 0.1 of 1,115,394 characters leaves 1,003,854 to train on (90 %).
   const auto train = static_cast<std::uint64_t>((1 - options.validation) * static_cast<double>(contents.characters) +
                                                 1e-6);
   validate(

@@ -9,12 +9,12 @@ namespace lockstep {
 struct ImportTextOptions {
   std::string file;
   std::string output;
-  double validation = 0;  ///< the last fraction of the characters, in [0, 1)
+  double validation = 0;  ///< fraction of the characters, from the end, for validation; in [0, 1)
   bool overwrite = false;
 };
 
-/// Writes /train/tokens, /validation/tokens and /vocabulary, a text: token t is its character t,
-/// in order of code points. Reads the file twice, piece by piece: a large one takes no more memory than a small one. Returns a
+/// Writes /train/tokens, /validation/tokens and /vocabulary, a text whose character t is token t; they are in order of
+/// code points. Reads the file twice, in pieces, so that a large one takes no more memory than a small one. Returns a
 /// line that says what was written.
 std::string import_text(const ImportTextOptions& options);
 

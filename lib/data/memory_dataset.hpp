@@ -11,14 +11,14 @@
 
 namespace lockstep {
 
-/// The targets of a dataset, in memory.
+/// Targets of a dataset, in memory.
 struct Targets {
-  SharedReading::Bytes values;     ///< of the format's target type; null: there are none
-  std::int64_t largest_class = 0;  ///< of classes
-  SharedReading::Bytes weights;    ///< f32 [examples]: see Dataset::sampling_weights; null: there are none
+  SharedReading::Bytes values;     ///< in the format's target type; null: no targets
+  std::int64_t largest_class = 0;  ///< the largest class, for targets that are classes
+  SharedReading::Bytes weights;    ///< f32 [examples]: see Dataset::sampling_weights; null: no weights
 };
 
-/// Targets are small: every dataset keeps them in memory. What differs is where inputs come from.
+/// A dataset that keeps its targets in memory, since they are small. Derived classes differ in where inputs come from.
 class DatasetWithTargets : public Dataset {
  public:
   std::int64_t size() const override { return size_; }
@@ -42,7 +42,7 @@ class DatasetWithTargets : public Dataset {
   Targets targets_;
 };
 
-/// Everything in memory.
+/// A dataset with its inputs in memory as well.
 class MemoryDataset final : public DatasetWithTargets {
  public:
   MemoryDataset(std::string description, std::int64_t size, const ExampleFormat& format, SharedReading::Bytes inputs,

@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-/// Nearly normal, of mean 0 and variance 1: twelve uniform numbers, from element `first` on (Irwin and Hall), as only
-/// sums are exact everywhere.
+/// Nearly normal number of mean 0 and variance 1: the sum of twelve uniform numbers, from element `first` on, minus 6
+/// (Irwin and Hall). It is used because sums are the same on every machine.
 inline double nearly_normal(const RandomStream& random, std::uint64_t first) {
   double sum = -6;
   for (std::uint64_t k = 0; k < 12; ++k) sum += random.uniform(first + k);

@@ -25,7 +25,7 @@ Sampler::Sampler(const Options& options, SamplerPosition start) : options_(optio
   end_epoch();
 }
 
-/// Of batches that are all alike.
+/// Position after `batches` batches of the run, if all batches have the same size.
 SamplerPosition Sampler::position_after(std::int64_t batches) const {
   const std::int64_t of_epoch = order_.size / options_.global_batch;
   return {batches / of_epoch, batches % of_epoch * options_.global_batch};
@@ -68,7 +68,7 @@ BatchPlan Sampler::take(const PartRequest& request) {
   return plan;
 }
 
-/// This rank's parts of those that the next step takes.
+/// Plans this rank's share of the parts that the next step takes.
 std::optional<BatchPlan> Sampler::next_parts() {
   BatchPlan plan;
   const std::span<const std::int64_t> parts = options_.parts_of(++options_.batches);

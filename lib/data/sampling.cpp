@@ -14,8 +14,8 @@
 namespace lockstep {
 namespace {
 
-/// torch.randperm(n, generator=torch.Generator().manual_seed(seed)), n < 2³² / 20, for the seeds of decks, which are
-/// below 2⁵³; beyond that it is another order.
+/// torch.randperm(n, generator=torch.Generator().manual_seed(seed)) for n < 2³² / 20 and for the seeds of decks, which
+/// are below 2⁵³. Larger seeds give other orders.
 std::vector<std::int64_t> torch_randperm(std::int64_t n, std::uint64_t seed) {
   std::mt19937 random(static_cast<std::uint32_t>(seed ^ seed >> 53 << 16));
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
@@ -57,7 +57,8 @@ Sampling weighted_sampling(const std::vector<double>& weights, std::uint64_t see
   return [sums, examples, seed](std::int64_t epoch) -> EpochOrder {
     return {examples, [sums, random = draws(seed, epoch)](std::int64_t place) {
               const double wanted = random.uniform(static_cast<std::uint64_t>(place)) * sums->back();
-              // The first whose sum is beyond it has a weight above 0; rounding may find none.
+              // The first sum above `wanted` is that of an example with a weight above 0. Through rounding there may be
+              // none; then the last such example is taken.
               const auto found = std::ranges::upper_bound(*sums, wanted);
               return std::min(found, std::ranges::lower_bound(*sums, sums->back())) - sums->begin();
             }};

@@ -9,8 +9,8 @@
 namespace lockstep {
 namespace {
 
-/// Shares before rounding. What lies outside of the limits is set to them, first on that side where more is cut, and
-/// the others divide what is left.
+/// Shares before rounding. Shares outside of the limits are set to these, first on the side where more is cut off, and
+/// the other ranks divide the rest.
 std::vector<double> ideal_shares(std::span<const double> seconds, double total, double least, double most) {
   const std::size_t ranks = seconds.size();
   std::vector<double> shares(ranks);

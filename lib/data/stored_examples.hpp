@@ -7,21 +7,19 @@
 #include "core/shape.hpp"
 #include "io/stored_type.hpp"
 
-// What examples in files may be like (docs/user/data.md). Each check throws bad_data; `where`: of the array, for
-// messages.
+// Checks of examples in files (docs/user/data.md). Each throws bad_data. `where`: name of the array, for messages.
 namespace lockstep {
 
 void check_inputs(const StoredArray& inputs, const std::string& where);
 
-/// `inputs`: where those are, of which there are `examples`.
+/// `inputs`: name of the inputs, of which there are `examples`.
 void check_targets(const StoredArray& targets, const std::string& where, std::int64_t examples,
                    const std::string& inputs);
 
-/// Throws bad_data, naming the example, where an integer is not the number of a class.
+/// Throws bad_data, naming the example, if `value` is not the number of a class.
 void check_class(std::int64_t value, std::int64_t example, const std::string& where);
 
-/// A warning where the shape of examples looks like that of images whose channels come first, as some frameworks keep
-/// them.
+/// Warns if the shape of examples looks like that of images with channels first, as some frameworks store them.
 void warn_of_channels_first(const Shape& example, const std::string& where);
 
 }  // namespace lockstep

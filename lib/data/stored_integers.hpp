@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-/// Calls use(i, value) for `count` packed integers of a type that files have; value: std::int64_t (unsigned ones beyond it come out
-/// negative).
+/// Calls use(i, value) for `count` packed integers of a type that files may have. `value` is a std::int64_t (unsigned
+/// integers beyond its range become negative).
 template <class Use>
 void for_each_integer(const StoredType& type, std::int64_t count, const std::byte* values, Use use) {
   const auto each = [&]<class T>(T) {

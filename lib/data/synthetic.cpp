@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-/// What the numbers of an example are for, so that no two uses share any.
+/// The use of an example's random numbers; no two uses have any in common.
 enum class Part : std::uint64_t { inputs = 0, target = 1, pool = 2, law = 3 };
 
 RandomStream stream_of(std::uint64_t seed, Split split, Part part, std::int64_t example) {
@@ -28,7 +28,7 @@ std::string describe_split(const char* kind, Split split) {
   return fmt::format("synthetic {}, {}", kind, name_of(split));
 }
 
-/// Examples that are computed when they are read, so that any number of them takes no memory and no time at the start.
+/// Examples that are computed when they are read, so that any number of them takes no memory and no time in advance.
 class ComputedDataset : public Dataset {
  public:
   std::int64_t size() const override { return size_; }
@@ -61,7 +61,7 @@ class ComputedDataset : public Dataset {
   ExampleFormat format_;
 };
 
-/// Examples that belong to classes, each as likely as the others.
+/// Examples that belong to classes, which are all equally likely.
 class ComputedClasses : public ComputedDataset {
  public:
   void check_classes(std::int64_t classes, std::int64_t /*ignored*/) const override {
@@ -92,7 +92,7 @@ class ComputedClasses : public ComputedDataset {
   std::int64_t classes_;
 };
 
-/// Keeps what it has drawn, of sets that are not too large for that.
+/// Keeps the glyphs that it has drawn, if the dataset is not too large for that.
 class GlyphDataset final : public ComputedClasses {
  public:
   GlyphDataset(Split split, std::uint64_t seed, double noise, std::int64_t size)
@@ -119,7 +119,7 @@ class GlyphDataset final : public ComputedClasses {
   }
 
   double noise_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards drawn_ and pixels_
   mutable std::vector<bool> drawn_;
   mutable std::vector<std::uint8_t> pixels_;
 };
@@ -147,8 +147,8 @@ class PagesDataset final : public ComputedDataset {
   double noise_;
 };
 
-/// Example i is a piece of a pool of random bytes that begins at a place of its own: as good as
-/// random for timing, and as cheap to make as to copy.
+/// Example i is a stretch of a pool of random words that begins at a random place: as good as random for timing, and as
+/// cheap to make as to copy.
 class RandomDataset final : public ComputedClasses {
  public:
   RandomDataset(Split split, std::uint64_t seed, std::int64_t size, const Shape& shape, DType type,
@@ -213,7 +213,7 @@ class LinearDataset final : public ComputedValues {
   double noise_;
 };
 
-/// The target is 1 where there is a click, else 0.
+/// The target is 1 for a click, else 0.
 class ClicksDataset final : public ComputedValues {
  public:
   ClicksDataset(Split split, std::uint64_t seed, std::int64_t size, std::int64_t numbers, ClickWorld world)
@@ -231,7 +231,7 @@ class ClicksDataset final : public ComputedValues {
   ClickWorld world_;
 };
 
-/// Tokens are computed as they are read.
+/// Random tokens, computed when they are read.
 class RandomTokens final : public TokenDataset {
  public:
   RandomTokens(Split split, std::uint64_t seed, std::int64_t examples, std::int64_t sequence_length,

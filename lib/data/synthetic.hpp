@@ -16,8 +16,8 @@ namespace lockstep {
 enum class Split { train, validation };
 const char* name_of(Split split);
 
-/// data.synthetic: examples that are computed as they are wanted. Each depends on nothing but the seed, its
-/// split and its number, and is the same on every machine.
+/// data.synthetic: examples that are computed when they are read. Each depends only on the seed, its split and its
+/// number, and is the same on every machine.
 struct SyntheticConfig : Config {
   std::int64_t train = 8192;
   std::int64_t validation = 1024;
@@ -41,7 +41,7 @@ struct GlyphsConfig : SyntheticConfig {
   std::unique_ptr<Dataset> generate(Split split, std::uint64_t seed) const override;
 };
 
-/// Pages with several drawn digits: images [64, 64, 1] u8, and for each pixel one of eleven classes (draw_page).
+/// Pages with up to four drawn digits: images [64, 64, 1] u8, and for each pixel one of eleven classes (draw_page).
 struct PagesConfig : SyntheticConfig {
   double noise = 0.2;
 
@@ -63,31 +63,31 @@ struct LinearDataConfig : SyntheticConfig {
   std::unique_ptr<Dataset> generate(Split split, std::uint64_t seed) const override;
 };
 
-/// ((3·output + feature) mod 9 − 4) / 4: −1, −0.75, …, 1 and around again.
+/// ((3·output + feature) mod 9 − 4) / 4: −1, −0.75, …, 1, repeated.
 double linear_weight(std::int64_t output, std::int64_t feature);
 
-/// Vectors of dense values, and a row number for each of some tables after them; targets {1}: 1 for a click, else 0.
-/// See ClickWorld.
+/// Vectors of dense values, followed by a row number for each of some tables. Targets {1}: 1 for a click, else 0. See
+/// ClickWorld.
 struct ClicksConfig : SyntheticConfig {
   std::int64_t dense = 4;
   std::vector<std::int64_t> vocabularies{100, 50, 20, 10};
 
   void describe(Fields& fields) override;
-  /// The law that gives the probabilities with which targets are drawn.
+  /// The law that gives the probabilities of the targets.
   ClickWorld world(std::uint64_t seed) const;
 
  private:
   std::unique_ptr<Dataset> generate(Split split, std::uint64_t seed) const override;
 };
 
-/// Numbers without meaning, in any shape, or tokens (vocabulary is given); for benchmarks.
+/// Random numbers of any shape or, if `vocabulary` is given, random tokens; for benchmarks.
 struct RandomConfig : SyntheticConfig {
   enum class Type { f32, u8 };
 
   std::vector<std::int64_t> shape;
-  std::optional<std::int64_t> classes;  ///< of other inputs than tokens; none: 10
+  std::optional<std::int64_t> classes;  ///< number of classes, for inputs that are no tokens; none: 10
   Type type = Type::f32;
-  std::optional<std::int64_t> vocabulary, sequence_length;  ///< of tokens
+  std::optional<std::int64_t> vocabulary, sequence_length;  ///< for tokens
 
   void describe(Fields& fields) override;
 
@@ -95,7 +95,7 @@ struct RandomConfig : SyntheticConfig {
   std::unique_ptr<Dataset> generate(Split split, std::uint64_t seed) const override;
 };
 
-/// The kinds, for Fields::one_of.
+/// The kinds of synthetic data, for Fields::one_of.
 std::span<const Alternative> synthetic_kinds();
 
 }  // namespace lockstep

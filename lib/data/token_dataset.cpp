@@ -15,10 +15,10 @@
 namespace lockstep {
 namespace {
 
-/// Tokens looked at together by what goes through all of them.
+/// Tokens that a scan through all tokens reads at a time.
 constexpr std::int64_t chunk = std::int64_t{1} << 20;
 
-/// What a file says of a row of tokens.
+/// Description of a row of tokens in a file.
 struct About {
   std::string description;
   std::int64_t count = 0, sequence_length = 0;
@@ -53,7 +53,7 @@ class TokensInFile final : public TokenDataset {
   }
 
   std::shared_ptr<const Hdf5File> file_;
-  Hdf5Rows rows_;  // of i32: all tokens are known to fit
+  Hdf5Rows rows_;  // read as i32, since all tokens are known to fit
 };
 
 void require_token(const std::string& where, std::int64_t position, std::int64_t token) {
@@ -62,7 +62,7 @@ void require_token(const std::string& where, std::int64_t position, std::int64_t
            where, token, position);
 }
 
-/// Integers of any width become i32; after them stands the largest.
+/// Loads integers of any width as i32. The memory has the largest of them after the tokens.
 SharedReading::Bytes load_tokens(const Hdf5File& file, const std::string& name, const StoredArray& array,
                                  const SharedReading& reading) {
   const auto count = static_cast<std::size_t>(array.count());
@@ -80,7 +80,7 @@ SharedReading::Bytes load_tokens(const Hdf5File& file, const std::string& name, 
   });
 }
 
-/// The text whose characters the tokens are; empty where there is none. Other programs keep lists of words by that
+/// Text whose characters the tokens stand for; empty if there is none. Other programs store lists of words under that
 /// name.
 std::string vocabulary_in(const Hdf5File& file) {
   const std::string name = "/vocabulary";
@@ -89,7 +89,7 @@ std::string vocabulary_in(const Hdf5File& file) {
   return array.type.kind == StoredType::Kind::text && array.extents.empty() ? file.read_text(name) : "";
 }
 
-/// The largest of the tokens that stay in the file: each rank looks through its part of them.
+/// Largest of the tokens that stay in the file. Each rank scans its part of them. Collective.
 std::int64_t largest_token(const Hdf5File& file, const std::string& name, const StoredArray& array,
                            const SharedReading& reading) {
   std::int64_t largest = 0;
@@ -104,7 +104,7 @@ std::int64_t largest_token(const Hdf5File& file, const std::string& name, const 
         require_token(file.name() + ":" + name, first + i, token);
         largest = std::max(largest, token);
       });
-      heartbeat().beat();  // large files take their time
+      heartbeat().beat();  // large files take long
     }
   });
   return reading.all_reduce_max(largest);
@@ -123,7 +123,7 @@ void TokenDataset::read(std::span<const std::int64_t> examples, void* inputs, vo
   }
 }
 
-/// Where the first one is, of some that are known to be there.
+/// Finds the first token that is not below `limit`; one is known to be there.
 TokenDataset::Found TokenDataset::first_not_below(std::int64_t limit) const {
   std::vector<std::int32_t> tokens;
   for (std::int64_t first = 0; first < count_; first += chunk) {
@@ -131,7 +131,7 @@ TokenDataset::Found TokenDataset::first_not_below(std::int64_t limit) const {
     read_tokens(first, static_cast<std::int64_t>(tokens.size()), tokens.data());
     const auto found = std::ranges::find_if(tokens, [&](std::int32_t token) { return token >= limit; });
     if (found != tokens.end()) return {first + (found - tokens.begin()), *found};
-    heartbeat().beat();  // large files take their time
+    heartbeat().beat();  // large files take long
   }
   return {0, largest_};
 }
@@ -144,7 +144,7 @@ void TokenDataset::require_below(std::int64_t limit, std::string_view what, std:
                           description_, found.token, found.position, what, limit - 1, remedy));
 }
 
-/// Ignored tokens are read as inputs, and must be known.
+/// Ignored tokens count as well: they are read as inputs, and must be known.
 void TokenDataset::check_classes(std::int64_t classes, std::int64_t /*ignored*/) const {
   require_below(classes, fmt::format("{} outputs", classes), "give the model's last layer more features");
 }

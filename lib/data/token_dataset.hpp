@@ -11,8 +11,8 @@
 
 namespace lockstep {
 
-/// Windows of one long row of tokens: example i reads tokens i·T … i·T+T−1 and predicts i·T+1 … i·T+T.
-/// A rest too short for a window is left out.
+/// Windows of one long row of tokens: example i reads tokens i·T … i·T+T−1 and predicts i·T+1 … i·T+T. A rest that is
+/// too short for a window is left out.
 class TokenDataset : public Dataset {
  public:
   std::int64_t size() const override { return (count_ - 1) / sequence_length_; }
@@ -20,12 +20,13 @@ class TokenDataset : public Dataset {
   std::string description() const override { return description_; }
   std::string vocabulary() const override { return vocabulary_; }
   void read(std::span<const std::int64_t> examples, void* inputs, void* targets) const override;
-  /// Both of all tokens, those of the rest too.
+  /// Both checks cover all tokens, including the rest.
   void check_classes(std::int64_t classes, std::int64_t ignored) const override;
   void check_tokens(std::int64_t vocabulary) const override;
 
  protected:
-  /// `count` tokens, at least one window of them, from 0 to `largest`.
+  /// `count`: number of tokens, which make at least one window. `largest`: the largest token; the smallest is at least
+  /// 0.
   TokenDataset(std::string description, std::int64_t count, std::int64_t sequence_length, std::int64_t largest,
                std::string vocabulary = "")
       : description_(std::move(description)),
@@ -52,8 +53,8 @@ class TokenDataset : public Dataset {
   std::string vocabulary_;
 };
 
-/// A group's dataset of tokens: "/train/tokens". Null when there is none. Tokens that take more than `memory_limit`
-/// stay in the file. Throws bad_data. Collective (SharedReading).
+/// Opens a group's dataset of tokens, such as "/train/tokens". Null if there is none. Tokens that take more than
+/// `memory_limit` bytes stay in the file. Throws bad_data. Collective over the ranks of `reading`.
 std::unique_ptr<Dataset> open_token_dataset(std::shared_ptr<const Hdf5File> file, const std::string& group,
                                             std::int64_t sequence_length, const SharedReading& reading = {},
                                             std::size_t memory_limit = default_memory_limit);

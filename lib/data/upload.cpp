@@ -24,7 +24,7 @@ OwnedTensor constants(DType dtype, const std::vector<double>& values, const char
 
 constexpr std::int64_t change_bytes = sizeof(ImageChange);
 
-/// The first bytes of it.
+/// The first `bytes` bytes of `room`.
 Tensor tensor_of(const OwnedTensor& room, std::int64_t bytes) { return {room.get().data, DType::u8, {bytes}}; }
 
 }  // namespace
@@ -86,7 +86,7 @@ BatchUploader::BatchUploader(const ExampleFormat& format, const NormalizeConfig&
     targets_ = OwnedTensor("lockstep::upload::targets", master_dtype(compute), targets);
 }
 
-/// The one that the kernels given to `space` so far do not read, or have read when copies begin.
+/// Returns the room that no kernel given to `space` so far reads, or whose kernels copies will wait for.
 BatchUploader::Room& BatchUploader::next_room(const ExecSpace& space) {
   if constexpr (memory_is_separate) {
     rooms_[room_].read.emplace(space);
@@ -96,7 +96,7 @@ BatchUploader::Room& BatchUploader::next_room(const ExecSpace& space) {
   return rooms_[room_];
 }
 
-/// The raw numbers where kernels can read them. `is_there`: they are.
+/// Returns the raw numbers where kernels can read them. `is_there`: they are on the device already.
 Tensor BatchUploader::raw_on_device(std::byte* raw, bool is_there, const OwnedTensor& room, DType dtype,
                                     const Shape& shape) {
   if (!memory_is_separate || is_there) return {raw, dtype, shape};
@@ -143,7 +143,7 @@ DeviceBatch BatchUploader::upload(const ExecSpace& space, const HostBatch& batch
   return result;
 }
 
-/// Images become numbers to compute with.
+/// Applies the changes of images and normalises them.
 void BatchUploader::change(const ExecSpace& space, const Tensor& changes, double noise, std::int64_t count,
                            DeviceBatch& result) {
   const Tensor images{inputs_.get().data, compute_, shape_.with_batch(count)};
@@ -152,7 +152,7 @@ void BatchUploader::change(const ExecSpace& space, const Tensor& changes, double
   result.inputs = images;
 }
 
-/// Class targets get the next one beside them; values become one.
+/// Mixes targets with those of the next example: values are added up; classes get the next ones beside them.
 void BatchUploader::mix_targets(const ExecSpace& space, const Room& room, std::int64_t count, DeviceBatch& result) {
   const Tensor all = result.targets;
   const Shape shape = format_.target_shape.with_batch(count);

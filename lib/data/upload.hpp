@@ -12,39 +12,39 @@
 
 namespace lockstep {
 
-/// A batch, or a piece of one, as the model reads it.
+/// A batch or a part of one, as the model reads it.
 struct DeviceBatch {
   Tensor inputs;   // [n, input_shape…] compute type, or tokens [n, T] i32
-  Tensor targets;  // [n] or [n, T] i32, or [n, K] of its master_dtype
+  Tensor targets;  // [n] or [n, T] i32, or [n, K] of the compute type's master_dtype
   std::int64_t n = 0;
-  MixedTargets mixed{};  // of classes, where images are mixed
+  MixedTargets mixed{};  // class targets of mixed images
 };
 
-/// Throws KeyError when `normalize` has neither one entry nor one for each channel (the last
-/// dimension of the inputs), or has any for tokens.
+/// Throws KeyError if `normalize` has neither one entry nor one for each channel (the last dimension of the inputs), or
+/// has any for tokens.
 void check_normalize(const ExampleFormat& format, const NormalizeConfig& normalize);
 
-/// Brings batches from the loader to the step: one copy of the raw numbers, then one kernel that
-/// normalises them. On hosts, what needs no change is not copied: then the result lies in the
-/// HostBatch and lives as long as that. What is done to images (HostBatch::changes) is done by the same kernel, for
-/// which `augment` and the run's `seed` are needed; of images that are larger than what the network reads
-/// (AugmentConfig::input_shape), and have no changes, it takes the middle. Allocates only when it is made.
+/// Brings batches from the loader to the step: one copy of the raw numbers, then one kernel that normalises them. On
+/// hosts, what needs no change is not copied; the result then lies in the HostBatch and lives as long as that. The same
+/// kernel applies changes of images (HostBatch::changes), for which `augment` and the run's `seed` are needed; of
+/// images without changes that are larger than what the network reads (AugmentConfig::input_shape) it takes the middle.
+/// Allocates only in its constructor.
 class BatchUploader {
  public:
-  /// `max_batch`: the most examples of one upload. `normalize` must fit (check_normalize).
+  /// `max_batch`: the most examples of one upload. `normalize` must suit the format (check_normalize).
   BatchUploader(const ExampleFormat& format, const NormalizeConfig& normalize, DType compute, std::int64_t max_batch,
                 const AugmentConfig& augment = {}, std::uint64_t seed = 0);
 
-  /// Examples first … first+count-1 of `batch`. The result is valid until the next call. The host waits for nothing:
-  /// when the numbers are copied, HostBatch::copied says.
+  /// Uploads examples first … first + count − 1 of `batch`. The result is valid until the next call. The host does not
+  /// wait; HostBatch::copied says when the numbers are copied.
   DeviceBatch upload(const ExecSpace& space, const HostBatch& batch, std::int64_t first, std::int64_t count);
 
  private:
-  /// Where the numbers of one upload lie on a device.
+  /// Memory on a device for the numbers of one upload.
   struct Room {
-    OwnedTensor inputs, targets;      ///< raw
-    OwnedTensor changes, shares;      ///< of images that are changed, or mixed
-    std::optional<StreamEvent> read;  ///< the step's kernels have
+    OwnedTensor inputs, targets;      ///< raw numbers
+    OwnedTensor changes, shares;      ///< for images that are changed, or mixed
+    std::optional<StreamEvent> read;  ///< the end of the step's kernels that read it
   };
   Room& next_room(const ExecSpace& space);
   Tensor raw_on_device(std::byte* raw, bool is_there, const OwnedTensor& room, DType dtype, const Shape& shape);
@@ -53,17 +53,17 @@ class BatchUploader {
   void mix_targets(const ExecSpace& space, const Room& room, std::int64_t count, DeviceBatch& result);
 
   ExampleFormat format_;
-  Shape shape_;  // of an example that the network reads
+  Shape shape_;  // shape of an example that the network reads
   DType compute_;
   AugmentConfig augment_;
   std::uint64_t seed_;
-  bool identity_ = false;            // inputs are wanted as they are
-  std::vector<Room> rooms_;          // two where memory is separate: one is filled while kernels read the other
-  std::size_t room_ = 0;             // of the last upload
-  std::optional<ExecSpace> copies_;  // the stream of copies from the host, where memory is separate
+  bool identity_ = false;            // inputs are used as they are
+  std::vector<Room> rooms_;          // two if memory is separate: one is filled while kernels read the other
+  std::size_t room_ = 0;             // room of the last upload
+  std::optional<ExecSpace> copies_;  // the stream of copies from the host, if memory is separate
   OwnedTensor inputs_, targets_;     // as in DeviceBatch
   OwnedTensor scale_, shift_;        // [C] or [1]
-  OwnedTensor middles_, means_, mixed_targets_;  // of images that are changed, or mixed
+  OwnedTensor middles_, means_, mixed_targets_;  // for images that are changed, or mixed
 };
 
 }  // namespace lockstep
