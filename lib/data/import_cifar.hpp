@@ -24,7 +24,7 @@ extern const CifarFormat cifar100;  ///< 20 superclasses and 100 classes
 
 /// `lockstep import cifar10` and `import cifar100`: images of 32×32×3, u8.
 struct ImportCifarOptions {
-  std::string folder;              ///< folder with the format's files; empty: `files` are read
+  std::string folder;              ///< folder with the format's files, if `files` is empty
   std::vector<std::string> files;  ///< those with the name of the test file are the test split
   std::string output;
   std::int64_t validation = 0;  ///< the last N examples outside the test split are for validation

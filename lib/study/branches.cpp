@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-/// The mean over the seeds of what each has come to; none: there is not one of each, or one has diverged.
+/// Mean over the seeds of the last results; none if a seed is missing or has diverged.
 std::optional<double> last_result(const StudyResults& results, std::size_t group) {
   double sum = 0;
   std::int64_t count = 0;

@@ -19,7 +19,7 @@ using Row = std::map<std::string, std::string, std::less<>>;
 constexpr const char* advice_on_lines =
     "mend that line, or remove the folder of the trial, which is trained anew where the ledger has not got it";
 
-/// Whole lines of the file.
+/// Returns the complete lines of the file.
 std::vector<Row> rows_of(const std::filesystem::path& file) {
   std::ifstream in(file);
   std::string line;

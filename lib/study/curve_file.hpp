@@ -10,11 +10,12 @@
 
 namespace lockstep {
 
-/// The evaluations in a run's metrics.csv, as a study's goal sees them. Both throw bad_data for a file with lines that
-/// no run has written; where there is none, nothing is found.
+/// Reads the evaluations in a run's metrics.csv as the study's goal judges them; none if there is no file. Throws
+/// bad_data if a line is not one that a run writes, as does read_noise_scale.
 std::vector<TrialReport> read_curve(const std::filesystem::path& metrics, const GoalOptions& goal);
 
-/// The last gradient noise scale there, in examples; none where it is not measured (one rank and one micro-batch).
+/// Reads the last gradient noise scale in the file, in examples; none if it is not measured (one rank and one
+/// micro-batch).
 std::optional<double> read_noise_scale(const std::filesystem::path& metrics);
 
 }  // namespace lockstep

@@ -38,7 +38,7 @@ HaltonSequence::HaltonSequence(std::size_t dimensions, std::uint64_t seed, std::
     const RandomStream random(seed, RandomPurpose::search, (stream << 16) + axis);
     std::vector<int> digits(static_cast<std::size_t>(prime));
     std::iota(digits.begin(), digits.end(), 0);
-    for (std::size_t i = digits.size() - 1; i > 1; --i)  // 0 stays
+    for (std::size_t i = digits.size() - 1; i > 1; --i)  // the digit 0 stays
       std::swap(digits[i], digits[1 + random.below(i, i)]);
     axes_.push_back({std::move(digits), random.uniform(0)});
   }

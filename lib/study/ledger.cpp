@@ -61,7 +61,7 @@ TrialRecord record_of(const Json& json) {
 struct Contents {
   std::string identity;
   std::vector<TrialRecord> records;
-  std::uint64_t bytes = 0;  ///< of whole lines
+  std::uint64_t bytes = 0;  ///< bytes of complete lines
 };
 
 Contents read_contents(const fs::path& file) {
@@ -111,7 +111,7 @@ Ledger::Ledger(const fs::path& file, const fs::path& trials, const std::string& 
            file.string(), was, is, trials.string());
   records_ = std::move(contents.records);
   bytes_ = contents.bytes;
-  fs::resize_file(file, bytes_);  // a line that a killed process has begun
+  fs::resize_file(file, bytes_);  // cuts off a line that a killed process has begun
   file_.emplace(file, RawFile::Access::change);
 }
 

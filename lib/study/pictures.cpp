@@ -13,7 +13,7 @@ namespace {
 
 constexpr int points_of_a_curve = 60;
 
-/// y(x) between the smallest and the largest batch.
+/// Points of y(x) between the smallest and the largest batch.
 template <class Function>
 std::vector<Chart::Point> line_of(const ScalingCurve& curve, Function y) {
   std::vector<Chart::Point> line;

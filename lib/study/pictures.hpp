@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// Names and texts (SVG) of a study's pictures; none where it has no curve over batches.
+/// Returns the names and the SVG texts of a study's pictures; none if the study has no curve over batches.
 std::vector<std::pair<std::string, std::string>> study_pictures(const StudyResults& results,
                                                                 const std::vector<ScalingCurve>& curves,
                                                                 const std::vector<BranchCurve>& branches);

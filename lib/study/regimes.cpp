@@ -9,7 +9,7 @@ namespace {
 
 constexpr double efficient = 1.2;
 
-/// For one B_c: the best ln S_min, and what is left of ln S.
+/// For a given B_c: the best ln S_min, and the sum of squares that remains of ln S.
 struct Rest {
   double log_least = 0, squares = 0;
 };
@@ -24,7 +24,7 @@ Rest rest_of(std::span<const BatchSteps> points, double critical_batch) {
   return rest;
 }
 
-/// The B_c with the least squares between two others.
+/// The B_c between two others with the smallest sum of squares.
 double least_between(std::span<const BatchSteps> points, double low, double high) {
   for (int i = 0; i < 60; ++i) {
     const double a = std::pow(low, 2.0 / 3) * std::pow(high, 1.0 / 3),
@@ -35,13 +35,13 @@ double least_between(std::span<const BatchSteps> points, double low, double high
   return std::sqrt(low * high);
 }
 
-/// Student's t, two-sided 95 %, of so many degrees of freedom.
+/// Quantile of Student's t distribution for a two-sided 95 % interval.
 double student(std::size_t freedom) {
   constexpr double values[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228};
   return freedom <= std::size(values) ? values[freedom - 1] : 1.96 + 2.4 / static_cast<double>(freedom);
 }
 
-/// ln S is not known better than to the distance of evaluations, evenly distributed.
+/// Variance of ln S that comes from the distance between evaluations: steps are uniform between two of them.
 double variance_of_resolution(std::span<const BatchSteps> points) {
   double sum = 0;
   for (const BatchSteps& point : points) sum += std::pow(point.resolution / point.steps, 2) / 12;
@@ -53,7 +53,7 @@ double variance_of_resolution(std::span<const BatchSteps> points) {
 std::optional<ScalingFit> fit_scaling(std::span<const BatchSteps> points) {
   if (points.size() < 3) return std::nullopt;
   const auto [smallest, largest] = std::ranges::minmax(points, {}, &BatchSteps::batch);
-  // Beyond these, one end of the curve is straight, and B_c cannot be told.
+  // Outside of this range, one end of the curve is straight, and B_c cannot be determined.
   const double first = std::log(smallest.batch / 1000), last = std::log(largest.batch * 1000);
   constexpr int count = 1000;
   const auto batch_at = [&](int i) { return std::exp(first + (last - first) * i / count); };

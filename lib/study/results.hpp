@@ -12,15 +12,15 @@
 
 namespace lockstep {
 
-/// The better one of two results of a goal's metric; the first, where they are equal.
+/// Returns the better of two results of a goal's metric.
 inline double better(const GoalOptions& goal, double a, double b) { return goal.metric.is_better(b, a) ? b : a; }
-/// The best result of a trial.
+/// Returns the best result of a trial.
 std::optional<double> best_value(const TrialCurve& curve, const GoalOptions& goal);
-/// The trial that has reached the goal in the fewest steps, or, where none has, that with the best result; null: no
-/// trial is feasible.
+/// Returns the trial that has reached the goal in the fewest steps or, if none has, the one with the best result; null
+/// if no trial is feasible.
 const TrialRecord* best_of(const std::vector<TrialRecord>& records, std::size_t group, const GoalOptions& goal);
 
-/// What a group's trials have shown.
+/// Results of a group's trials.
 struct GroupResult {
   std::string name;
   std::int64_t batch = 0, budget = 0;
@@ -28,32 +28,33 @@ struct GroupResult {
   std::int64_t steps_run = 0;  ///< of all trials
   std::optional<TrialRecord> best;
   std::optional<std::int64_t> steps_to_goal;
-  /// The fewest with each seed, where points are run with several: how much of steps_to_goal is luck.
+  /// The fewest steps with each seed, if points are run with several seeds: they show how much of steps_to_goal is
+  /// luck.
   std::vector<std::optional<std::int64_t>> steps_by_seed;
   std::optional<std::int64_t> resolution;  ///< steps between the evaluations around steps_to_goal
   std::optional<double> value;             ///< the best result
-  std::optional<double> learning_rate;     ///< of the best trial
+  std::optional<double> learning_rate;     ///< learning rate of the best trial
   std::optional<double> effective_rate;    ///< learning rate / (1 − momentum)
   std::optional<double> noise_scale;       ///< gradient noise scale of the best trial, examples
-  std::vector<std::string> at_border;      ///< keys of the space of which the best point is at an end
+  std::vector<std::string> at_border;      ///< keys of the space for which the best point is at an end of its scale
 
-  /// What is wrong where no trial is feasible, or not all members of an ensemble are; else empty.
+  /// Says what is wrong if no trial is feasible, or not all members of an ensemble are; else empty.
   std::string shortcoming(const StudyConfig& study) const;
-  /// "optimizer.nesterov true" of "batch 64, optimizer.nesterov true".
+  /// For example "optimizer.nesterov true" of "batch 64, optimizer.nesterov true".
   std::string name_without_batch() const;
 };
 
-/// A study as its folder tells it.
+/// A study as read from its folder.
 struct StudyResults {
   StudyConfig study;
   std::vector<TrialRecord> records;
   std::vector<GroupResult> groups;
 };
 
-/// Leaves in the study's folder what `read_results` needs beside the ledger. Throws cannot_create where a file that is
-/// not ours would be replaced.
+/// Writes what `read_results` needs beside the ledger to the study's folder. Throws cannot_create if that would replace
+/// a file that no study has written.
 void keep_study(const std::filesystem::path& folder, const TrialPlan& plan);
-/// Throws missing_file for a folder without a study, bad_data.
+/// Throws missing_file for a folder without a study, and bad_data.
 StudyResults read_results(const std::filesystem::path& folder);
 
 }  // namespace lockstep

@@ -10,17 +10,17 @@
 
 namespace lockstep {
 
-/// Groups that differ in their batch alone, with what follows from them together.
+/// Groups that differ only in their batch, with what follows from them together.
 struct ScalingCurve {
-  std::string name;                        ///< what else is varied; empty: nothing
+  std::string name;                        ///< the other settings that vary; empty: none
   std::vector<const GroupResult*> groups;  ///< in the order of batches
-  std::vector<BatchSteps> steps;           ///< of those that have reached the goal
+  std::vector<BatchSteps> steps;           ///< of the groups that have reached the goal
   std::optional<ScalingFit> fit;
   std::optional<LargestEfficient> largest_efficient;
-  std::optional<double> rate_power;  ///< p of: the best effective learning rate grows as batch^p
+  std::optional<double> rate_power;  ///< exponent p: the best effective learning rate grows as batch^p
 };
 
-/// The curves of a study of batches with a value to reach; none of others. They point into the results.
+/// Returns the curves of a study of batches with a goal value; none for other studies. They point into `results`.
 std::vector<ScalingCurve> scaling_curves(const StudyResults& results);
 
 }  // namespace lockstep

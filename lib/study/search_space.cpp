@@ -25,7 +25,7 @@ double log_between(const Ends& ends, double place) {
   return std::exp(between({std::log(ends.low), std::log(ends.high)}, place));
 }
 
-/// Two ends, the lower one first.
+/// A range: its lower and its upper end.
 void describe_range(Fields& fields, std::string_view key, std::vector<std::string>& range, std::string_view help) {
   fields.texts(key, range, help, number_form);
   if (range.empty()) return;

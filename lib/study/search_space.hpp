@@ -11,26 +11,26 @@
 
 namespace lockstep {
 
-/// A deck's key that is searched over, and on which scale.
+/// The scale on which a deck's key is searched.
 class Dimension {
  public:
   void describe(Fields& fields);
 
-  /// The value at a place in [0, 1), as a deck has it. `budget`: steps of the trial, of which an `of_budget` value is a
-  /// share.
+  /// Returns the value at a place in [0, 1), as text for a deck. `budget`: steps of the trial, of which a value with
+  /// `of_budget` is a share.
   std::string value_at(double place, std::int64_t budget) const;
-  /// Whether a place is within a twentieth of the scale next to one of its ends; values without an order have none.
+  /// Whether a place lies in the first or last twentieth of the scale. Values without an order have no border.
   bool is_at_border(double place) const;
 
  private:
   double number_at(double place) const;
 
-  // As texts, of which those that are not given leave no trace in the resolved study.
+  // Texts, so that those that are not given leave no trace in the resolved study.
   std::vector<std::string> linear_, log_, reverse_log_, integer_, discrete_;
   bool of_budget_ = false;
 };
 
-/// Keys with the ways in which they vary, in the study's order.
+/// The keys that are searched and their scales, in the study's order.
 struct SearchSpace {
   std::vector<std::string> keys;
   std::vector<Dimension> dimensions;

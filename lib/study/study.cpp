@@ -35,7 +35,7 @@ void check_ranks(const StudyConfig& study, int ranks) {
                study.ranks_per_trial);
 }
 
-/// A network that has learned nothing must not have reached the goal. Collective over the ranks of a slot.
+/// Throws if a network that has learned nothing has reached the goal already. Collective over the ranks of a slot.
 void check_start(const TrialPlan& plan, const Communicator& slot) {
   const GoalOptions& goal = plan.study().goal;
   const RunConfig base = plan.base_deck();
@@ -56,7 +56,7 @@ void check_start(const TrialPlan& plan, const Communicator& slot) {
 }
 
 std::string line_of(const TrialPlan& plan, const TrialRecord& record, std::int64_t feasible) {
-  std::vector<std::string> what;  // the settings; of a repetition, which has none, the seed
+  std::vector<std::string> what;  // the settings or, for a repetition, which has none, the seed
   for (const auto& [key, value] : record.settings) what.push_back(fmt::format("{} {}", key, value));
   if (what.empty()) what.push_back(fmt::format("seed {}", record.seed));
   return fmt::format("{}: trial {} {} at step {} ({}){}; {} of {} feasible", plan.groups()[record.id.group].name,
@@ -65,7 +65,7 @@ std::string line_of(const TrialPlan& plan, const TrialRecord& record, std::int64
                      plan.study().trials());
 }
 
-/// What rank 0 holds: the folder, the ledger, and the scheduler.
+/// What rank 0 has: the study's folder, its ledger, and the scheduler.
 class Coordinator {
  public:
   Coordinator(const TrialPlan& plan) : plan_(plan), folder_(plan.study().folder()) {
@@ -82,7 +82,7 @@ class Coordinator {
     stop_.emplace(end_of_job(duration_of(plan.study().wall_time)), folder_ / "stop");
   }
 
-  /// Seconds that slots have spent on the trials that this process has seen the ends of.
+  /// Seconds that slots have spent on trials whose end this process has seen.
   double seconds_of_trials() const { return seconds_of_trials_; }
   TrialScheduler& scheduler() { return *scheduler_; }
   StopRequest& stop() { return *stop_; }
@@ -101,7 +101,7 @@ class Coordinator {
                          line_of(plan_, record, scheduler_->feasible(record.id.group)));
   }
 
-  /// What a process that was killed had no time to remove.
+  /// Removes what a killed process had no time to remove.
   void remove_leftovers() const {
     for (std::size_t group = 0; group < plan_.groups().size(); ++group) {
       const std::optional<TrialId> best = this->best(group);
@@ -110,7 +110,7 @@ class Coordinator {
     }
   }
 
-  /// Removes what a trial has saved that is not the best one of its group; an ensemble keeps its members'.
+  /// Removes a trial's checkpoints. An ensemble keeps those of all its members.
   void remove_checkpoints(const TrialId& id) const {
     std::error_code ignored;
     if (!plan_.study().is_ensemble()) fs::remove_all(plan_.folder(id) / "checkpoints", ignored);

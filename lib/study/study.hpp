@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// What `lockstep study` does: trains the study's trials on all ranks, and goes on where an earlier start has stopped.
+/// Runs `lockstep study`: trains the study's trials on all ranks, and goes on where an earlier start has stopped.
 /// `base`: text of the base deck. Collective.
 ExitStatus run_study(StudyConfig study, const std::string& base, const Communicator& world);
 

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A deck's value, so that those that mean the same are the same: of 0.1 and 0.10 the number.
+/// A deck's value in a form that is equal for equal values: numbers such as 0.1 and 0.10 become the same.
 std::string by_value(const std::string& text) {
   char* end = nullptr;
   const double number = std::strtod(text.c_str(), &end);

@@ -14,48 +14,49 @@
 
 namespace lockstep {
 
-/// What trials are judged by after each evaluation.
+/// How trials are judged after each evaluation.
 struct GoalOptions {
   ValidationMetric metric{"validation_accuracy"};
-  std::optional<double> value;  ///< to be reached in as few steps as possible
-  std::string best;             ///< min or max, where there is no such value
+  std::optional<double> value;  ///< value to be reached in as few steps as possible
+  std::string best;             ///< "min" or "max", if no value is given
 
-  /// Rounded as metrics.csv has it, so that what is read back from there counts alike; none: it is not finite.
+  /// Returns the metric's value, rounded as in metrics.csv, so that values read from there count the same; none: it is
+  /// not finite.
   std::optional<double> value_of(const Metrics& metrics) const;
   bool is_reached_by(double result) const { return value && !metric.is_better(*value, result); }
   void describe(Fields& fields);
 };
 
-/// The length of a trial: the shorter one, where both are given.
+/// Length of a trial: the shorter one, if both are given.
 struct BudgetOptions {
   std::optional<std::int64_t> steps, examples;
 
-  /// 0 where the examples are fewer than a batch.
+  /// Returns 0 if the examples are fewer than a batch.
   std::int64_t steps_of(std::int64_t batch) const;
   void describe(Fields& fields);
 };
 
-/// Instead of a search: each batch goes on from a checkpoint of the base deck, with a learning rate by its size,
-/// through the same number of examples (Merrill et al., "Critical batch size revisited", 2025).
+/// Branches instead of a search: each batch goes on from a checkpoint of the base deck, with a learning rate that
+/// depends on the batch, through the same number of examples (Merrill et al., "Critical batch size revisited", 2025).
 struct BranchOptions {
   bool present = false;
-  std::string checkpoint;  ///< as seen from the study file
+  std::string checkpoint;  ///< path as written in the study file
   std::string rate;        ///< linear or sqrt
   double tolerance = 0.01;
-  // What the checkpoint says.
+  // Read from the checkpoint:
   std::optional<std::int64_t> step, batch;
   std::optional<double> learning_rate;
 
-  /// Of a batch; those of the checkpoint must be known.
+  /// Returns the learning rate of a batch. The checkpoint's batch and learning rate must be known.
   double rate_of(std::int64_t of_batch) const;
   void describe(Fields& fields);
 };
 
-/// A study file: a deck, what varies in it, and what is searched for.
+/// A study file: a base deck, what varies in it, and the goal of the search.
 struct StudyConfig : Config {
-  std::string name;        ///< empty: that of the file
+  std::string name;        ///< empty: the name of the file
   std::string output_dir;  ///< empty: studies/<name>
-  std::string base;        ///< deck, as seen from the study file
+  std::string base;        ///< path of the base deck, as written in the study file
   std::vector<std::int64_t> batches;
   std::vector<std::string> vary_keys;
   std::vector<std::vector<std::string>> vary_values;
@@ -71,17 +72,17 @@ struct StudyConfig : Config {
   std::int64_t seeds = 1;
   std::string wall_time;
 
-  DeckNode source;  ///< what it was read from
+  DeckNode source;  ///< what the study was read from
 
   void describe(Fields& fields) override;
-  /// The base deck's path as seen from the working folder.
+  /// Path of the base deck, as seen from the working folder.
   std::string base_file() const;
-  /// Likewise the checkpoint's.
+  /// Path of the checkpoint, as seen from the working folder.
   std::string branch_file() const;
-  /// Throws DeckError where one of these two is not there.
+  /// Throws DeckError if one of these two files does not exist.
   void require_files() const;
   std::string folder() const;
-  /// Feasible trials that each group is to have.
+  /// Number of feasible trials that each group is to have.
   std::int64_t trials() const { return trials_feasible.value_or(space.keys.empty() ? seeds : 20); }
   bool is_ensemble() const { return space.keys.empty(); }
 
@@ -89,7 +90,7 @@ struct StudyConfig : Config {
   void check_rules(Fields& fields);
 };
 
-/// Throws Error(bad_deck) for whatever the file alone shows to be wrong.
+/// Throws Error(bad_deck) for everything that the file alone shows to be wrong.
 StudyConfig read_study_config(DeckNode file);
 
 }  // namespace lockstep

@@ -10,9 +10,9 @@
 
 namespace lockstep {
 
-/// Every evaluation of every trial: a row each.
+/// Returns a row for each evaluation of each trial.
 std::string measurements_csv(const StudyResults& results);
-/// What a study has found.
+/// Returns the study's results as JSON.
 std::string study_json(const StudyResults& results, const std::vector<ScalingCurve>& curves,
                        const std::vector<BranchCurve>& branches);
 

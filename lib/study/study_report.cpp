@@ -18,7 +18,7 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
-/// Columns as wide as they must be; the first one begins at the left.
+/// A table with columns as wide as their cells; the first column is aligned to the left.
 std::string table(const Rows& rows) {
   std::vector<std::size_t> widths(rows.front().size());
   for (const auto& row : rows)
@@ -140,7 +140,7 @@ StudyReport study_report(const std::filesystem::path& folder) {
   std::vector<std::string> shortcomings;
   for (const GroupResult& group : results.groups)
     if (const std::string one = group.shortcoming(results.study); !one.empty()) shortcomings.push_back(one);
-  // That one of several batches diverges, say, is an answer, too.
+  // It is an answer as well that one of several batches diverges, for example.
   if (!results.study.is_ensemble() && shortcomings.size() < results.groups.size()) shortcomings.clear();
   report.shortcomings = fmt::format("{}", fmt::join(shortcomings, "; "));
   report.files = {{"measurements.csv", measurements_csv(results)},

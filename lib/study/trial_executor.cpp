@@ -19,18 +19,18 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Letters: to rank 0, and from it.
+// Letters to rank 0, and letters from it.
 constexpr const char *waits = "waits", *report = "report", *ended = "ended", *stopped = "stopped";
 constexpr const char *run = "run", *superfluous = "superfluous", *stop = "stop", *leave = "leave";
 
 Json json_of(const TrialId& id) { return {id.group, id.index}; }
 TrialId id_of(const Json& json) { return {json.at(0), json.at(1)}; }
 
-/// Whether other settings could have done better.
+/// Whether other settings might have avoided an error.
 enum class Blame { settings, unclear, surroundings };
 
 /// Disks and folders are the same for every trial, and may be back when the study is started again; a signal may come
-/// while a run waits for its folder. Files may be the trial's own, and data may be others than its network reads.
+/// while a run waits for its folder. A missing file may be the trial's own, and data may not fit the trial's network.
 Blame blame_of(ExitStatus status) {
   switch (status) {
     case ExitStatus::bad_data:
@@ -89,7 +89,7 @@ void TrialExecutor::serve() {
   }
 }
 
-/// Reads what has come; rank 0 also deals.
+/// Reads the letters that have arrived; rank 0 also deals out trials.
 void TrialExecutor::serve_letters() {
   bool changed = false;
   if (scheduler_ && stopping_.empty()) {
@@ -105,7 +105,7 @@ void TrialExecutor::serve_letters() {
   }
   if (!scheduler_) return;
   if (changed) deal();
-  if (changed) serve_letters();  // what rank 0 has sent to itself
+  if (changed) serve_letters();  // letters of rank 0 to itself
 }
 
 void TrialExecutor::receive(const Mailbox::Letter& letter) {
@@ -152,7 +152,7 @@ void TrialExecutor::deal() {
     if (!slot.waits) continue;
     const std::optional<TrialId> id = stopping_.empty() ? scheduler_->next() : std::nullopt;
     if (!id && stopping_.empty() && !scheduler_->is_finished())
-      continue;  // one that runs may turn out to be infeasible
+      continue;  // a running trial may turn out to be infeasible
     slot.waits = false;
     slot.has_left = !id;
     slot.is_to_end = false;
@@ -210,7 +210,7 @@ void TrialExecutor::run_trial(const TrialId& id) {
                   0);
 }
 
-/// One rank's own error ends them all: others of the slot would wait for it.
+/// An error of a single rank ends all ranks, since others of the slot would wait for it.
 bool TrialExecutor::is_shared(const Error& error) const {
   return slot_.size() == 1 || dynamic_cast<const SharedError*>(&error);
 }
@@ -230,7 +230,7 @@ bool TrialExecutor::base_deck_can_begin() const {
   return true;
 }
 
-/// Those of an earlier process, up to the checkpoint from which the trial goes on.
+/// Reports the evaluations of an earlier process, up to the checkpoint from which the trial goes on.
 void TrialExecutor::report_earlier_evaluations(const TrialId& id, std::int64_t until) {
   for (const TrialReport& earlier : read_curve(plan_.folder(id) / "metrics.csv", plan_.study().goal))
     if (earlier.step <= until)

@@ -14,18 +14,18 @@
 
 namespace lockstep {
 
-/// The ranks of a study, as slots of so many ranks, each of which trains one trial after another. Rank 0 deals them
-/// out, between the steps of its own trial; nobody waits for an answer but who has nothing to do. Every rank has one.
+/// Runs a study's trials on slots of ranks, each of which trains one trial after another. Rank 0 deals out trials
+/// between the steps of its own; only slots without a trial wait for an answer. Every rank has one.
 class TrialExecutor final : public RunOwner {
  public:
-  /// `slot`: the part of `world` that this rank is in. `scheduler`, `stop`: of rank 0; null elsewhere.
+  /// `slot`: the ranks of `world` in this rank's slot. `scheduler`, `stop`: on rank 0; null elsewhere.
   TrialExecutor(const TrialPlan& plan, const Communicator& world, const Communicator& slot, TrialScheduler* scheduler,
                 StopRequest* stop);
 
-  /// Trains until there is no trial left (`done`), or something wants the study to stop. Once all slots have stopped,
-  /// throws what one of them has met that is no trial's fault. Collective.
+  /// Trains until no trial is left (`done`), or until something stops the study (`stopped_early`). Once all slots have
+  /// stopped, throws an error that a slot has met if that is no trial's fault. Collective.
   ExitStatus work();
-  /// Why it has stopped; of rank 0.
+  /// Why the study has stopped; on rank 0.
   const std::string& stop_reason_of_study() const { return stopping_; }
 
   std::string stop_reason() override;
@@ -35,11 +35,11 @@ class TrialExecutor final : public RunOwner {
   struct Slot {
     std::optional<TrialId> runs;
     bool waits = false, has_left = false;
-    bool is_to_end = false, is_to_stop = false;  ///< it has been told
+    bool is_to_end = false, is_to_stop = false;  ///< the slot has been told so
   };
-  /// What the first rank of a slot has been told.
+  /// Orders that the first rank of a slot has received.
   struct Orders {
-    std::optional<std::string> next;  ///< trial, or that there is none
+    std::optional<std::string> next;  ///< which trial to run, or that none is left
     std::optional<TrialId> superfluous;
     std::string stop;
   };
@@ -64,9 +64,9 @@ class TrialExecutor final : public RunOwner {
   Mailbox mailbox_;
   Orders orders_;
   std::optional<TrialId> current_;
-  bool study_has_failed_ = false;  ///< not the trial in whose midst that was found
-  std::optional<Error> failure_;   ///< for which this slot's trial is not to blame
-  // Of rank 0:
+  bool study_has_failed_ = false;  ///< an error in serving letters concerns the study, not the trial that was running
+  std::optional<Error> failure_;   ///< an error for which this slot's trial is not to blame
+  // On rank 0:
   std::vector<Slot> slots_;
   std::string stopping_;
 };

@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-/// Threads beside the steps write, too.
+/// The sink has a mutex because other threads than the step's write as well.
 LogSink sink_of(std::ofstream& file) {
   return [&file](LogLevel level, std::string_view line) {
     static std::mutex mutex;

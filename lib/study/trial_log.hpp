@@ -9,17 +9,17 @@
 
 namespace lockstep {
 
-/// While it lives, what a trial says of itself goes to its file `log.txt`. Lines of the study pass it by. One at a
-/// time.
+/// While this exists, the log of a trial goes to the trial's file `log.txt`, except lines of the study. There is at
+/// most one at a time.
 class TrialLog {
  public:
-  /// `speaks`: this rank is the first one of its slot; others are silent. Makes the folder.
+  /// `speaks`: whether this rank is the first of its slot; others log nothing. Makes the folder.
   TrialLog(const std::filesystem::path& folder, bool speaks);
   TrialLog(const TrialLog&) = delete;
   TrialLog& operator=(const TrialLog&) = delete;
   ~TrialLog();
 
-  /// A line of the study, in the program's own log.
+  /// Writes a line of the study to the program's own log.
   static void study_line(LogLevel level, std::string_view line);
 
  private:

@@ -16,7 +16,7 @@ void set(DeckNode& deck, const std::string& key, const std::string& value, const
   set_value(deck, key, {.kind = DeckNode::Kind::scalar, .text = value, .position = where}, where);
 }
 
-/// What of `run` the study decides on.
+/// Removes the keys of `run` that the study sets itself.
 void remove_ends(DeckNode& deck) {
   for (DeckNode::Entry& section : deck.entries)
     if (section.key == "run")
@@ -25,7 +25,7 @@ void remove_ends(DeckNode& deck) {
       });
 }
 
-/// What the base deck says about batches and rates later in its run.
+/// Removes what the base deck says about batches and learning rates later in its run.
 void remove_course(DeckNode& deck) {
   std::erase_if(deck.entries, [](const DeckNode::Entry& section) { return section.key == "schedule"; });
   for (DeckNode::Entry& section : deck.entries)
@@ -41,7 +41,7 @@ bool varies_batch(const StudyConfig& study) {
   return !study.batches.empty() || has_it(study.vary_keys) || has_it(study.space.keys);
 }
 
-/// Where the study file speaks of a key.
+/// Returns where the study file names a key.
 DeckPosition place_of(const StudyConfig& study, const std::string& key) {
   for (const char* section : {"space", "vary"})
     if (const DeckNode* node = study.source.find(section))
@@ -76,8 +76,8 @@ TrialPlan::TrialPlan(const StudyConfig& study, std::string base) : study_(study)
   }
 }
 
-/// Throws where the space has no point that a deck can have, as with a key that there is not. Points are tried that
-/// do not depend on study.seed, so that it does not decide whether a study is refused.
+/// Throws if the space has no point that a deck can have, for example because of an unknown key. The points that are
+/// tried do not depend on study.seed, so that it does not decide whether a study is refused.
 void TrialPlan::check_space(const TrialGroup& group) const {
   constexpr std::int64_t points = 64;
   const HaltonSequence sequence(study_.space.keys.size(), 0, 0);
@@ -111,7 +111,7 @@ void TrialPlan::set_budget(std::size_t number) {
   });
 }
 
-/// All combinations of what is varied.
+/// Makes a group for each combination of what is varied.
 void TrialPlan::add_groups() {
   groups_ = {TrialGroup{}};
   const auto multiply = [this](const std::string& key, const std::string& word,
@@ -158,11 +158,11 @@ RunConfig TrialPlan::deck_with(const TrialGroup& group, const DeckSettings& sett
   set(deck, "run.output_dir", folder(id).string(), here);
   set(deck, "run.seed", fmt::format("{}", seed(id)), here);
   set(deck, "run.resume", "auto", here);
-  set(deck, "run.overwrite", "true", here);  // what a trial has left that the ledger does not know
+  set(deck, "run.overwrite", "true", here);  // replaces what a trial has left that the ledger does not know
   if (study_.branch_from.present) set(deck, "run.branch_from", study_.branch_file(), here);
   const std::int64_t budget = std::max<std::int64_t>(1, group.budget);
   set(deck, "run.steps", fmt::format("{}", budget), here);
-  if (study_.evaluations) {  // at most so many: the last step is evaluated, too, whether it is one of these or not
+  if (study_.evaluations) {  // at most so many, and one after the last step if that is none of them
     const std::int64_t every = (budget - 1) / *study_.evaluations + 1;
     set(deck, "run.evaluate_every", fmt::format("{} steps", every), here);
   }

@@ -6,7 +6,7 @@
 namespace lockstep {
 namespace {
 
-/// A group whose trials nearly all diverge ends at so many for each feasible one that is wanted.
+/// A group whose trials nearly all diverge ends after so many trials for each feasible one that is wanted.
 constexpr std::int64_t most_trials = 10;
 
 }  // namespace
@@ -29,7 +29,7 @@ TrialScheduler::TrialScheduler(const TrialPlan& plan, const std::vector<TrialRec
                            .outcome = record.outcome,
                            .committed = true};
   }
-  for (Group& group : groups_) {  // trials are committed in their order
+  for (Group& group : groups_) {  // trials are committed in order
     const auto first = std::ranges::find(group.trials, false, &Trial::committed);
     group.trials.erase(first, group.trials.end());
     group.committed = static_cast<std::int64_t>(group.trials.size());
@@ -44,7 +44,8 @@ bool TrialScheduler::has_room(const Group& group) const {
              group.trials, [](const Trial& trial) { return !trial.outcome || is_feasible(*trial.outcome); }) < wanted;
 }
 
-/// Of the group of which the fewest run, so that as little as possible is done that does not count.
+/// Takes a trial of the group with the fewest running trials, so that as little as possible is done that does not
+/// count.
 std::optional<TrialId> TrialScheduler::next() {
   for (std::size_t group = 0; group < groups_.size(); ++group)  // interrupted ones first
     for (std::size_t i = 0; i < groups_[group].trials.size(); ++i) {
@@ -77,7 +78,7 @@ void TrialScheduler::ended(const TrialId& id, const End& end) {
 
 void TrialScheduler::interrupted(const TrialId& id) {
   trial(id).runs = false;
-  if (trial(id).outcome) trial(id).end = End{};  // what is known of it is enough
+  if (trial(id).outcome) trial(id).end = End{};  // its outcome is known, so it need not go on
   settle(id.group);
 }
 
@@ -101,7 +102,7 @@ std::int64_t TrialScheduler::feasible(std::size_t group) const {
                                [](const Trial& trial) { return trial.committed && is_feasible(*trial.outcome); });
 }
 
-/// What counts of each trial of the group, as far as that is known, and its commits.
+/// Finds what counts of each trial of the group, as far as that is known, and commits trials that have ended.
 void TrialScheduler::settle(std::size_t number) {
   Group& group = groups_[number];
   for (std::size_t i = static_cast<std::size_t>(group.committed); i < group.trials.size(); ++i)
@@ -109,7 +110,7 @@ void TrialScheduler::settle(std::size_t number) {
   commit(number);
 }
 
-/// Whether all trials before this one are known up to this step, or to their ends.
+/// Whether all trials before number `before` are known up to this step, or to their ends.
 bool TrialScheduler::is_known(const Group& group, std::size_t before, std::int64_t step) const {
   for (std::size_t i = static_cast<std::size_t>(group.committed); i < before; ++i) {
     const Trial& trial = group.trials[i];

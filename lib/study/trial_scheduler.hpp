@@ -14,21 +14,21 @@
 
 namespace lockstep {
 
-/// Which trial comes next, and what counts of those that run.
+/// Decides which trial comes next, and which part of each trial counts.
 ///
-/// The outcome of each trial is what it would have been with all trials of its group one after the other: trials of
-/// larger numbers have no say in it. Those that run at the same time are begun in the expectation that the ones before
-/// them are feasible, and what they do before it is known that they end is cut off again. So the records are the same
-/// for any number of slots, in whatever order trials come to their ends, and after any interruption.
+/// Each trial has the outcome that it would have if all trials of its group ran one after the other: trials of larger
+/// numbers do not affect it. Trials that run at the same time are begun in the expectation that the ones before them
+/// are feasible; what they do after the step at which they turn out to end is cut off. So the records are the same for
+/// any number of slots, in whatever order trials end, and after any interruption.
 class TrialScheduler {
  public:
-  /// `commit` keeps a record for good; `known`: the records of before.
+  /// `commit` stores a record for good. `known`: records of earlier starts.
   TrialScheduler(const TrialPlan& plan, const std::vector<TrialRecord>& known,
                  std::function<void(const TrialRecord&)> commit);
 
-  /// A trial to begin now, which runs from here on; none: there is none at the moment.
+  /// Returns a trial to begin now, which counts as running from here on; none if there is none at the moment.
   std::optional<TrialId> next();
-  /// An evaluation of a running trial. Those of steps that are known already are passed over.
+  /// Adds an evaluation of a running trial. Steps that are known already are ignored.
   void report(const TrialId& id, const TrialReport& report);
 
   struct End {
@@ -38,29 +38,29 @@ class TrialScheduler {
     double seconds = 0;
     int slot = 0;
   };
-  /// A trial does not run any more, and will not again.
+  /// Notes that a trial has ended for good.
   void ended(const TrialId& id, const End& end);
-  /// It does not run any more, and can be begun again.
+  /// Notes that a trial does not run any more, and can be begun again.
   void interrupted(const TrialId& id);
 
-  /// Of the running trials, those that can end now: nothing that they still do would count.
+  /// Returns the running trials that can end now, since nothing that they still do would count.
   std::vector<TrialId> superfluous() const;
   bool is_finished() const;
-  /// Of the records that are kept, that which is being committed included.
+  /// Number of feasible records of a group, including the one that is being committed.
   std::int64_t feasible(std::size_t group) const;
 
  private:
   struct Trial {
-    std::vector<TrialReport> reports;  ///< as they have come
-    std::optional<End> end;            ///< as it has come
-    TrialCurve curve;                  ///< what counts
+    std::vector<TrialReport> reports;  ///< all reports so far
+    std::optional<End> end;            ///< none: the trial has not ended
+    TrialCurve curve;                  ///< the part that counts
     std::optional<TrialOutcome> outcome;
     bool runs = false, committed = false;
   };
   struct Group {
     std::vector<Trial> trials;
     std::unique_ptr<Pruner> pruner;
-    std::int64_t committed = 0;  ///< from the first one on
+    std::int64_t committed = 0;  ///< number of committed trials, which are the first ones
   };
 
   void settle(std::size_t group);

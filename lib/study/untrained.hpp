@@ -9,13 +9,14 @@
 
 namespace lockstep {
 
-/// A deck's data, and its network as it is before the first step.
+/// A deck's data, and its network before the first step.
 struct Untrained {
   Datasets data;
   std::unique_ptr<Trainer> trainer;
 };
 
-/// Throws what is wrong with the deck, its data, or the parameters that it names. Collective.
+/// Opens the data and initialises the network. Throws for whatever is wrong with the deck, its data, or the parameters
+/// that it names. Collective.
 Untrained open_untrained(const RunConfig& config, const Communicator& ranks);
 
 }  // namespace lockstep
