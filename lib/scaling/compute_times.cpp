@@ -7,7 +7,8 @@
 namespace lockstep {
 namespace {
 
-/// Along the line through neighbouring points, of which there are two at least; beyond the last ones along their line.
+/// Interpolates linearly between neighbouring points, of which there are at least two, and extrapolates beyond the
+/// ends.
 double at(std::span<const MeasuredStep> points, std::int64_t examples, double MeasuredStep::* value) {
   const auto x = [](const MeasuredStep& point) { return static_cast<double>(point.examples); };
   const auto n = static_cast<double>(examples);
@@ -18,8 +19,8 @@ double at(std::span<const MeasuredStep> points, std::int64_t examples, double Me
   return std::max(line, n < x(a) ? a.*value * n / x(a) : 0.0);
 }
 
-/// By one point alone: the passes grow with the examples; the update goes through the parameters, and a step's other
-/// work through its kernels and buffers, however few the examples are.
+/// Time by a single point: the passes grow with the examples. The update goes through the parameters, and a step's
+/// other work through its kernels and buffers, whatever the number of examples.
 PhaseSeconds by_one(const MeasuredStep& point, std::int64_t examples) {
   const double passes = 1e-3 * static_cast<double>(examples) / static_cast<double>(point.examples);
   return {.forward = passes * point.forward_ms,
@@ -74,8 +75,8 @@ PhaseSeconds ComputeTimes::of_share(std::int64_t share, std::int64_t micro, doub
   return all;
 }
 
-/// Gradients are read and written once more than in a first micro-batch, which only writes them. Where they are
-/// divided, windows are written anew instead, which caches have lost meanwhile: that takes as long
+/// Compared with the first micro-batch, which only writes gradients, they are read and written once more. If they are
+/// divided, windows are written anew instead, which are no longer in the caches: that takes as long
 /// (perf/results/planner.md).
 double ComputeTimes::accumulation() const {
   return 2 * static_cast<double>(workload_.parameters()) * workload_.element_bytes() * 1e-9 / machine_.memory_gbps;
@@ -101,7 +102,7 @@ double ComputeTimes::backward_weight(int layer, std::int64_t examples) const {
   return layer_seconds(work, examples, work.backward, 2);
 }
 
-/// Between two sizes that are known, speeds lie along a line over the logarithm of the size.
+/// Between two known sizes, the speed is linear in the logarithm of the size.
 double ComputeTimes::product_seconds(double flops) const {
   if (flops <= 0) return 0;
   const double mflop = 1e-6 * flops;
@@ -127,7 +128,7 @@ PhaseSeconds ComputeTimes::estimated(std::int64_t examples) const {
     seconds.forward += layer_seconds(layer, examples, 1, 1);
     seconds.backward += layer_seconds(layer, examples, layer.backward, 2);
   }
-  // Parameters, gradients and each state are read, all but gradients written.
+  // Parameters, gradients and each state are read; all but gradients are written.
   const auto numbers = static_cast<double>((3 + 2 * workload_.states()) * workload_.parameters());
   seconds.optimizer = numbers * workload_.element_bytes() * 1e-9 / machine_.memory_gbps;
   return seconds;

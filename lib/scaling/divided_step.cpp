@@ -14,7 +14,7 @@ void scale_to(std::span<double> seconds, double all) {
   for (double& one : seconds) one *= sum > 0 ? all / sum : 0;
 }
 
-/// How many buckets of gradients are final after each time.
+/// Number of buckets of gradients that are final after each time.
 std::vector<std::size_t> final_buckets(const StepExchange& exchange) {
   const auto times = static_cast<std::size_t>(exchange.windows.times);
   std::vector<std::size_t> final(times, 0);
@@ -25,7 +25,7 @@ std::vector<std::size_t> final_buckets(const StepExchange& exchange) {
   return final;
 }
 
-/// One rank's step.
+/// Goes through one rank's step.
 class Walk {
  public:
   explicit Walk(const DividedStep& step)
@@ -66,7 +66,7 @@ class Walk {
     }
   }
 
-  /// Until gradients of this time may be written.
+  /// Waits until gradients of this time may be written.
   void free_windows(int time, std::size_t number, std::size_t before) {
     for (const WindowTurn& turn : exchange_.turns)
       if (turn.time == time && (number > 0 || !turn.of_micro_batch_before))
@@ -101,7 +101,7 @@ class Walk {
   Lanes lanes_;
   UnitsInWindows units_;
   std::vector<std::size_t> final_;
-  std::vector<std::size_t> brought_;  ///< units, in their order
+  std::vector<std::size_t> brought_;  ///< units, in the order in which they were brought
   bool waits_;
   double computed_ = 0;
 };
@@ -132,7 +132,7 @@ std::vector<double> seconds_of_times(const ComputeTimes& times, const StepPlan& 
 }
 
 double DividedStep::exposed() const {
-  // After the second micro-batch, each waits as the one before.
+  // From the third micro-batch on, each waits as the one before it.
   constexpr std::size_t few = 4;
   const std::size_t all = micro_batches.size();
   if (all <= few) return Walk(*this).exposed();

@@ -8,22 +8,22 @@
 
 namespace lockstep {
 
-/// Seconds that a rank computes at each time (ParameterWindows) of a micro-batch of so many examples, which together
-/// take `phases`. Times, not layers, since what runs in one segment waits together.
+/// Returns the seconds that a rank computes at each time (ParameterWindows) of a micro-batch of so many examples, which
+/// together take `phases`. They are for times, not layers, since what runs in one segment waits together.
 std::vector<double> seconds_of_times(const ComputeTimes& times, const StepPlan& plan, std::int64_t examples,
                                      const PhaseSeconds& phases);
 
-/// How ranks that divide their model go through a step.
+/// A step of ranks that divide their model.
 struct DividedStep {
   const StepExchange& exchange;
-  std::vector<std::vector<double>> micro_batches;  ///< seconds of each time, of each of them
-  double other = 0;                                ///< seconds in front of the first one
+  std::vector<std::vector<double>> micro_batches;  ///< for each micro-batch, the seconds of each time
+  double other = 0;                                ///< seconds before the first micro-batch
   ParallelConfig::Overlap overlap = ParallelConfig::Overlap::poll;
   bool has_device = false;
 
-  /// Seconds beyond those that the rank computes, of a step that follows others: after an update, gathers begin, which
-  /// the forward pass waits for; divided parameters come and go (WindowGather), and divided gradients are summed
-  /// (WindowReducer) as the run does it. Sums of gradients that are not divided are not among them (sums_end).
+  /// Seconds of the step beyond those in which the rank computes, if it follows other steps. Gathers begin after an
+  /// update, and the forward pass waits for them; divided parameters come and go (WindowGather), and divided gradients
+  /// are summed (WindowReducer) as in the run. Sums of gradients that are not divided are not included (sums_end).
   double exposed() const;
 };
 

@@ -7,7 +7,7 @@ namespace lockstep {
 
 void Lanes::compute(double seconds) {
   const double end = now_ + seconds;
-  while (has_device_) {  // rounds end in their order, whichever lane they are of
+  while (has_device_) {  // rounds of both lanes end in the order of their ends
     Work* next = nullptr;
     for (Work& work : lanes_)
       if (work.rounds_left > 0 && work.round_end <= end && (!next || work.round_end < next->round_end)) next = &work;

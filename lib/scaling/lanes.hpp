@@ -9,9 +9,9 @@
 
 namespace lockstep {
 
-/// A rank's time, in which it computes, and two rows of sums and gathers, each of which does one after the other. Their
-/// messages share a wire. On hosts the core that computes also looks for messages, where it is told to, and adds; for
-/// what devices compute the host looks all the time.
+/// The time of a rank that computes beside two lanes, one of sums and one of gathers, each of which does its exchanges
+/// one after the other. Their messages share a wire. On hosts, the computing core also looks for messages, when it is
+/// told to, and adds what they bring; for devices, the host looks for messages all the time.
 class Lanes {
  public:
   enum Lane { sums, gathers };
@@ -19,11 +19,11 @@ class Lanes {
   explicit Lanes(bool has_device) : has_device_(has_device) {}
 
   void compute(double seconds);
-  /// After those that the lane has.
+  /// Begins an exchange after those that the lane has already.
   void begin(Lane lane, const ExchangeCost& cost);
-  /// Ends what is over by now, and goes on with what comes next.
+  /// Ends what is over by now, and begins what comes next.
   void look(Lane lane) { go_on(at(lane), now_); }
-  /// Until the first `count` that were begun are over. Nobody looks at the other lane meanwhile.
+  /// Waits until the first `count` exchanges that were begun are over. Meanwhile the other lane is not looked at.
   void wait_for(Lane lane, std::size_t count);
 
   std::size_t over(Lane lane) const { return lanes_[lane].over; }
@@ -33,8 +33,8 @@ class Lanes {
  private:
   struct Work {
     std::vector<ExchangeCost> all;
-    std::size_t over = 0;          ///< of them
-    std::int64_t rounds_left = 0;  ///< of the one that is under way
+    std::size_t over = 0;          ///< number of exchanges that are over
+    std::int64_t rounds_left = 0;  ///< rounds left of the exchange under way
     double round_end = 0, round = 0, adding = 0;
   };
   Work& at(Lane lane) { return lanes_[lane]; }
@@ -43,7 +43,7 @@ class Lanes {
 
   bool has_device_;
   double now_ = 0;
-  double wire_free_ = 0;  ///< when the last round that was begun ends
+  double wire_free_ = 0;  ///< end of the last round that was begun
   std::array<Work, 2> lanes_;
 };
 

@@ -18,7 +18,7 @@
 namespace lockstep {
 namespace {
 
-/// The median of many calls in a fifth of a second.
+/// Median time of many calls in a fifth of a second.
 double median_seconds(const std::function<void()>& call) {
   const ExecSpace space;
   std::vector<double> seconds;
@@ -31,7 +31,7 @@ double median_seconds(const std::function<void()>& call) {
   return median(std::move(seconds));
 }
 
-/// A product of n × n numbers with n × n, by the first library that takes it; none where there is none.
+/// Seconds of a product of n × n by n × n numbers, by the first library that has one; none if no library has.
 std::optional<double> product_seconds(DType dtype, std::int64_t n) {
   const InnerProductShape shape{n, n, n, dtype, true, Activation::none};
   for (const Provider* provider : providers()) {
@@ -49,7 +49,7 @@ std::optional<double> product_seconds(DType dtype, std::int64_t n) {
   return std::nullopt;
 }
 
-/// Numbers of all ranks, on rank 0 alone.
+/// Numbers of all ranks, on rank 0 only. Collective.
 std::vector<double> gathered(const Communicator& comm, const std::vector<double>& own) {
   std::vector<double> all;
   for (const std::string& text : comm.gather_to_root(fmt::format("{}", fmt::join(own, " ")))) {
@@ -65,7 +65,7 @@ std::vector<std::int64_t> batches_of(const RunConfig& deck, const MachineBench& 
     const std::int64_t most = std::min(deck.batch.largest(), examples);
     for (std::int64_t batch = 1; batch < most; batch *= 4) batches.push_back(batch);
     batches.push_back(most);
-    // One batch does not tell what of a step grows with the examples.
+    // One batch does not show which part of a step grows with the examples.
     if (batches.size() == 1 && examples > 1) batches.push_back(std::min<std::int64_t>(4, examples));
   }
   std::ranges::sort(batches);
@@ -120,7 +120,7 @@ void measure_steps(const Communicator& comm, const RunConfig& deck, const StepsT
     comm.barrier();
     TimedSteps timed;
     comm.run_collectively([&] { timed = timed_steps(config, Communicator::alone(), 20, seconds); });
-    // The first ones make what all others find there.
+    // Warm-up: the first steps make what all later ones find.
     timed.steps.erase(timed.steps.begin(), timed.steps.begin() + 5);
     const auto milliseconds = [&](double TimedStep::* phase) {
       std::vector<double> seconds;
@@ -138,7 +138,7 @@ void measure_steps(const Communicator& comm, const RunConfig& deck, const StepsT
     std::vector<double> totals;
     for (const TimedStep& one : timed.steps) totals.push_back(one.total);
     totals = gathered(comm, totals);
-    if (comm.is_root()) machine.noise = noise_of(totals);  // that of the largest batch stays
+    if (comm.is_root()) machine.noise = noise_of(totals);  // that of the last, the largest batch, stays
   }
 }
 

@@ -18,10 +18,10 @@
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t small = 64, large = 4 << 20;  // bytes of messages
+constexpr std::int64_t small = 64, large = 4 << 20;  // bytes of a message
 constexpr std::int64_t beyond_caches = 32 << 20;     // bytes of each rank's gradients
 
-/// Seconds of one call, in the median of several batches of calls, of the slowest rank.
+/// Seconds of one call on the slowest rank, as the median of several batches of calls.
 double slowest_rank(const Communicator& comm, const std::function<void()>& call, double seconds) {
   const auto run = [&](std::int64_t times) {
     comm.barrier();
@@ -38,7 +38,8 @@ double slowest_rank(const Communicator& comm, const std::function<void()>& call,
   return of_batches[batches / 2];
 }
 
-/// Exchanges of messages of each rank that has a peer, as a round of an all-reduce does them.
+/// Exchanges of messages between each rank and its peer, as in a round of an all-reduce. A rank without a peer (-1)
+/// waits.
 LinkSpeed exchange_speed(const Communicator& comm, Transport& transport, int peer) {
   std::vector<std::byte> out(static_cast<std::size_t>(large)), in(out.size());
   const auto seconds = [&](std::int64_t bytes) {
@@ -57,9 +58,9 @@ LinkSpeed exchange_speed(const Communicator& comm, Transport& transport, int pee
           .bandwidth_gbps = 1e-9 * static_cast<double>(large - small) / std::max(1e-9, last - first)};
 }
 
-/// Sums of these ranks, which are one node, in their memory: of gradients that caches no longer hold, as a pass through
-/// a whole model leaves them. What the update takes longer to read a sum than numbers of its own (other cores have
-/// written it, and shared memory is in small pages) is counted with the sum.
+/// Sums over these ranks, which are one node, in shared memory. The gradients are no longer in the caches, as after a
+/// pass through a whole model. The update takes longer to read a sum than to read its own numbers (other cores have
+/// written it, and shared memory has small pages); that difference counts as part of the sum.
 LinkSpeed node_sum_speed(const Communicator& comm, const Topology& node) {
   const std::optional<NodeMemory> memory = NodeMemory::make(node.all, static_cast<std::size_t>(beyond_caches));
   if (comm.all_reduce_max(memory ? 0 : 1) > 0) return {.latency_us = 1, .bandwidth_gbps = 1};
@@ -85,20 +86,20 @@ LinkSpeed node_sum_speed(const Communicator& comm, const Topology& node) {
           .bandwidth_gbps = 1e-9 * static_cast<double>(beyond_caches - small) / std::max(1e-9, last - first)};
 }
 
-/// What a core adds to its own numbers, as it does with a message that arrives.
+/// Rate at which a core adds a message that has arrived to its own numbers.
 double adding_gbps(const Communicator& comm) {
   std::vector<float> own(1 << 18, 1.0f), other(own.size(), 1.0f);
   const double seconds = slowest_rank(
       comm,
       [&] {
         for (std::size_t i = 0; i < own.size(); ++i) own[i] += other[i];
-        other[0] = own[1];  // so that the sums are of use
+        other[0] = own[1];  // keeps the compiler from removing the sums
       },
       0.2);
   return 1e-9 * static_cast<double>(own.size() * sizeof(float)) / seconds;
 }
 
-/// What rank 0 writes, and has on disk.
+/// Rate at which rank 0 writes a file, including the time until it is on disk.
 double disk_gbps(const Communicator& comm, const std::filesystem::path& folder) {
   double gbps = 0;
   comm.run_collectively([&] {
@@ -137,7 +138,7 @@ void measure_exchange(const Communicator& comm, const std::string& save, Machine
   };
   const std::int64_t number = number_in_node(comm.rank());
   machine.ranks_per_node = topology.node.size();
-  // Pairs of neighbours, all at the same time.
+  // Pairs of neighbours exchange messages, all at the same time.
   const bool has_pairs = topology.smallest > 1, has_nodes = topology.nodes > 1;
   if (has_pairs) machine.node = exchange_speed(comm, *transport, rank_at(node, number ^ 1));
   if (has_nodes) {
@@ -149,7 +150,7 @@ void measure_exchange(const Communicator& comm, const std::string& save, Machine
       if (together < 0.9 * ranks * machine.network.bandwidth_gbps) machine.node_gbps = together;
     }
   }
-  // What these ranks do not have is taken to be as fast as what they have.
+  // A link that these ranks do not have is assumed to be as fast as the other.
   if (!has_pairs) machine.node = machine.network;
   if (!has_nodes) machine.network = machine.node;
   machine.sum = node_sum_speed(comm, Topology(topology.node));

@@ -13,37 +13,39 @@
 namespace lockstep {
 
 struct MachineBench {
-  std::string save;                   ///< file to make; empty: none
-  bool overwrite = false;             ///< a file of that name is replaced
-  std::vector<std::int64_t> batches;  ///< of the deck's steps, a rank; empty: powers of four up to the deck's batch
-  double seconds = 2;                 ///< that each of them is measured for
+  std::string save;                   ///< file to write; empty: none
+  bool overwrite = false;             ///< whether to replace an existing file
+  std::vector<std::int64_t> batches;  ///< examples a rank in the measured steps; empty: powers of four up to the deck's
+                                      ///< batch
+  double seconds = 2;                 ///< time for measuring each of them
 };
 
-/// A deck's network, and the batches that its steps are measured with.
+/// A deck's network, and the batches for which its steps are measured.
 struct StepsToMeasure {
-  MeasuredStep network;  ///< without times
+  MeasuredStep network;  ///< description of the network, without times
   std::vector<std::int64_t> batches;
 
-  /// Throws what reading the deck's data throws, and bad_usage for batches that they do not have.
+  /// Throws what reading the deck's data throws, and bad_usage for batches that are larger than the data.
   StepsToMeasure(const RunConfig& deck, const MachineBench& options);
 };
 
-/// Measures what predictions need, on the ranks that it is started with: on at least two, of one node or of several.
-/// With a deck its steps are measured too. Prints a line for each, and saves the machine. Collective.
+/// Measures what predictions need, on at least two ranks, on one node or on several. Measures steps as well if a deck
+/// is given. Prints a line for each measurement, and saves the machine. Collective.
 void measure_machine(const Communicator& comm, const std::optional<RunConfig>& deck, const MachineBench& options,
                      const std::function<void(const std::string&)>& print);
 
-// Parts of it, in their order. `node`: of these ranks. Collective.
+// Parts of measure_machine, in order. All are collective.
 
-/// Products and memory of a rank, while the others of its node do the same.
+/// Measures products and memory of a rank while the other ranks of its node do the same.
 void measure_compute(const Communicator& comm, const std::vector<Precision>& precisions, Machine& machine);
-/// Steps of a deck, of each rank by itself but all at the same time; the same steps give the noise.
+/// Measures steps of a deck on all ranks at the same time, each by itself. The times of these steps also give the
+/// noise.
 void measure_steps(const Communicator& comm, const RunConfig& deck, const StepsToMeasure& steps, double seconds,
                    Machine& machine);
-/// Messages, sums, and the disk that has the file `save`; empty: no disk.
+/// Measures messages, sums, and the disk that holds the file `save` (empty: no disk).
 void measure_exchange(const Communicator& comm, const std::string& save, Machine& machine);
 
-/// The mean over ranks.
+/// Mean over ranks. Collective.
 double mean_of(const Communicator& comm, double value);
 
 }  // namespace lockstep

@@ -6,8 +6,9 @@
 
 namespace lockstep {
 
-/// The maximum of P draws stays below x with probability F(x)^P: its mean is the integral of Q(u^(1/P)) over u. Along
-/// each line of Q that integral is elementary: with s = u^(1/P), ∫ s P s^(P−1) ds = P / (P + 1) · s^(P+1).
+/// The maximum of P draws is below x with probability F(x)^P, so its mean is the integral of Q(u^(1/P)) over u, where Q
+/// is the quantile function. On each line of Q that integral is elementary, as with s = u^(1/P),
+/// ∫ s P s^(P−1) ds = P / (P + 1) · s^(P+1).
 double slowest_of(std::span<const NoisePoint> noise, std::int64_t ranks) {
   if (noise.empty()) return 1;
   const auto n = static_cast<double>(ranks);

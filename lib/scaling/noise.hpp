@@ -9,11 +9,11 @@
 
 namespace lockstep {
 
-/// What the slowest of so many ranks takes in the mean, in medians of one: the expected maximum of as many independent
-/// draws. The distribution goes between its points along lines, and beyond its ends stays as at them. 1 without noise.
+/// Returns the mean time of the slowest of `ranks` ranks, in median times of one: the expected maximum of independent
+/// draws. The distribution is linear between its points and constant beyond its ends. 1 without noise.
 double slowest_of(std::span<const NoisePoint> noise, std::int64_t ranks);
 
-/// The distribution of these times of the same work, in points that show its upper end closely.
+/// Returns the distribution of these times of the same work, by points that are dense at its upper end.
 std::vector<NoisePoint> noise_of(std::vector<double> seconds);
 
 }  // namespace lockstep

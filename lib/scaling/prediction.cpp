@@ -30,7 +30,7 @@ Prediction Predictor::predict(int ranks) {
   find_best_all_reduce(prediction, memory.plan, micro);
   find_best_share(prediction, memory, step, micro);
   prediction.choice = choice;
-  workload_.change([&](TrainingConfig& config) { config.parallel = given; });  // other ranks choose anew
+  workload_.change([&](TrainingConfig& config) { config.parallel = given; });  // other numbers of ranks choose anew
   return prediction;
 }
 
@@ -73,16 +73,16 @@ Prediction Predictor::predict(const PlannedStep& step, const StepMemory& memory)
   prediction.statistics = waits.statistics;
   prediction.exposed = waits.exposed;
   prediction.states = states_seconds(step.ranks, memory);
-  // A rank by itself would wait for its states, too.
+  // A single rank would wait for its states as well.
   const double step_itself = prediction.step() - prediction.states.value_or(0);
   prediction.strong = alone(batch, step.again) / (static_cast<double>(step.ranks) * step_itself);
   prediction.weak = alone(prediction.share, step.again) / step_itself;
   return prediction;
 }
 
-/// The ranks of a node share the rate of its disk, on which reads and writes follow each other; each device copies by
-/// itself, in both directions at once. The next forward pass hides an update, and the last backward pass the update
-/// that begins in it. Parameters that are elsewhere are read by each pass, which hides that.
+/// The ranks of a node share the rate of its disk, where reads and writes follow each other; each device copies by
+/// itself, in both directions at once. An update is hidden by the next forward pass, and if it begins in the last
+/// backward pass, by that as well. Each pass reads parameters that are elsewhere, and hides that.
 std::optional<double> Predictor::states_seconds(int ranks, const StepMemory& memory) const {
   if (memory.offloaded == 0) return 0;
   const RunConfig& config = workload_.config();
@@ -113,7 +113,7 @@ std::optional<double> Predictor::states_seconds(int ranks, const StepMemory& mem
   return exposed;
 }
 
-/// Until the slowest of so many ranks has done its share, in the mean.
+/// Seconds until the slowest of `slowest_of_ranks` ranks has done its share, on average.
 double Predictor::computing(const PlannedStep& step, int slowest_of_ranks, std::int64_t share,
                             std::int64_t micro) const {
   PhaseSeconds phases = times_.of_share(share, micro, step.again);
@@ -125,7 +125,7 @@ double Predictor::alone(std::int64_t share, double again) const {
   return times_.of_share(share, workload_.partition(1).micro, again).total() * slowest_of(machine_.noise, 1);
 }
 
-/// What the slowest rank waits for: while it computes, the others are ahead.
+/// Seconds that the slowest rank waits. While it computes, the others are ahead of it.
 Predictor::Waiting Predictor::waiting(const PlannedStep& step, std::int64_t share, std::int64_t micro) const {
   if (step.ranks == 1) return {};
   const auto micro_batches = static_cast<double>((share + micro - 1) / micro);
@@ -139,7 +139,7 @@ Predictor::Waiting Predictor::waiting(const PlannedStep& step, std::int64_t shar
   return least;
 }
 
-/// Of whole gradients, which are final in the last micro-batch.
+/// Exposed seconds of sums of whole gradients, which are final in the last micro-batch.
 double Predictor::exposed_sums(const PlannedStep& step, std::int64_t share, std::int64_t micro, Overlap overlap) const {
   const StepExchange& exchange = step.exchange;
   const double factor = slowest_of(machine_.noise, step.ranks);
@@ -162,7 +162,7 @@ double Predictor::exposed_sums(const PlannedStep& step, std::int64_t share, std:
   return sums_end(backward, exchange.sums, engine) - before - last;
 }
 
-/// Of what ranks that divide the model gather, and of divided gradients.
+/// Exposed seconds of what ranks that divide the model gather, and of sums of divided gradients.
 double Predictor::exposed_divided(const PlannedStep& step, std::int64_t share, std::int64_t micro,
                                   Overlap overlap) const {
   const double factor = slowest_of(machine_.noise, step.ranks);
@@ -183,7 +183,7 @@ double Predictor::exposed_divided(const PlannedStep& step, std::int64_t share, s
   return step.exchange.divides_gradients() ? std::max(exposed, step.exchange.vote.seconds) : exposed;
 }
 
-/// Steps, evaluations of the validation split, checkpoints; the first reading of the data.
+/// Seconds of all steps, of evaluations of the validation split, of checkpoints, and of the first reading of the data.
 double Predictor::run_seconds(const Prediction& prediction, const StepMemory& memory) const {
   const RunConfig& config = workload_.config();
   const RunLength length = workload_.length();
@@ -239,7 +239,7 @@ void Predictor::find_best_share(Prediction& prediction, const StepMemory& memory
                                 std::int64_t micro) const {
   constexpr std::int64_t most = 1 << 16;
   constexpr double enough = 0.9;
-  // What grows with the batch does so in proportion; micro-batches bound it.
+  // Memory that grows with the batch grows in proportion, up to the size of a micro-batch.
   const std::int64_t at_once = workload_.config().batch.micro.value_or(most);
   const double each = memory.per_batch() / static_cast<double>(std::min(prediction.share, micro));
   std::vector<std::pair<std::int64_t, double>> speeds;  // share, examples a second of a rank

@@ -10,53 +10,54 @@
 
 namespace lockstep {
 
-/// What a run is expected to take on so many ranks of a machine.
+/// Predicted times and memory of a run on some number of a machine's ranks.
 struct Prediction {
   std::int64_t ranks = 1, nodes = 1;
   std::int64_t share = 0;  ///< examples of the rank that has most
 
-  // Seconds of a step, one after the other:
+  // Seconds of a step, one part after the other:
   double computing = 0;   ///< of one rank
   double stragglers = 0;  ///< until the slowest rank has computed
-  double statistics = 0;  ///< exchanged by batch norms
-  double exposed = 0;     ///< sums of gradients, and gathers of parameters, that nothing hides
-  /// States, and parameters, come and go (parallel.offload), and nothing hides it; none: at no known rate.
+  double statistics = 0;  ///< exchanges of batch norms
+  double exposed = 0;     ///< sums of gradients and gathers of parameters, as far as no computation hides them
+  /// Traffic of offloaded states and parameters (parallel.offload), as far as nothing hides it; none: its rate is
+  /// unknown.
   std::optional<double> states = 0;
   double step() const { return computing + stragglers + statistics + exposed + states.value_or(0); }
 
-  // Efficiencies, without `states`.
-  double strong = 1;              ///< T₁(B) / (P · T_P(B)): of the same batch on one rank
-  double weak = 1;                ///< T₁(B / P) / T_P(B): of a rank by itself, with the same share
+  // Efficiencies, without `states`:
+  double strong = 1;              ///< T₁(B) / (P · T_P(B)): compared with the same batch on one rank
+  double weak = 1;                ///< T₁(B / P) / T_P(B): compared with a single rank that has the same share
   double memory = 0;              ///< bytes a rank
-  double sent = 0, messages = 0;  ///< bytes, and in how many messages, of a rank in a step, in the mean
+  double sent = 0, messages = 0;  ///< bytes and number of messages that a rank sends in a step, on average
 
-  std::string choice;  ///< what parallel.shard: auto comes to; empty: the deck names a way
+  std::string choice;  ///< choice of parallel.shard: auto; empty: the deck names a way
 
-  double run_seconds = 0;  ///< with evaluations and checkpoints
+  double run_seconds = 0;  ///< includes evaluations and checkpoints
   double node_hours() const { return static_cast<double>(nodes) * run_seconds / 3600; }
 
   std::string best_all_reduce;
   double best_step = 0;         ///< seconds of a step with it
-  std::int64_t best_share = 0;  ///< least examples a rank (a power of two) with most of the speed that any has
+  std::int64_t best_share = 0;  ///< fewest examples a rank (a power of two) that give most of the highest speed
 };
 
-/// The predictions of a deck on a machine.
+/// Predicts runs of a deck on a machine.
 class Predictor {
  public:
-  /// Both outlive it.
+  /// Both arguments outlive this.
   Predictor(const Machine& machine, Workload& workload)
       : machine_(machine), workload_(workload), times_(machine, workload) {}
 
-  /// Throws Error(bad_usage) for ranks of which some have nothing to do.
+  /// Throws Error(bad_usage) if there are more ranks than examples in a batch.
   Prediction predict(int ranks);
-  /// A step alone, which was planned so. `sums`: see step_exchange.
+  /// Predicts a single step with this plan. `sums`: see step_exchange.
   Prediction predict_step(int ranks, const StepMemory& memory, SumsOfRanks& sums) const;
-  /// Prediction::states of a step on so many ranks, with the deck's states elsewhere or not.
+  /// Prediction::states of a step, for the deck's present parallel.offload.
   std::optional<double> states_seconds(int ranks, const StepMemory& memory) const;
   const ComputeTimes& times() const { return times_; }
 
  private:
-  /// A step that is predicted, whatever the ranks' shares.
+  /// A step to predict, independent of the ranks' shares.
   struct PlannedStep {
     int ranks;
     const StepPlan& plan;

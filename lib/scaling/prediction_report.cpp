@@ -15,10 +15,10 @@
 namespace lockstep {
 namespace {
 
-/// The most ranks that a step is predicted of: each rank's messages are gone through (replay).
+/// The most ranks that a step is predicted for, as the replay goes through each rank's messages.
 constexpr int most_ranks = 65'536;
 
-/// The numbers of a list, none of an empty one; refuses what is no list of rising numbers of ranks.
+/// Parses a list of numbers of ranks; none for an empty list. Throws unless the numbers rise.
 std::vector<int> ranks_of(const std::string& list) {
   std::vector<int> ranks;
   if (list.empty()) return ranks;
@@ -38,7 +38,7 @@ std::vector<int> ranks_of(const std::string& list) {
   return ranks;
 }
 
-/// Where no numbers are given: as far as a batch has an example for each rank.
+/// Numbers of ranks if none are given: those for which a batch has an example for each rank.
 std::vector<int> usual_ranks(std::int64_t batch) {
   std::vector<int> ranks{1, 8, 64, 512, 4096};
   std::erase_if(ranks, [batch](int number) { return number > batch; });

@@ -9,17 +9,17 @@
 namespace lockstep {
 
 struct PredictionOptions {
-  std::string machine;     ///< file
-  std::string ranks;       ///< rising, separated by commas; empty: the usual ones
-  std::string plot;        ///< SVG file to make; empty: none
-  bool overwrite = false;  ///< a file of that name is replaced
+  std::string machine;     ///< path of the machine's file
+  std::string ranks;       ///< rising numbers, separated by commas; empty: the usual ones
+  std::string plot;        ///< SVG file to write; empty: none
+  bool overwrite = false;  ///< whether to replace an existing file
 };
 
-/// What `lockstep predict-scaling` prints: a table with a row for each number of ranks. Throws DeckError,
+/// Returns what `lockstep predict-scaling` prints: a table with a row for each number of ranks. Throws DeckError,
 /// Error(bad_usage).
 std::string prediction_report(const RunConfig& config, const PredictionOptions& options);
 
-/// What `lockstep check --machine` adds, in one line.
+/// Returns the line that `lockstep check --machine` adds.
 std::string prediction_line(const RunConfig& config, const std::string& machine, RankCount ranks);
 
 }  // namespace lockstep

@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-/// Costs of messages and of what is done with them.
+/// Costs of messages and of adding what they bring.
 class Costs {
  public:
   Costs(const Fabric& fabric, double element_bytes, double wire_bytes)
@@ -21,7 +21,7 @@ class Costs {
   double latency(int rank, int peer) const {
     return 1e-6 * (is_near(rank, peer) ? fabric_.machine.node : fabric_.machine.network).latency_us;
   }
-  /// On the wire, while `senders` ranks of this group send from the node to others.
+  /// Seconds on the wire, while `senders` ranks of this group send from the node to other nodes.
   double transfer(int rank, const Step::Part& part, int senders) const {
     if (!part) return 0;
     const Machine& machine = fabric_.machine;
@@ -42,7 +42,7 @@ class Costs {
   double element_bytes_, wire_bytes_;
 };
 
-/// Whether each rank sends and receives in every step, and all have as many.
+/// Whether each rank sends and receives in every step, and all ranks have the same number of steps.
 bool is_symmetric(const std::vector<Schedule>& some) {
   return std::ranges::all_of(some, [&](const Schedule& schedule) {
     return schedule.size() == some.front().size() && std::ranges::all_of(schedule, [](const Step& step) {
@@ -51,14 +51,14 @@ bool is_symmetric(const std::vector<Schedule>& some) {
   });
 }
 
-/// Ranks of the first node, and some of others.
+/// Ranks of the first node, and some other ranks.
 std::vector<int> sample(const Fabric& fabric) {
   std::set<int> ranks{fabric.ranks / 2, fabric.ranks - 1};
   for (int rank = 0; rank < std::min(fabric.per_node, fabric.ranks); ++rank) ranks.insert(rank);
   return {ranks.begin(), ranks.end()};
 }
 
-/// Round by round, the slowest of some ranks.
+/// Adds up rounds, each of which takes as long as the slowest of some ranks.
 ExchangeCost by_rounds(const std::vector<int>& ranks, const std::vector<Schedule>& schedules, const Costs& costs) {
   ExchangeCost time{.rounds = static_cast<std::int64_t>(schedules.front().size())};
   for (std::size_t step = 0; step < schedules.front().size(); ++step) {
@@ -68,7 +68,7 @@ ExchangeCost by_rounds(const std::vector<int>& ranks, const std::vector<Schedule
     double slowest = 0, adding = 0;
     for (std::size_t i = 0; i < ranks.size(); ++i) {
       const Step& now = schedules[i][step];
-      // The peer that sends here sends as much as this rank gets.
+      // The peer that sends to this rank sends as much as this rank receives.
       const double received = now.receive ? costs.latency(ranks[i], now.receive.peer) +
                                                 costs.transfer(ranks[i], now.receive, senders)
                                           : 0;
@@ -82,7 +82,7 @@ ExchangeCost by_rounds(const std::vector<int>& ranks, const std::vector<Schedule
   return time;
 }
 
-/// All ranks, each going on as soon as what it waits for is there.
+/// Follows all ranks, each of which goes on as soon as it has what it waits for.
 class EveryRank {
  public:
   EveryRank(Scheduler schedule, const Fabric& fabric, std::int64_t count, const Costs& costs)
@@ -113,12 +113,12 @@ class EveryRank {
     Schedule schedule;
     std::size_t step = 0;
     bool has_sent = false;
-    double now = 0, adding = 0;  ///< seconds: of its last step's end, and of what it has added so far
-    std::unordered_map<int, std::deque<double>> arrivals;  ///< of messages from each rank
+    double now = 0, adding = 0;  ///< end of its last step, and the seconds in which it has added
+    std::unordered_map<int, std::deque<double>> arrivals;  ///< times of messages from each rank
   };
   Rank& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
 
-  /// Does a step of a rank, if it can be done; `ready` gets whoever may have waited for it.
+  /// Does a step of a rank if it can be done. `ready` receives ranks that may have waited for it.
   bool go_on(int rank, std::vector<int>& ready) {
     Rank& mine = at(rank);
     if (mine.step == mine.schedule.size()) return false;
@@ -144,7 +144,7 @@ class EveryRank {
     return true;
   }
 
-  /// How many ranks of a node send to others in the step of the same number.
+  /// Counts, for each node and step number, the ranks that send to other nodes.
   void count_senders(const Fabric& fabric) {
     senders_.resize(static_cast<std::size_t>((size_ + fabric.per_node - 1) / fabric.per_node));
     for (int rank = 0; rank < size_; ++rank) {
@@ -165,7 +165,7 @@ class EveryRank {
   std::vector<std::vector<int>> senders_;  // by node and step
 };
 
-/// Of seconds and rounds alone.
+/// Seconds and rounds of the exchange, without bytes and messages.
 ExchangeCost times_of(Scheduler schedule, const Fabric& fabric, std::int64_t count, double element_bytes,
                       double wire_bytes) {
   const Costs costs(fabric, element_bytes, wire_bytes);
@@ -173,8 +173,8 @@ ExchangeCost times_of(Scheduler schedule, const Fabric& fabric, std::int64_t cou
   std::vector<Schedule> schedules;
   for (const int rank : ranks) schedules.push_back(schedule(rank, fabric.ranks, count));
   if (is_symmetric(schedules)) return by_rounds(ranks, schedules, costs);
-  // Where there are too many steps to go through, messages follow each other in segments: then what is added to the
-  // count adds time in proportion.
+  // If there are too many steps to go through, messages follow each other in segments, so that time grows in proportion
+  // to what is added to the count.
   constexpr std::int64_t most_steps = 200'000, few_elements = 1 << 18;
   const auto steps_of = [&](std::int64_t n) {
     return fabric.ranks * static_cast<std::int64_t>(schedule(fabric.ranks > 1 ? 1 : 0, fabric.ranks, n).size());
@@ -195,7 +195,7 @@ ExchangeCost times_of(Scheduler schedule, const Fabric& fabric, std::int64_t cou
 ExchangeCost replay(Scheduler schedule, const Fabric& fabric, std::int64_t count, double element_bytes,
                     double wire_bytes) {
   ExchangeCost cost = times_of(schedule, fabric, count, element_bytes, wire_bytes);
-  constexpr int most = 64;  // ranks that are looked at
+  constexpr int most = 64;  // ranks whose messages are counted
   const int some = std::min(fabric.ranks, most);
   for (int i = 0; i < some; ++i)
     for (const Step& step : schedule(static_cast<int>(std::int64_t{i} * fabric.ranks / some), fabric.ranks, count)) {

@@ -6,14 +6,14 @@
 
 namespace lockstep {
 
-/// Steps in each parallel.shard that a workload allows, on so many ranks of a machine, whose ranks_per_node are the
-/// nodes'.
+/// Returns the times of steps with each parallel.shard that a workload allows, on `ranks` ranks of a machine whose
+/// ranks_per_node are those of these nodes.
 std::vector<TrainingConfig::ShardTime> shard_times(const Machine& machine, Workload& workload, RankCount ranks);
 
-/// Gives a deck with parallel.shard: auto the times by which it is chosen (TrainingConfig::shard_times), where it names
-/// a machine. Throws for what is wrong with its file.
+/// Sets the times by which parallel.shard: auto chooses (TrainingConfig::shard_times), if the deck asks for that choice
+/// and names a machine. Throws for errors in the machine's file.
 void predict_shards(RunConfig& config, RankCount ranks);
-/// Of a run on these ranks: rank 0's deck, which chooses for all. Collective.
+/// Does so for a run on these ranks, on rank 0, whose deck chooses for all. Collective.
 void predict_shards(RunConfig& config, const Communicator& comm);
 
 }  // namespace lockstep

@@ -15,9 +15,9 @@ namespace {
 
 using Overlap = ParallelConfig::Overlap;
 
-/// The ways of overlapping that BucketedReducer would try. On hosts a second thread waits for its turn on a core that
-/// computes, and hides hardly more than looking between layers does (perf/results/predict-scaling.md): it is not
-/// counted on. Divided gradients are not tried: they are summed between layers, or on one node at once.
+/// Ways of overlapping that BucketedReducer would try. On hosts, a thread for sums waits for its turn on a core that
+/// computes, and hides hardly more than looking between layers does (perf/results/predict-scaling.md), so it is left
+/// out. For divided gradients nothing is tried: they are summed between layers, or on one node at once.
 std::vector<Overlap> overlaps_of(const ParallelConfig& config, bool one_node, bool has_devices) {
   if (config.overlap != Overlap::automatic) return {config.overlap};
   if (config.divides_gradients()) return {one_node ? Overlap::none : Overlap::poll};
@@ -25,7 +25,7 @@ std::vector<Overlap> overlaps_of(const ParallelConfig& config, bool one_node, bo
   return one_node ? std::vector{Overlap::none} : std::vector{Overlap::none, Overlap::poll};
 }
 
-/// Adds what the ranks of a deck exchange to a StepExchange.
+/// Builds the StepExchange of a deck's ranks.
 class Builder {
  public:
   Builder(const Workload& workload, const ParallelConfig& config, const Machine& machine, int ranks,
@@ -58,19 +58,20 @@ class Builder {
   }
 
  private:
-  /// To the host and back.
+  /// Seconds of copies between device and host.
   double copies(std::int64_t count, double times) const {
     return machine_.has_devices() ? times * static_cast<double>(count) * bytes_ * 1e-9 / *machine_.host_copy_gbps : 0;
   }
 
-  /// An owner of divided gradients copies its part of a bucket's sum out of the window (WindowReducer).
+  /// Adds the time in which an owner of divided gradients copies its part of a bucket's sum out of the window
+  /// (WindowReducer).
   void add_owners_copy(std::int64_t count, ExchangeCost& sum) const {
     const double seconds = 2 * static_cast<double>(count) / group_ * bytes_ * 1e-9 / machine_.memory_gbps;
     sum.seconds += seconds, sum.adding += seconds;
   }
 
   void add_sums() {
-    // fp64 travels as it is, and what follows the gradients (statistics) as well, in buckets of its own.
+    // fp64 travels as it is, and so do statistics, which follow the gradients in buckets of their own.
     const double wire = bytes_ == 4 ? static_cast<double>(size_of(config_.sums().wire)) : bytes_;
     const auto add = [&](Operation operation, const std::vector<Stretch>& stretches, double travels) {
       for (const Stretch& bucket : stretches) {
@@ -89,7 +90,7 @@ class Builder {
     add(Operation::all_reduce, buckets_.statistics, bytes_);
   }
 
-  /// As GroupedSum does it: of what the rank owns, in as many pieces as its group's node has leaders.
+  /// Sum over groups, as in GroupedSum: of what the rank owns, in as many pieces as its group's node has leaders.
   ExchangeCost between_groups(Operation operation, std::int64_t count, double travels) const {
     const int groups = ranks_ / group_;
     if (groups == 1) return {};
@@ -123,7 +124,8 @@ class Builder {
     find_awaited(gathered);
   }
 
-  /// As WindowGather brings a unit: into windows that a node's ranks have in common, between two barriers.
+  /// Costs of units, which WindowGather brings into windows: between two barriers if a node's ranks have them in
+  /// common.
   void add_units() {
     for (const ParameterRange& unit : exchange_.windows.units) {
       ExchangeCost cost;
@@ -134,8 +136,8 @@ class Builder {
     }
   }
 
-  /// Layers wait for what stands from their first parameter on; those that a node's ranks have in common in 16 bits,
-  /// too, for all of it.
+  /// Finds the gathers for which layers wait: those of the parameters from the layer's first one on; of all parameters,
+  /// if a node's ranks have 16-bit copies in common.
   void find_awaited(const std::vector<Stretch>& gathered) {
     const bool rounds_together = shares_ && !sums_.one_node() &&
                                  workload_.layout().master() != workload_.config().dtype();
@@ -162,9 +164,9 @@ class Builder {
   const ParallelConfig& config_;
   const Machine& machine_;
   const StepPlan& plan_;
-  int ranks_, group_;  ///< of all, and of those that divide the model with each other
+  int ranks_, group_;  ///< number of all ranks, and of those that divide the model with each other
   bool divides_, shares_;
-  Sums &sums_, &all_, &statistics_;  ///< of a group, of all ranks, and of those that share batch_norm's statistics
+  Sums &sums_, &all_, &statistics_;  ///< of a group, of all ranks, and of ranks that share batch norms' statistics
   GradientBuckets buckets_;
   double bytes_ = workload_.element_bytes();
   StepExchange exchange_;

@@ -17,7 +17,7 @@ namespace {
 
 using Shard = ParallelConfig::Shard;
 
-/// Of which only the schedules count, and not the speed.
+/// A machine for which only the schedules matter, not the speed.
 Machine any_machine(RankCount ranks, Precision precision) {
   Machine machine;
   machine.ranks_per_node = ranks.all / ranks.nodes;
@@ -27,7 +27,7 @@ Machine any_machine(RankCount ranks, Precision precision) {
   return machine;
 }
 
-/// Examples at once, the most first.
+/// Numbers of examples to compute at once, the largest first.
 std::vector<std::int64_t> micro_batches(const Workload& workload, int ranks) {
   const BatchPartition partition = workload.partition(ranks);
   const std::int64_t planned = partition.largest_micro_batch(workload.batch());
@@ -43,7 +43,7 @@ std::vector<std::int64_t> micro_batches(const Workload& workload, int ranks) {
   return micro;
 }
 
-/// What divides least without being slower (shards_by_speed) first.
+/// Order of ways to divide: the least division that is not slower comes first (shards_by_speed).
 int order_of(Shard shard) { return shard == Shard::none ? 4 : static_cast<int>(shard); }
 
 auto key_of(const StepVariant& variant) {
@@ -64,7 +64,7 @@ class Enumeration {
         may_offload_(workload.config().optimizer.offloads() && !workload.config().parallel.local.present &&
                      workload.config().checkpoint.neighbours_every == 0) {}
 
-  /// Of one plan.
+  /// Adds the ways with these micro-batches and activations, which have one plan.
   void add(Checkpointing checkpointing, std::int64_t micro) {
     workload_.change([&](TrainingConfig& config) {
       config.parallel.take(Shard::none);
@@ -73,7 +73,7 @@ class Enumeration {
       config.batch.micro = micro;
     });
     StepMemory memory = workload_.plan(ranks_);
-    // What is computed twice for nothing is no way.
+    // Leaves out ways that compute something twice without saving memory.
     if (checkpointing == Checkpointing::none) kept_[micro] = memory.activations;
     else if (memory.activations >= kept_[micro]) return;
     for (const Shard shard : {Shard::none, Shard::optimizer, Shard::gradients, Shard::parameters})
@@ -93,7 +93,7 @@ class Enumeration {
   std::vector<StepVariant> variants;
 
  private:
-  /// Of the ways that the workload has: none is another one's by another name.
+  /// Whether the workload's way is possible, and not another one under a different name.
   bool is_possible() const {
     const RunConfig& config = workload_.config();
     const ParallelConfig& parallel = config.parallel;
@@ -104,7 +104,7 @@ class Enumeration {
     return !parallel.share_parameters || ranks_that_share(parallel, ranks_) > 1;
   }
 
-  /// Whether parameters may be elsewhere that one rank has all of.
+  /// Whether offloading is possible for parameters that one rank has completely.
   bool passes_alone() const {
     const ParallelConfig& parallel = workload_.config().parallel;
     return may_offload_ && parallel.shard == Shard::parameters && is_same(parallel.shard_group, groups_.front()) &&
@@ -113,7 +113,7 @@ class Enumeration {
 
   static bool is_same(const NumberOrWord& a, const NumberOrWord& b) { return a.number == b.number && a.word == b.word; }
 
-  /// Groups of all ranks, of a node, and of the deck, as far as they differ.
+  /// Groups of all ranks, of a node, and of the deck, as far as these differ.
   std::vector<NumberOrWord> groups() const {
     std::vector<NumberOrWord> some;
     std::set<int> sizes;
@@ -130,7 +130,8 @@ class Enumeration {
     return some;
   }
 
-  /// With its states in memory, and elsewhere, and its parameters there, too, where that saves something.
+  /// Adds the way with its states in memory and, if that saves memory, with states elsewhere, and with parameters there
+  /// too.
   void add_variant(StepVariant variant, StepMemory& memory) {
     plan_model_of(memory);
     Prediction step = predictor_.predict_step(ranks_.all, memory, sums_);
@@ -150,7 +151,7 @@ class Enumeration {
       });
       plan_model_of(memory);
       variant.offloads_parameters = parameters;
-      if (parameters) step = predictor_.predict_step(ranks_.all, memory, sums_);  // all of them travel in units
+      if (parameters) step = predictor_.predict_step(ranks_.all, memory, sums_);  // all parameters travel in units
       else step.states = predictor_.states_seconds(ranks_.all, memory);
       variant.sent = step.sent;
       variant.messages = step.messages;
@@ -170,7 +171,7 @@ class Enumeration {
   RankCount ranks_;
   std::vector<NumberOrWord> groups_;
   bool may_offload_;
-  std::map<std::int64_t, double> kept_;  ///< bytes of activations, by micro-batch, where all are kept
+  std::map<std::int64_t, double> kept_;  ///< bytes of activations by micro-batch, if all activations are kept
 };
 
 }  // namespace

@@ -20,8 +20,8 @@ std::string_view name_of(Checkpointing checkpointing) {
   return checkpointings[static_cast<std::size_t>(checkpointing)];
 }
 
-/// The first three of each way to divide, and the first ones whose states are elsewhere, without parameters and with
-/// these, in their order.
+/// Returns, for each way to divide, the first three ways with states in memory, and the first with states elsewhere,
+/// without parameters and with these, in the given order.
 std::vector<StepVariant> best_of_each(const std::vector<StepVariant>& variants) {
   std::array<std::array<int, 3>, std::size(shard_names)> taken{};
   std::vector<StepVariant> best;
@@ -34,7 +34,7 @@ std::vector<StepVariant> best_of_each(const std::vector<StepVariant>& variants) 
   return best;
 }
 
-/// none: without a group.
+/// Name of the variant's group; empty: the model is not divided.
 std::string group_of(const StepVariant& variant) {
   if (variant.shard == ParallelConfig::Shard::none) return "";
   if (variant.group.number) return std::to_string(*variant.group.number);
@@ -43,7 +43,7 @@ std::string group_of(const StepVariant& variant) {
 
 constexpr std::string_view columns = "{:<11} {:<6} {:<5} {:<11} {:<6} {:>8} {:>12} {:<4} {:>12} {:>9} {:>9}\n";
 
-/// Where the optimizer's state is; both: that and the parameters are elsewhere.
+/// Where the optimizer's state is. "both": the state and the parameters are elsewhere.
 std::string_view state_of(const StepVariant& variant) {
   if (variant.offloads_parameters) return "both";
   if (memory_is_separate) return variant.offloads ? "host" : "device";
@@ -75,7 +75,7 @@ std::string keys_of(const StepVariant& variant, const ParallelConfig::Offload& d
   return text;
 }
 
-/// The best variant, and why it is that.
+/// Says which variant is the best, and why.
 std::string choice_of(const std::vector<StepVariant>& variants, double limit, bool has_machine,
                       const ParallelConfig::Offload& deck) {
   const auto fit = std::ranges::count_if(variants, &StepVariant::fits);

@@ -10,12 +10,12 @@ namespace lockstep {
 
 struct StepVariantOptions {
   RankCount ranks{1, 1};
-  double memory_gb = 0;  ///< that a rank may take; 0: what the deck says, else the machine
-  std::string machine;   ///< file; empty: none
+  double memory_gb = 0;  ///< memory that a rank may take; 0: as the deck says, or else the machine
+  std::string machine;   ///< path of the machine's file; empty: none
 };
 
-/// The best ways of each parallel.shard to do a deck's step (step_variants), as `lockstep check --nodes` prints them,
-/// and which one it would take.
+/// Returns what `lockstep check --nodes` prints: the best ways of each parallel.shard to do a deck's step
+/// (step_variants), and the choice among them.
 std::string step_variants_report(const RunConfig& config, const StepVariantOptions& options);
 
 }  // namespace lockstep

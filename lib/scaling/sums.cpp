@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-/// Stages of a sum in a node's memory (node_all_reduce.cpp), after each of which ranks look for each other.
+/// Stages of a sum in a node's memory (node_all_reduce.cpp), after each of which ranks wait for each other.
 constexpr std::int64_t stages = 3;
 
 constexpr Scheduler Algorithm::* schedulers[] = {&Algorithm::all_reduce, &Algorithm::reduce_scatter,
@@ -31,7 +31,7 @@ ExchangeCost Sums::of(Operation operation, std::int64_t count, double element_by
   if (!is_new) return found->second;
   const Algorithm* const algorithm = config_.all_reduce;
   const bool in_memory = sums_in_node_memory(algorithm) && (shares_ || operation == Operation::all_reduce);
-  // Those of MPI and NCCL cannot be replayed: they are taken to be as fast as the fastest of ours.
+  // Schedules of MPI and NCCL are unknown; they are assumed to be as fast as the fastest algorithm here.
   found->second = in_memory
                       ? in_nodes(operation, count, element_bytes, wire_bytes)
                       : by_messages(operation, algorithm && scheduler(operation, *algorithm) ? algorithm : nullptr,
@@ -47,8 +47,8 @@ ExchangeCost Sums::ordered(double bytes) {
   return found->second;
 }
 
-/// As node_all_reduce.hpp has it: a sum reads each rank's elements once, and writes as many; one that is divided writes
-/// each rank's part alone; what is gathered lies there already.
+/// As in node_all_reduce.hpp: a sum reads each rank's elements once and writes as many; a divided sum writes only each
+/// rank's part; gathered elements are in place already.
 ExchangeCost Sums::in_nodes(Operation operation, std::int64_t count, double element_bytes, double wire_bytes) const {
   ExchangeCost cost = barrier();
   if (operation != Operation::all_gather) {

@@ -8,7 +8,7 @@ namespace {
 
 using Overlap = ParallelConfig::Overlap;
 
-/// The step waits for each bucket as soon as it is final, but for the last one, which is left to the end.
+/// The step waits for each bucket as soon as it is final, except the last one, which is left to the end.
 double one_after_the_other(std::span<const ComputedStretch> backward, std::span<const ExchangeCost> sums) {
   double now = 0;
   for (const ComputedStretch& stretch : backward) now += stretch.seconds;
@@ -16,7 +16,7 @@ double one_after_the_other(std::span<const ComputedStretch> backward, std::span<
   return now;
 }
 
-/// Another thread goes on with sums all the time. On hosts it takes the share of the core's time in which it adds.
+/// Another thread works on sums all the time. On hosts it takes the part of the core's time in which it adds.
 class Beside {
  public:
   Beside(std::span<const ExchangeCost> sums, bool has_device) : sums_(sums), has_device_(has_device) {}
@@ -54,10 +54,10 @@ class Beside {
   bool has_device_;
   std::size_t next_ = 0, final_ = 0;
   double now_ = 0, sum_left_ = 0;
-  double speed_ = 1;  ///< of what computes beside the running sum
+  double speed_ = 1;  ///< speed of the computation beside the running sum
 };
 
-/// The core that computes looks for messages between layers, and adds; after the backward pass it does nothing else.
+/// The computing core looks for messages between layers, and adds; after the backward pass it does nothing else.
 class Polled {
  public:
   explicit Polled(std::span<const ExchangeCost> sums) : sums_(sums) {}
@@ -76,7 +76,7 @@ class Polled {
   }
 
  private:
-  /// Ends a round that is over by now, or begins a bucket; whether there was anything to do.
+  /// Ends a round that is over by now, or begins a bucket. Returns whether there was anything to do.
   bool advance(std::size_t final) {
     if (rounds_left_ > 0) {
       if (now_ < round_end_) return false;
@@ -95,7 +95,7 @@ class Polled {
 
   std::span<const ExchangeCost> sums_;
   std::size_t next_ = 0;
-  std::int64_t rounds_left_ = 0;  ///< of the bucket before
+  std::int64_t rounds_left_ = 0;  ///< rounds left of the bucket under way
   double now_ = 0, round_end_ = 0, round_ = 0, adding_ = 0;
 };
 

@@ -9,23 +9,23 @@
 
 namespace lockstep {
 
-/// A layer of the backward pass, or several: how long they compute, and which buckets are final then.
+/// One or several layers of the backward pass: how long they compute, and which buckets are final after that.
 struct ComputedStretch {
   double seconds = 0;
-  std::size_t buckets = 0;  ///< from the first one on
+  std::size_t buckets = 0;  ///< number of final buckets, from the first one on
 };
 
-/// Who runs the sums of a step beside its backward pass.
+/// How the sums of a step run beside its backward pass.
 struct Engine {
-  ParallelConfig::Overlap overlap = ParallelConfig::Overlap::none;  ///< not automatic
-  /// Whether kernels run on a device, so that adding takes nothing from them, and the host looks for messages all the
+  ParallelConfig::Overlap overlap = ParallelConfig::Overlap::none;  ///< any but automatic
+  /// Whether kernels run on a device, so that adding takes no time from them, and the host looks for messages all the
   /// time.
   bool has_device = false;
-  double vote_seconds = 0;  ///< of what travels beside the last sums
+  double vote_seconds = 0;  ///< time of the vote that travels beside the last sums
 };
 
-/// Seconds from the beginning of the backward pass until the sums of all buckets are there, as BucketedReducer goes
-/// through them: one bucket after the other. `sums`: of each bucket.
+/// Returns the seconds from the beginning of the backward pass until the sums of all buckets are done. As in
+/// BucketedReducer, buckets are summed one after the other. `sums`: cost of each bucket.
 double sums_end(std::span<const ComputedStretch> backward, std::span<const ExchangeCost> sums, const Engine& engine);
 
 }  // namespace lockstep

@@ -58,7 +58,7 @@ std::vector<ReadyPoint> Workload::ready_points(const StepPlan& plan) const {
       if (parameter.kind == ParameterSpec::Kind::trained && parameter.node < final_from)
         point.elements = std::min(point.elements, parameter.range.first);
   };
-  // It has no task: tiles have taken it through.
+  // The last layer has no task: tiles have taken it through.
   if (plan.tile_rows > 0) pass({static_cast<int>(experiment_.graph.nodes().size()) - 1});
   for (const Segment& segment : plan.backward) {
     std::vector<int> layers;

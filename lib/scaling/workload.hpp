@@ -11,20 +11,20 @@
 
 namespace lockstep {
 
-/// What a layer does for an example.
+/// The work of a layer for one example.
 struct LayerWork {
-  double flops = 0;  ///< of its large product, forward
-  int backward = 0;  ///< products of as many operations in the backward pass
-  double bytes = 0;  ///< of inputs and outputs
+  double flops = 0;  ///< operations of its large product in the forward pass
+  int backward = 0;  ///< number of products of this size in the backward pass
+  double bytes = 0;  ///< bytes of its inputs and outputs
 };
 
-/// A point of the backward pass: the layers that have been passed, and how many gradients are final by then.
+/// A point of the backward pass: the layers that are passed, and the gradients that are final by then.
 struct ReadyPoint {
-  std::vector<int> layers;  ///< passed since the point before
+  std::vector<int> layers;  ///< layers passed since the previous point
   std::int64_t elements = 0;
 };
 
-/// What of a deck has steps that are not predicted, and why.
+/// A key of a deck whose steps are not predicted, and the reason.
 struct NotPredicted {
   std::string key, why;
 };
@@ -36,16 +36,16 @@ class Workload {
   /// Throws for everything that is wrong with the deck or its files, and for what is not predicted.
   explicit Workload(const RunConfig& config);
 
-  /// Takes another way of dividing the model, of cutting batches, of keeping activations: what leaves the network as it
-  /// is.
+  /// Changes how the model is divided, how batches are cut, or which activations are kept. The network must stay the
+  /// same.
   void change(const std::function<void(TrainingConfig&)>& change) { change(config_); }
-  /// What parallel.shard: auto comes to on these ranks, with the words for it; empty: the deck names a way.
+  /// Chooses parallel.shard: auto for these ranks, and returns the reason; empty: the deck names a way.
   std::string choose_shard(RankCount ranks);
-  /// The step on these ranks.
+  /// Plans the step on these ranks.
   StepMemory plan(RankCount ranks) { return step_memory(config_, experiment_.graph, *experiment_.data.train, ranks); }
-  /// In the order of the backward pass; the last one has all gradients.
+  /// Returns the points of the backward pass, in order; the last one has all gradients.
   std::vector<ReadyPoint> ready_points(const StepPlan& plan) const;
-  /// Bytes that ranks which share batch_norm's statistics have for each exchange of them in a step; empty: none.
+  /// Returns the bytes of each exchange of batch norms' statistics in a step; none if there are none.
   std::vector<double> statistics(const StepPlan& plan) const;
 
   const RunConfig& config() const { return config_; }
