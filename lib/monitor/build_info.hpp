@@ -5,10 +5,10 @@
 
 namespace lockstep {
 
-/// What this program is made of, for checkpoints: JSON text.
+/// Returns what this program was built from, as JSON text for checkpoints.
 std::string build_info_json();
 
-/// What this program is made of, for people: `lockstep info`.
+/// Returns what this program was built from, as text for `lockstep info`.
 std::string build_info_text();
 
 }  // namespace lockstep

@@ -12,7 +12,7 @@ namespace {
 
 // Pixels: the size of the picture, and the edges of the field that the axes enclose.
 constexpr double width = 760, height = 480, left = 80, right = 480, top = 40, bottom = 420;
-// Of Okabe & Ito, which people who do not see all colours can tell apart.
+// Colours of Okabe & Ito, which colour-blind people can tell apart.
 constexpr const char* colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"};
 
 /// A logarithmic axis from pixel `from` to pixel `to`.
@@ -23,7 +23,7 @@ struct Axis {
   void include(double value) { low = std::min(low, value), high = std::max(high, value); }
   void widen() { low /= 1.3, high *= 1.3; }
   double pixel(double value) const { return from + (to - from) * std::log(value / low) / std::log(high / low); }
-  /// 1, 2 and 5 times powers of 10, or powers of 10 alone where these are many.
+  /// Ticks at 1, 2 and 5 times powers of 10, or only at powers of 10 if there are many of these.
   std::vector<double> ticks() const {
     std::vector<double> ticks;
     const bool is_long = high / low > 3000;

@@ -6,8 +6,7 @@
 
 namespace lockstep {
 
-/// A picture with two logarithmic axes, as SVG. Points have no place there, and are left out, whose values are not both
-/// above 0.
+/// A picture with two logarithmic axes, as SVG. Points are left out unless both of their values are above 0.
 class Chart {
  public:
   struct Point {

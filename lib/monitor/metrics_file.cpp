@@ -17,7 +17,7 @@ constexpr std::string_view columns =
 
 using Cells = std::vector<std::string>;
 
-/// What a row under `old_header` has in the columns of `header`.
+/// Returns a row that was written under `old_header`, with the columns of `header`.
 std::string rearranged(const std::string& row, const Cells& old_header, const Cells& header) {
   const Cells cells = cells_of(row);
   Cells found;
@@ -37,7 +37,7 @@ Cells header_of(const std::filesystem::path& path) {
   return cells_of(line);
 }
 
-/// The first `rows` rows that are there, under this header.
+/// Returns the first `rows` rows of the file, with the columns of this header.
 std::string keep_rows(const std::filesystem::path& path, std::int64_t rows, const std::string& header) {
   std::ifstream in(path);
   std::string kept, line, old_header;
@@ -69,7 +69,7 @@ MetricsFile::MetricsFile(const std::filesystem::path& path, std::int64_t rows, s
   std::string header(columns);
   for (const std::string& name : metrics_) header += "," + name;
   const std::string kept = header + "\n" + (rows > 0 ? keep_rows(path, rows, header) : "");
-  rows_ = std::ranges::count(kept, '\n') - 1;  // the header
+  rows_ = std::ranges::count(kept, '\n') - 1;  // less the header
   file_.emplace(path, kept);
 }
 

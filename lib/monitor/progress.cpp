@@ -14,11 +14,11 @@
 namespace lockstep {
 namespace {
 
-/// A step, by the names of summary.json's phases_ms.
+/// Milliseconds a step of each phase, by the names of summary.json's phases_ms.
 std::vector<std::pair<std::string, double>> phase_milliseconds(const PhaseClock& clock, double reduce_seconds,
                                                                double steps) {
   const double each = 1e3 / steps;
-  // Passes wait for parameters, and for buckets of gradients: that time is the exchange's, not the pass's.
+  // Passes wait for parameters, and for buckets of gradients. That time belongs to the exchange, not to the pass.
   const auto phase_ms = [&](StepPhase phase) { return each * (clock.seconds(phase) - clock.waited(phase)); };
   return {{"data", phase_ms(StepPhase::data)},           {"forward", phase_ms(StepPhase::forward)},
           {"backward", phase_ms(StepPhase::backward)},   {"reduce_exposed", each * reduce_seconds},
@@ -40,7 +40,7 @@ void Progress::steps_done(std::int64_t steps, double seconds, const Trainer::Exp
 
 void Progress::log(const Step& step) {
   const std::int64_t steps = now_.steps - logged_.steps;
-  // Measured by this process; an earlier one may have done the step.
+  // Times of this process; an earlier process may have done the step.
   std::optional<double> rate, step_ms, exposed_ms;
   if (steps > 0) {
     rate = static_cast<double>(now_.examples - logged_.examples) / (now_.seconds - logged_.seconds);
@@ -97,7 +97,7 @@ MeasuredSteps Progress::measured(const Communicator& ranks, PhaseClock& clock) c
                          .sent_bytes = static_cast<double>(now_.sent_bytes) / steps};
   for (const auto& [phase, milliseconds] : measured.phases)
     measured.spreads.push_back(spread_over_ranks(ranks, phase, milliseconds));
-  // Inside forward and backward. Ranks without others in their group have none, beside groups that do.
+  // These waits are part of forward and backward. A rank that is alone in its group has none, although other groups do.
   if (ranks.all_reduce_max(statistics_seconds_.has_value()) > 0)
     measured.spreads.push_back(
         spread_over_ranks(ranks, "batch_norm_exposed", 1e3 * statistics_seconds_.value_or(0) / steps));

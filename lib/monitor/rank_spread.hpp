@@ -9,17 +9,17 @@
 
 namespace lockstep {
 
-/// How long ranks take for one part of a step, in milliseconds a step.
+/// Time that ranks take for one part of a step, in milliseconds a step.
 struct RankSpread {
   std::string phase;
   double min = 0, mean = 0, max = 0;
-  int slowest = 0;  ///< the rank of max
+  int slowest = 0;  ///< the rank with the longest time
 };
 
-/// `milliseconds`: of this rank. The same on all ranks. Collective.
+/// `milliseconds`: time of this rank. Returns the same on all ranks. Collective.
 RankSpread spread_over_ranks(const Communicator& comm, std::string_view phase, double milliseconds);
 
-/// A table in Markdown.
+/// Returns a table in Markdown.
 std::string spread_text(const std::vector<RankSpread>& spreads);
 
 }  // namespace lockstep

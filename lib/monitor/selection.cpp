@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-/// Of all numbers that evaluations may have.
+/// Names of all metrics that evaluations may have.
 std::span<const std::string_view> validation_names() {
   static const std::vector<std::string> texts = [] {
     std::vector<std::string> all;
@@ -108,7 +108,7 @@ void Selection::describe_state(StateFields& fields) {
   };
   if (fields.has("selection")) {
     fields.section("selection", describe);
-  } else {  // checkpoints of earlier builds have these keys alone
+  } else {  // checkpoints of earlier versions have only these keys
     fields.flag("target_reached", state_.target_reached);
     fields.text("target", state_.target);
   }

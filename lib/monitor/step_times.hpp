@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// Durations of steps: the total, and quantiles of the newest ones (4096 at most).
+/// Durations of steps: their total, and quantiles of the newest ones (at most 4096).
 class StepTimes {
  public:
   void add(double seconds) {
@@ -18,7 +18,7 @@ class StepTimes {
   }
   std::int64_t count() const { return count_; }
   double total() const { return total_; }
-  /// The quantile `q` of the newest steps' seconds; 0 before the first step.
+  /// Returns the quantile `q` of the newest steps' seconds; 0 before the first step.
   double quantile(double q, std::int64_t newest = window) const {
     const auto n = std::min({count_, window, newest});
     if (n == 0) return 0;

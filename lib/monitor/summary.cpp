@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// JSON has no NaN: what is not finite is null.
+/// JSON has no NaN: a number that is not finite becomes null.
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 Json metrics_json(const std::optional<Metrics>& metrics) {
