@@ -13,22 +13,22 @@
 
 namespace lockstep {
 
-/// Numbers of n examples in the caller's memory, row-major, one example after the other. It owns nothing.
+/// n examples in the caller's memory, row-major, one after the other. An Array does not own the memory.
 struct Array {
   const void* data = nullptr;
   DType dtype = DType::f32;
   std::int64_t examples = 0;
-  std::optional<Shape> example;  ///< shape of one; none: whatever it has to be
-  bool on_device = false;        ///< not for the host to read
-  bool row_major = true;         ///< and contiguous; calls refuse what is not
+  std::optional<Shape> example;  ///< shape of an example; none: whatever is expected
+  bool on_device = false;        ///< the host cannot read it
+  bool row_major = true;         ///< row-major and contiguous; calls refuse other arrays
 
-  /// Host memory: float, double, or std::uint8_t; std::int32_t for classes and tokens.
+  /// Host memory of float, double or std::uint8_t, or of std::int32_t for classes and tokens.
   template <class T>
     requires std::is_arithmetic_v<T>
   Array(const T* numbers, std::int64_t examples) : data(numbers), dtype(dtype_of<T>()), examples(examples) {}
 
-  /// A view whose first extent counts the examples, row-major (Kokkos::LayoutRight) and contiguous. What other
-  /// execution space instances write into it has to be done.
+  /// A view whose first extent counts the examples, row-major (Kokkos::LayoutRight) and contiguous. Other execution
+  /// space instances must have finished writing into it.
   template <class View>
     requires Kokkos::is_view_v<View>
   Array(const View& view)
@@ -55,7 +55,7 @@ struct Array {
 template <class T>
 concept OutputNumber = std::is_same_v<T, float> || std::is_same_v<T, double>;
 
-/// An Array to be written: of floats, or doubles.
+/// An Array to write to, of float or double.
 struct OutputArray : Array {
   template <OutputNumber T>
   OutputArray(T* numbers, std::int64_t examples) : Array(numbers, examples) {}

@@ -4,7 +4,7 @@
 namespace lockstep {
 namespace {
 
-/// Numbers that are neither in [0, end) nor `ignored`.
+/// Counts numbers that are neither in [0, end) nor equal to `ignored`.
 template <class Space>
 std::int64_t count_outside(const std::int32_t* numbers, std::int64_t count, std::int64_t end, std::int64_t ignored) {
   std::int64_t outside = 0;
@@ -19,7 +19,7 @@ std::int64_t count_outside(const std::int32_t* numbers, std::int64_t count, std:
 }
 
 Kokkos::View<std::byte*, StagingSpace> view_of(const Array& array, std::size_t bytes_each) {
-  auto* data = static_cast<std::byte*>(const_cast<void*>(array.data));  // which is read alone
+  auto* data = static_cast<std::byte*>(const_cast<void*>(array.data));  // it is only read
   return Kokkos::View<std::byte*, StagingSpace>(data, static_cast<std::size_t>(array.examples) * bytes_each);
 }
 
@@ -35,7 +35,7 @@ void check_array(const std::string& what, const Array& array, DType dtype, const
   validate(array.row_major, ExitStatus::bad_usage,
            "the {} are in a view that is not row-major and contiguous; make it a Kokkos::LayoutRight one, or copy it",
            what);
-  // One number of an example may stand in a view without an extent for it.
+  // A view of examples with one number each may lack an extent for it.
   const bool fits = !array.example || *array.example == shape || (array.example->rank() == 0 && shape.count() == 1);
   validate(fits, ExitStatus::bad_usage, "the {} of an example are {}, and {} is wanted; give these", what,
            to_string(array.example.value_or(shape)), to_string(shape));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-/// Lockstep as a library: networks that another program trains (Session) and uses (Network). docs/user/embed.md is its
-/// page. It leaves the process alone: it starts and ends neither MPI nor Kokkos, handles no signals, ends no process
-/// and writes no files but those that it is told to. What goes wrong is thrown as lockstep::Error; but errors
-/// of MPI itself end the ranks.
+/// Lockstep as a library: another program trains networks (Session) and uses them (Network). See docs/user/embed.md.
+/// The library leaves the process alone: it neither starts nor ends MPI or Kokkos, handles no signals, ends no process,
+/// and writes only the files that it is told to. Errors are thrown as lockstep::Error, except errors of MPI itself,
+/// which end the ranks.
 
 #include "api/array.hpp"
 #include "api/network.hpp"

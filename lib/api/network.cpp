@@ -13,7 +13,8 @@
 namespace lockstep {
 namespace {
 
-/// Without targets. Throws where the checkpoint and the caller say different things, or neither says anything.
+/// Returns the format of the inputs, without targets. Throws if the checkpoint and the caller disagree, or neither
+/// gives it.
 ExampleFormat format_of(const TrainedModel& trained, const std::optional<Network::Inputs>& given) {
   const std::optional<ExampleFormat> found = trained.inputs();
   validate(found || given, ExitStatus::bad_usage,
@@ -42,7 +43,7 @@ struct Network::State {
         inference(trained.config, std::move(graph), format, max_batch) {}
 
   static std::unique_ptr<State> make(const TrainedModel& trained, const std::optional<Inputs>& inputs);
-  /// Outputs of `count` examples from `first` on, in their place in `y`.
+  /// Writes the outputs of `count` examples from `first` on to their place in `y`.
   void compute(std::int64_t first, std::int64_t count, const OutputArray& y);
 
   ExecSpace space;
@@ -51,7 +52,7 @@ struct Network::State {
   std::int64_t vocabulary;  ///< 0: inputs are no tokens
   Inference inference;
   HostBatch batch;
-  OwnedTensor staged;  ///< on devices: outputs of y's type, for the host
+  OwnedTensor staged;  ///< on devices: outputs in y's type, before they are copied to the host
 };
 
 std::unique_ptr<Network::State> Network::State::make(const TrainedModel& trained, const std::optional<Inputs>& inputs) {

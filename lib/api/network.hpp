@@ -12,26 +12,26 @@
 
 namespace lockstep {
 
-/// A trained network, for this process alone: what a checkpoint holds, of a Session or of `lockstep train`.
+/// A trained network from a checkpoint of a Session or of `lockstep train`, for this process alone.
 class Network {
  public:
-  /// What examples look like, where the checkpoint does not say so (it was written by a version before this one).
+  /// Format of the inputs, for a checkpoint that does not contain it (written by an earlier version).
   struct Inputs {
     Shape shape;
     DType dtype = DType::f32;
   };
 
-  /// Kokkos has been started, MPI need not. Throws missing_file or bad_data.
+  /// Kokkos must have been started; MPI need not. Throws missing_file or bad_data.
   static Network load(const std::string& file, const std::optional<Inputs>& inputs = std::nullopt);
-  /// Loads the network on each rank of `comm`, of which one reads the file. Collective.
+  /// Loads the network on each rank of `comm`; rank 0 reads the file. Collective.
   static Network load(const std::string& file, MPI_Comm comm, const std::optional<Inputs>& inputs = std::nullopt);
   Network(Network&&) noexcept;
   Network& operator=(Network&&) noexcept;
   ~Network();
 
-  /// y [n, output_shape…], float or double, of x [n, input_shape…] of input_dtype: what the network was trained on,
-  /// before data.normalize. Any n; nothing is allocated but in the first call of an n. Throws Error(bad_usage) for
-  /// other arrays.
+  /// Computes y [n, output_shape…], float or double, from x [n, input_shape…] of input_dtype: the inputs that the
+  /// network was trained on, before data.normalize. Any n is possible; memory is allocated only in the first call for
+  /// an n. Waits for the result. Throws Error(bad_usage) for other arrays.
   void predict(const Array& x, const OutputArray& y);
 
   const Shape& input_shape() const;

@@ -26,7 +26,7 @@
 namespace lockstep {
 namespace {
 
-/// While it lives, rank 0 alone logs.
+/// While this exists, only rank 0 logs.
 class LogOfRoot {
  public:
   explicit LogOfRoot(const Communicator& comm) : before_(enable_log(comm.is_root())) {}
@@ -38,7 +38,7 @@ class LogOfRoot {
   bool before_;
 };
 
-/// What holds during a call, and not for the rest of the program.
+/// Settings that hold during a call, and not for the rest of the program.
 struct DuringCall {
   explicit DuringCall(const Communicator& comm) : log(comm) {}
 
@@ -46,7 +46,7 @@ struct DuringCall {
   KokkosThreads threads;
 };
 
-/// Throws KeyError for the first key that has a value which a session would pass over, or take for another one.
+/// Throws KeyError for the first key with a value that a session would ignore or misunderstand.
 void refuse_keys_of_runs(RunConfig config) {
   RunConfig defaults;
   defaults.data.has_memory = true;
@@ -89,12 +89,12 @@ RunConfig checked(RunConfig config) {
 struct Session::State {
   State(const std::function<RunConfig()>& read, MPI_Comm mpi);
 
-  /// This rank's part of a batch, of which all ranks have theirs; throws for any of them. `divided`: the partition's
-  /// share, where there are shards.
+  /// Returns this rank's part of a batch. Throws if any rank's part is wrong. `divided`: whether the partition's shares
+  /// apply, if there are shards. Collective.
   const HostBatch& batch_of(const Array& inputs, const Array& targets, bool divided);
   void divide_into_shards(const std::vector<std::int64_t>& counts);
   void check(const Array& inputs, const Array& targets) const;
-  /// Says what differs from the deck of a checkpoint that is gone on from.
+  /// Warns of differences from the deck of the checkpoint that the session goes on from.
   void say_what_has_changed(const Checkpoint& checkpoint, const std::string& file) const;
   void require_whole() const;
   void describe_state(StateFields& fields) { trainer->describe_state(fields); }
@@ -102,16 +102,16 @@ struct Session::State {
 
   Communicator comm;
   RunConfig config;
-  std::string deck;  ///< resolved
+  std::string deck;  ///< the resolved deck
   std::string provenance;
   std::optional<GivenExamples> data;
   std::unique_ptr<Trainer> trainer;
-  std::optional<NumberStream> numbers_held;                      ///< of the trainer
-  std::int64_t classes = 0, ignored_class = -1, vocabulary = 0;  ///< 0: there are no classes, no tokens
+  std::optional<NumberStream> numbers_held;                      ///< those of the trainer
+  std::int64_t classes = 0, ignored_class = -1, vocabulary = 0;  ///< 0: no classes, no tokens
   HostBatch batch;
-  std::optional<StepNumbers> numbers;  ///< of the last step, once they are asked for
-  bool has_step = false;               ///< the last step is done, and its sums are there
-  bool is_whole = true;                ///< all numbers are of one state
+  std::optional<StepNumbers> numbers;  ///< numbers of the last step, once they are asked for
+  bool has_step = false;               ///< the last step is done, and its sums are available
+  bool is_whole = true;                ///< all numbers belong to one state
 };
 
 Session::State::State(const std::function<RunConfig()>& read, MPI_Comm mpi) : comm(communicator_of(mpi)) {
@@ -171,7 +171,7 @@ const HostBatch& Session::State::batch_of(const Array& inputs, const Array& targ
   } catch (const std::exception&) {
     failure = std::current_exception();
   }
-  // One exchange says how many examples there are, and whether anything is wrong with them.
+  // One exchange tells how many examples there are, and whether anything is wrong with them.
   const std::vector<std::int64_t> counts = comm.all_gather(failure ? -1 : inputs.examples);
   if (std::ranges::min(counts) < 0)
     comm.run_collectively([&] {
@@ -205,7 +205,7 @@ void Session::State::divide_into_shards(const std::vector<std::int64_t>& counts)
                                     rank, given, plan.global_examples, share));
   }
   plan.micro_batches = micro_batches_of(partition, plan.global_examples, comm.rank());
-  if (plan.global_examples == config.batch.global) return;  // which all is ready for
+  if (plan.global_examples == config.batch.global) return;  // everything is prepared for this size
   comm.run_collectively([&] {
     for (const MicroBatch& micro : plan.micro_batches)
       if (micro.count > 0) trainer->model().prepare(micro.count);
@@ -226,7 +226,7 @@ void Session::State::say_what_has_changed(const Checkpoint& checkpoint, const st
       warn("{}: {} was {}, and is {} in this session", file, change.key, change.was, change.is);
 }
 
-/// What rank 0 has goes to all.
+/// Sends rank 0's state to all ranks. Collective.
 void Session::State::share() {
   const auto describe = [this](StateFields& fields) { describe_state(fields); };
   std::string text = state_text(describe);
@@ -240,7 +240,7 @@ Session::Session(const std::string& deck, MPI_Comm comm)
 
 Session::Session(const RunConfig& config, MPI_Comm comm)
     : state_(std::make_unique<State>(
-          [&] {  // by way of its text, which is checked as every deck is
+          [&] {  // through the deck's text, which is checked as any deck is
             RunConfig copy = config;
             return read_run_config(parse_deck(write_config(copy), "config"));
           },
@@ -258,7 +258,7 @@ StepResult Session::step(const Array& inputs, const Array& targets) {
   state.has_step = false;
   StepResult result = state.trainer->step(batch);
   if (auto settled = state.trainer->settle()) result = std::move(*settled);
-  if (batch.copied) batch.copied->wait();  // the arrays are the program's again
+  if (batch.copied) batch.copied->wait();  // the arrays belong to the program again
   if (!result.done()) throw SharedError(ExitStatus::internal, result.message);
   state.has_step = true;
   if (!result.message.empty()) warn("{}", result.message);
@@ -278,7 +278,7 @@ Metrics Session::evaluate(const Array& inputs, const Array& targets) {
   State& state = *state_;
   const DuringCall call(state.comm);
   const HostBatch& batch = state.batch_of(inputs, targets, false);
-  if (state.has_step) numbers();  // an evaluation takes the place of the step's sums
+  if (state.has_step) numbers();  // an evaluation overwrites the step's sums
   return state.trainer->evaluate(batch);
 }
 
@@ -309,7 +309,7 @@ void Session::save(const std::string& file) {
 void Session::restore(const std::string& file) {
   State& state = *state_;
   const DuringCall call(state.comm);
-  std::optional<CheckpointNumbers> numbers;  // of rank 0
+  std::optional<CheckpointNumbers> numbers;  // on rank 0
   state.comm.run_collectively([&] {
     if (!state.comm.is_root()) return;
     const Checkpoint checkpoint = open_checkpoint(file);

@@ -15,39 +15,40 @@ namespace lockstep {
 
 struct RunConfig;
 
-/// Training of one network by the ranks of a communicator, on examples that they give, step by step. Each call is
-/// collective over them. Whatever is wrong on any rank (an array, the deck, a file) is thrown on all of them, as a
-/// SharedError; the session is then as it was before the call (but see `restore`).
+/// Trains one network on the ranks of a communicator, on examples that they give, step by step. Each call is collective
+/// over these ranks. Whatever is wrong on any rank (an array, the deck, a file) is thrown on all of them, as a
+/// SharedError; the session is then as it was before the call (except as `restore` says).
 ///
-/// Its deck has `data: {memory: …}`, which says what examples look like, and `run: {steps: …}`, for the course of the
-/// learning rate. It must not have what is for runs of the command `lockstep train`: other keys of `run`, `data` and
+/// The deck has `data: {memory: …}`, which gives the format of the examples, and `run: {steps: …}`, for the course of
+/// the learning rate. It must not have what is meant for runs of `lockstep train`: other keys of `run`, `data` and
 /// `checkpoint`.
 class Session {
  public:
-  /// MPI and Kokkos have been started, and end after the session. `deck`: YAML text.
+  /// MPI and Kokkos must have been started, and must end after the session. `deck`: YAML text.
   Session(const std::string& deck, MPI_Comm comm);
-  /// From run/deck/run_config.hpp.
+  /// `config`: see run/deck/run_config.hpp.
   Session(const RunConfig& config, MPI_Comm comm);
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
   ~Session();
 
-  /// One step, on the examples of all ranks together: each gives as many as it has. Their memory is read until the call
-  /// returns. Of shards and virtual replicas each rank gives an equal part of the batch. A step that cannot be done, as
-  /// its loss is not finite and loss_watch wants to stop, is thrown; one that was skipped is returned.
+  /// Does one step on the examples of all ranks together. Each rank gives any number of examples; with shards or
+  /// virtual replicas, each must give its equal part of the batch. Reads their memory until the call returns. Throws if
+  /// the step cannot be done because its loss is not finite and loss_watch stops then; returns normally if the step was
+  /// skipped.
   StepResult step(const Array& inputs, const Array& targets);
-  /// Loss, accuracy and norm of the gradient in the last step.
+  /// Returns the loss, the accuracy and the gradient norm of the last step.
   StepNumbers numbers();
-  /// Loss, accuracy and the deck's `metrics` over other examples, of all ranks together.
+  /// Returns the loss, the accuracy and the deck's `metrics` over other examples, of all ranks together.
   Metrics evaluate(const Array& inputs, const Array& targets);
-  /// Steps done, those that were skipped included.
+  /// Number of steps done, including skipped ones.
   std::int64_t steps() const;
 
-  /// Writes a checkpoint, all or nothing: for `restore`, Network::load, model.weights, `lockstep predict`.
+  /// Writes a checkpoint atomically, for `restore`, Network::load, model.weights or `lockstep predict`.
   void save(const std::string& file);
   /// Goes on from a checkpoint of the same network and optimizer, on any number of ranks. A file that does not fit, or
-  /// is damaged, changes nothing. Where reading breaks off after these checks, in the middle of the numbers, some are
-  /// the file's and some are not: steps, evaluations and saves throw from then on, until a restore succeeds.
+  /// is damaged, changes nothing. If reading breaks off after these checks, in the middle of the numbers, some are the
+  /// file's and some are not: steps, evaluations and saves then throw until a restore succeeds.
   void restore(const std::string& file);
 
  private:
