@@ -16,16 +16,16 @@
 namespace lockstep {
 namespace {
 
-/// One way to sum `count` numbers over all ranks.
+/// A way to sum `count` numbers over all ranks.
 struct Candidate {
   const Algorithm* algorithm;
   std::function<void(std::int64_t count)> sum;
-  std::vector<double> seconds;  ///< of each round
+  std::vector<double> seconds;  ///< one for each round
 
   double median() const { return lockstep::median(seconds); }
 };
 
-/// Seconds of one sum, on the slowest rank: of as many, one after the other, as take a while.
+/// Seconds of one sum on the slowest rank, as the mean of as many in a row as take about 20 ms. Collective.
 double time_of(const Communicator& comm, const Candidate& candidate, std::int64_t count) {
   const auto run = [&](std::int64_t times) {
     comm.barrier();
@@ -37,7 +37,7 @@ double time_of(const Communicator& comm, const Candidate& candidate, std::int64_
   return run(times) / static_cast<double>(times);
 }
 
-/// On rank 0, what times mean where ranks have no cores of their own; empty where they have.
+/// Returns, on rank 0, a warning about times of ranks that share cores; empty if they do not. Collective.
 std::string shared_cores_remark(const Communicator& comm) {
   const Communicator node = comm.on_this_node();
   const std::vector<int> usable = usable_cores();
@@ -102,7 +102,7 @@ void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, c
     for (Candidate& candidate : candidates) row += fmt::format(" {:.1f} |", 1e6 * candidate.median());
     const auto fastest = std::ranges::min_element(candidates, {}, &Candidate::median);
     print(row + fmt::format(" {} | {:.2f} |", fastest->algorithm->name, candidates[0].median() / fastest->median()));
-    // Up to halfway, in powers of two, to the next size that was measured.
+    // A row's algorithm is used up to the geometric mean of its size and the next one that was measured.
     if (!rows.empty() && rows.back().algorithm == fastest->algorithm) rows.pop_back();
     else if (!rows.empty())
       rows.back().up_to = static_cast<std::int64_t>(

@@ -11,14 +11,14 @@
 namespace lockstep {
 
 struct AllReduceBench {
-  std::vector<std::int64_t> bytes{4'096, 65'536, 1 << 20, 16 << 20, 64 << 20};  ///< of each sum, fp32
+  std::vector<std::int64_t> bytes{4'096, 65'536, 1 << 20, 16 << 20, 64 << 20};  ///< of one rank in each sum, fp32
   int rounds = 5;
-  std::string save;  ///< file for the table that decks name in parallel.all_reduce_table; empty: none
+  std::string save;  ///< file to write, a table for parallel.all_reduce_table of decks; empty: none
   bool overwrite = false;
 };
 
-/// Times every all-reduce of the table, in turns, each as runs call it: medians over the rounds, of the slowest rank.
-/// Collective.
+/// Times every all-reduce of the table in turns, as runs call them, and prints medians over the rounds, of the slowest
+/// rank. Collective.
 void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, const Print& print);
 
 }  // namespace lockstep

@@ -29,7 +29,7 @@ void fill_numbers(const ExecSpace& space, const Tensor& x) {
       KOKKOS_LAMBDA(const std::int64_t i) { values[i] = static_cast<float>(i * 7 % 19) / 19 - 0.4F; });
 }
 
-/// Where the numbers of a table's rows are measured: three tensors of one type, and what else kernels take.
+/// Measures the rows of a table on three tensors of one type, and on what else kernels take.
 class KernelBench {
  public:
   KernelBench(DType dtype, const Print& print) : dtype_(dtype), print_(print) {
@@ -39,7 +39,7 @@ class KernelBench {
     for (const OwnedTensor* tensor : {&x_, &y_, &z_}) convert(space_, small.get(), tensor->get());
   }
 
-  /// Of `tensors` numbers of the type, for each element, and `others` bytes, for all of them.
+  /// Prints a row for a kernel that moves `tensors` numbers of the type for each element, and `others` bytes in total.
   void row(const std::string& name, double tensors, double others, const std::function<void()>& call) const {
     const double bytes = tensors * static_cast<double>(x_.get().bytes()) + others;
     std::vector<double> times, copies;
@@ -83,7 +83,7 @@ void KernelBench::elements_alone() const {
 
 void KernelBench::rows_of_features() const {
   const std::int64_t c = 768;
-  const std::int64_t rows = elements / 1024;  // 768 is no divisor
+  const std::int64_t rows = elements / 1024;  // 768 does not divide `elements`
   const auto part = [&](const OwnedTensor& tensor) { return Tensor{tensor.get().data, dtype_, {rows, c}}; };
   const Tensor x = part(x_), y = part(y_), z = part(z_);
   const double share = static_cast<double>(rows * c) / static_cast<double>(elements);

@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-/// Prints a table of the kernels that memory bounds: the bytes that each has to read and write, and which share that is
-/// of what a copy reaches that is measured in turns with it. Tensors are larger than caches.
+/// Prints a table of the kernels that are bound by memory: the rate of the bytes that each has to read and write, as a
+/// share of the rate of a copy that is measured in turns with it. Tensors are larger than caches.
 void bench_kernels(const std::vector<DType>& types, const Print& print);
 
 }  // namespace lockstep

@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-/// `numbers`: read or written for each parameter, where each kernel reads and writes what it needs once.
+/// `numbers`: numbers that are read or written for each parameter, if each kernel reads and writes what it needs once.
 struct Case {
   const char* deck;
   double numbers;

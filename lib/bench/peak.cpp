@@ -11,11 +11,11 @@
 namespace lockstep {
 namespace {
 
-// Independent sums: more than latency (4 or 5 cycles) × units (2), and they fit in 16 registers
-// beside the two factors.
+// Independent sums: more than latency (4 or 5 cycles) × units (2), and few enough for 16 registers beside the two
+// factors.
 constexpr int chains = 12;
 
-/// Multiply-adds of `steps` rounds over all chains; returns their sum, so that none is left out.
+/// Does multiply-adds of `steps` rounds over all chains, and returns their sum, so that none is optimised away.
 template <class T>
 __attribute__((noinline)) T run_chains(long steps, T scale, T shift) {
   T start[VectorOf<T>::lanes];

@@ -5,9 +5,9 @@
 
 namespace lockstep {
 
-/// FLOP/s that the calling core, or in builds for devices the whole device, reaches in fused multiply-adds on registers
-/// alone (each counts as two), without matrix units: the best of many short runs, about 0.3 s. f32 or f64. The bound
-/// that every product is compared with.
+/// Returns the FLOP/s that the calling core, or in builds for devices the whole device, reaches in fused multiply-adds
+/// on registers (each counts as two operations), without matrix units: the best of many short runs, which take about
+/// 0.3 s. f32 or f64. Products are compared with this peak.
 double multiply_add_peak(DType dtype);
 
 }  // namespace lockstep

@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-/// A tensor of small numbers that are no multiples of anything.
+/// A tensor of small numbers without a common factor.
 OwnedTensor sample(DType dtype, const Shape& shape) {
   std::vector<double> values(static_cast<std::size_t>(shape.count()));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i * 7 % 19) / 19 - 0.4;
@@ -25,7 +25,7 @@ OwnedTensor sample(DType dtype, const Shape& shape) {
   return tensor;
 }
 
-/// The peak of all cores that kernels use, or of the device; measured once. 16-bit products are compared with fp32's.
+/// Peak of all cores that kernels use, or of the device; measured once. 16-bit products are compared with fp32's peak.
 double peak_of(DType dtype) {
   static std::map<DType, double> peaks;
   const DType master = master_dtype(dtype);
@@ -38,7 +38,7 @@ void print_header(const Print& print) {
   print("|---|---|---|---|--:|--:|--:|");
 }
 
-/// Either kind of product: they take the same tensors.
+/// Measures an inner product or a convolution, which take the same tensors.
 template <class Product>
 void measure(const std::string& name, DType dtype, const Provider& provider, Product* product, const Shape& x_shape,
              const Shape& weight_shape, const Shape& y_shape, double flops, const Print& print) {

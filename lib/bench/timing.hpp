@@ -5,11 +5,11 @@
 
 namespace lockstep {
 
-/// Seconds of a call that gives work to the default stream: of as many calls in a row, up to 1,000, as take 2 ms, so
-/// that what a start and a wait cost does not count where one call takes microseconds.
+/// Returns the seconds of a call that gives work to the default stream, as the mean of up to 1,000 calls in a row that
+/// take 2 ms, so that the cost of a start and a wait does not count for calls of microseconds.
 double seconds_of(const std::function<void()>& call);
 
-/// Seconds of the fastest of the calls, at least three, that go into half a second (on devices a tenth).
+/// Returns the seconds of the fastest of as many calls, at least three, as fit into half a second (on devices a tenth).
 double best_seconds_of(const std::function<void()>& call);
 
 }  // namespace lockstep
