@@ -74,7 +74,8 @@ void declare_options(CLI::App& command, CheckOptions& options) {
   for (CLI::Option* of_the_plan : {machine, nodes, memory}) of_the_plan->excludes(alone);
 }
 
-/// On so many nodes; 0: on those of the machine, or where there is none (empty), each on one of its own.
+/// Returns the count of ranks on so many nodes. 0: as many nodes as the machine needs or, without a machine (empty), a
+/// node for each rank.
 RankCount count_on_nodes(int ranks, int nodes, const std::string& machine) {
   if (nodes == 0) return {ranks, machine.empty() ? ranks : static_cast<int>(read_machine(machine).nodes_of(ranks))};
   validate(
@@ -88,7 +89,7 @@ RankCount count_on_nodes(int ranks, int nodes, const std::string& machine) {
   return {ranks, nodes};
 }
 
-/// All but the time, on rank 0.
+/// Does all of `check` except the time; on rank 0.
 void check(const Communicator& comm, RunConfig& config, const CheckOptions& options) {
   if (!options.device.empty()) plan_for_described_device(options.device);
   const int ranks = options.ranks > 0 ? options.ranks : requested_ranks();
@@ -113,7 +114,7 @@ void check(const Communicator& comm, RunConfig& config, const CheckOptions& opti
     text += "\n" + plan.text;
     refusal = plan.refusal;
     remarks = plan.remarks;
-    if (refusal && (options.ranks > 0 || options.nodes > 0 || options.memory)) {  // it may be of another run
+    if (refusal && (options.ranks > 0 || options.nodes > 0 || options.memory)) {  // the run may be another one
       remarks.push_back(fmt::format("`train` would be refused: {}", refusal->what()));
       refusal.reset();
     }

@@ -11,40 +11,39 @@
 #include "comm/communicator.hpp"
 #include "run/deck/run_config.hpp"
 
-// What several commands are made of.
+// Parts that several commands have in common.
 namespace lockstep {
 
-/// DECK [key.path=value …], shared by the commands that read a deck.
+/// The arguments DECK [key.path=value …] of the commands that read a deck.
 struct DeckArguments {
   std::string file;
   std::vector<std::string> overrides;
 
   void declare(CLI::App& command);
-  /// Rank 0 reads the file, and all ranks read its text.
+  /// Rank 0 reads the file and sends its text to all ranks. Collective.
   RunConfig read(const Communicator& comm) const;
 };
 
-/// Of commands that stop at a checkpoint, and go on when who reads their log has gone. Before MPI starts, which may
-/// take a while.
+/// For commands that stop at a checkpoint: handles stop signals from now on, and ignores SIGPIPE, so that they go on if
+/// the reader of their log has gone. To be called before MPI starts, which may take a while.
 void take_stop_signals();
 
-/// A check of an option's value: `problem` is said of what does not pass `check`.
+/// Returns a check of an option's value that reports `problem` for values that do not pass `check`.
 std::function<std::string(const std::string&)> saying(const CLI::Validator& check, const std::string& problem);
 
-/// Text that is a command's result goes to standard output whole. Throws io_error, as on a full disk; a reader that has
-/// gone wants no more.
+/// Writes a command's result to standard output as a whole. Throws io_error, as on a full disk; a reader that has gone
+/// is no error.
 void print(const std::string& text);
-/// On rank 0.
+/// Prints on rank 0 only.
 void print(const Communicator& comm, const std::string& text);
 
-/// Work of one process, whatever the number of ranks.
+/// Does the work on rank 0, whatever the number of ranks. Collective.
 ExitStatus on_root(const Communicator& comm, const std::function<void()>& work);
 
-/// Throws bad_usage where --data of a command names a group of its own (FILE:/GROUP), and --split another one.
-/// Collective.
+/// Throws bad_usage if --data of a command names a group (FILE:/GROUP), and --split another one. Collective.
 void check_split(const Communicator& comm, const CLI::App& command);
 
-/// The option of commands whose ranks may measure another network: its text.
+/// Declares the option of commands whose ranks may emulate another network; returns its text.
 std::shared_ptr<std::string> declare_network(CLI::App& command);
 
 }  // namespace lockstep

@@ -159,7 +159,7 @@ void declare_bench(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand(
       "bench", "Measure this machine, and the share of its limits that each provider reaches");
   command->require_subcommand(1);
-  // The parser reads a type by its number.
+  // The parser reads an enumerator by its number.
   const std::function<std::string(std::string&)> type_number = [](std::string& word) -> std::string {
     static const std::map<std::string, DType> types{
         {"fp32", DType::f32}, {"fp64", DType::f64}, {"bf16", DType::bf16}, {"fp16", DType::f16}};
@@ -212,7 +212,8 @@ void declare_bench(CLI::App& app, Command& chosen) {
   declare_machine_bench(*command, chosen);
 }
 
-/// Zeros in front of a whole number change nothing, as in decks: the parser would take it for an octal one.
+/// Removes leading zeros of whole numbers, which have no meaning in decks either: the parser would read an octal
+/// number.
 void read_as_decimal(CLI::App& app) {
   for (CLI::Option* option : app.get_options([](const CLI::Option* each) {
          return each->get_type_name().starts_with("INT") || each->get_type_name().starts_with("UINT");
@@ -224,7 +225,7 @@ void read_as_decimal(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands({})) read_as_decimal(*command);
 }
 
-/// Ranges have nothing against a NaN.
+/// Refuses NaN and infinity, which checks of ranges accept.
 void refuse_what_is_not_finite(CLI::App& app) {
   for (CLI::Option* option :
        app.get_options([](const CLI::Option* each) { return each->get_type_name().starts_with("FLOAT"); }))
@@ -235,7 +236,7 @@ void refuse_what_is_not_finite(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands({})) refuse_what_is_not_finite(*command);
 }
 
-/// What a shell has made of a variable that is not set. A prompt is judged where it is read.
+/// Refuses empty values, which a shell makes of unset variables. An empty prompt is judged where it is read.
 void refuse_what_is_empty(CLI::App& app) {
   for (CLI::Option* option : app.get_options(
            [](const CLI::Option* each) { return each->get_items_expected_max() > 0 && !each->check_lname("prompt"); }))

@@ -11,21 +11,21 @@
 
 namespace lockstep {
 
-/// What must have started before a command's work.
+/// What must have been started before a command's work.
 enum class Start {
-  nothing,  ///< files and text are all that it needs
-  plan,     ///< Kokkos, unless it computes on devices: a node without any can plan for those that have them
+  nothing,  ///< it needs only files and text
+  plan,     ///< Kokkos, except in builds for devices: a node without a device can plan for nodes that have some
   ranks,    ///< MPI, and Kokkos on the device of each rank
 };
 
-/// What the command line asked for. `work` runs on every rank, or, where MPI does not start, on the first one of those
-/// that a launcher has started; it says how the program is to end.
+/// What the command line asks for. `work` runs on every rank or, if MPI is not started, on the first of the processes
+/// that a launcher has started. It returns the status of the program.
 struct Command {
   Start start = Start::nothing;
   std::function<ExitStatus(const Communicator&)> work;
 };
 
-/// Declares the subcommands; the one that is parsed stores its work in `chosen`.
+/// Declares the subcommands. The one that is parsed stores its work in `chosen`.
 void declare_commands(CLI::App& app, Command& chosen);
 /// Declares check.
 void declare_check(CLI::App& app, Command& chosen);
@@ -40,7 +40,8 @@ void declare_file_commands(CLI::App& app, Command& chosen);
 /// Declares report, info and schema.
 void declare_printers(CLI::App& app, Command& chosen);
 
-/// The message about a command line that cannot be parsed. `found`: what the parser says, for want of something better.
+/// Returns the message about a command line that cannot be parsed. `found`: the parser's message, which is used if
+/// there is no better one.
 std::string usage_problem(const CLI::App& app, std::span<char* const> arguments, const std::string& found);
 
 }  // namespace lockstep

@@ -24,11 +24,11 @@
 #include "run/reports/scaling_report.hpp"
 #include "study/study_report.hpp"
 
-// Commands of one process, which work on files and text: no ranks, and no steps of a network.
+// Commands of one process that work on files and text, without ranks and without steps of a network.
 namespace lockstep {
 namespace {
 
-/// A command that makes a text and prints it.
+/// Returns a command that makes a text and prints it.
 Command printing(std::function<std::string()> make, Start start = Start::nothing) {
   return {start, [make = std::move(make)](const Communicator&) {
             print(make());
@@ -36,7 +36,7 @@ Command printing(std::function<std::string()> make, Start start = Start::nothing
           }};
 }
 
-/// Puts `text`, with one end of line after it, in the place of what follows the mark in a page.
+/// Replaces what follows the mark in a page by `text` and one end of line.
 void replace_generated_part(const std::string& page, const std::string& text) {
   constexpr std::string_view mark = "<!-- generated -->\n";
   const std::string before = read_text_file(page);
@@ -53,7 +53,7 @@ void declare_last_examples(CLI::App& importer, std::int64_t& examples) {
                      "--validation 5000"));
 }
 
-/// What every importer has.
+/// Declares what all importers have.
 template <class Options>
 void declare_output(CLI::App& importer, Command& chosen, const std::shared_ptr<Options>& options,
                     std::function<std::string(const Options&)> work) {
@@ -129,7 +129,7 @@ void declare_inspect(CLI::App& app, Command& chosen) {
   });
 }
 
-/// Whoever may read a study's folder, and not write there, has the text all the same.
+/// Prints the report. A user who may read a study's folder but not write to it gets the text all the same.
 void print_study(const std::string& folder) {
   const StudyReport report = study_report(folder);
   print(report.text);
@@ -172,7 +172,7 @@ void declare_info(CLI::App& app, Command& chosen) {
   const auto device = std::make_shared<bool>(false);
   info->add_flag("--device", *device, "describe this machine's device instead, for `lockstep check --device`");
   info->callback([&chosen, device] {
-    // To list providers is to make them, with Kokkos' threads.
+    // Listing providers makes them, with Kokkos' threads.
     chosen = printing([device] { return *device ? describe_device() + "\n" : build_info_text(); }, Start::plan);
   });
 }

@@ -24,7 +24,7 @@ using namespace lockstep;
 
 int exit_code(ExitStatus status) { return static_cast<int>(status); }
 
-/// Starts Kokkos, for commands that compute or plan to.
+/// Starts Kokkos, for commands that compute or plan.
 void start_kokkos(Start start, std::optional<Kokkos::ScopeGuard>& kokkos, const Communicator& comm) {
   if (start == Start::nothing || (start == Start::plan && runs_on_device)) return;
   comm.run_collectively([] {
@@ -41,8 +41,8 @@ void start_kokkos(Start start, std::optional<Kokkos::ScopeGuard>& kokkos, const 
     for (const std::string& remark : shared_devices(comm.gather_to_root(own_device_place()))) warn_line(remark);
 }
 
-/// Errors that every rank has (Communicator::run_collectively) are said once, by rank 0. An error of one
-/// rank alone is said by that rank, and ends all of them: the others may be waiting for it.
+/// Errors that every rank has (Communicator::run_collectively) are reported once, by rank 0. An error of a single rank
+/// is reported by that rank and ends all ranks, since others may be waiting for it.
 int run_command(const Command& command, const Communicator& comm) {
   try {
     std::optional<Kokkos::ScopeGuard> kokkos;
@@ -60,7 +60,7 @@ int run_command(const Command& command, const Communicator& comm) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  ::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error of who writes one
+  ::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit on file sizes then returns an error
   schedule_as_batch();
   skip_hdf5_at_exit();
   CLI::App app{"Lockstep: data-parallel neural-network training", "lockstep"};
@@ -68,8 +68,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   Command command;
   declare_commands(app, command);
-  // Without MPI the first rank works and speaks for all. The others end at once, and with 0: at another status
-  // launchers would end the first one, which may not have said yet what is wrong.
+  // Without MPI, the first rank works and reports for all. The others end at once with status 0: at another status,
+  // launchers would end the first one, which may not have reported yet what is wrong.
   const bool is_first = launched_rank().rank == 0;
   try {
     app.parse(argc, argv);

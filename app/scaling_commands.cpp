@@ -8,7 +8,7 @@
 #include "scaling/measure_machine.hpp"
 #include "scaling/prediction_report.hpp"
 
-// Commands about machines that runs are planned for.
+// Commands about machines for which runs are planned.
 namespace lockstep {
 
 void declare_predict_scaling(CLI::App& app, Command& chosen) {

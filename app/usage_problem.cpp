@@ -14,11 +14,11 @@
 namespace lockstep {
 namespace {
 
-/// "lockstep bench gemm", as far as the words are commands.
+/// The command that the leading words name, such as "lockstep bench gemm".
 struct CalledCommand {
   const CLI::App* app;
   std::string name;
-  std::span<char* const> rest;  ///< of the words, after its own
+  std::span<char* const> rest;  ///< the words after its name
 };
 
 CalledCommand command_of(const CLI::App& app, std::span<char* const> arguments) {
@@ -33,7 +33,7 @@ CalledCommand command_of(const CLI::App& app, std::span<char* const> arguments) 
   return called;
 }
 
-/// Launchers have such an option, and the number after it.
+/// Advice on launchers' options for the number of ranks; empty for other options.
 std::string advice_on_ranks(std::string_view option, std::span<char* const> after) {
   if (option != "-n" && option != "-np" && option != "--np" && option != "--ranks") return "";
   const std::string ranks = after.empty() ? "RANKS" : after[0];
@@ -41,7 +41,7 @@ std::string advice_on_ranks(std::string_view option, std::span<char* const> afte
       " (a launcher starts the ranks); write -n {0}, as mpirun -n {0} lockstep …, or scripts/lockstep -n {0} …", ranks);
 }
 
-/// "train, check, …".
+/// Returns the names of all commands: "train, check, …".
 std::string names_of_commands(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App* each) { return !each->get_name().empty(); }))
@@ -49,11 +49,11 @@ std::string names_of_commands(const CLI::App& app) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// A word in the place of a command, or an option in front of one, that the program does not have. Empty: it is another
-/// mistake.
+/// Reports a word that is no command where one is expected, or an unknown option in front of a command. Empty: there is
+/// none.
 std::string unknown_command(const CLI::App& app, std::span<char* const> arguments) {
   const CLI::App* command = &app;
-  std::string option;  // in front of a command, and none of what that is one of
+  std::string option;  // a problem with an option in front of a command
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string_view word = arguments[i];
     std::vector<std::string> known;
@@ -71,7 +71,7 @@ std::string unknown_command(const CLI::App& app, std::span<char* const> argument
       continue;
     }
     const auto is_command = [&](const char* other) { return std::ranges::find(known, other) != known.end(); };
-    if (!next && !option.empty() && std::ranges::any_of(after, is_command)) continue;  // it is that option's value
+    if (!next && !option.empty() && std::ranges::any_of(after, is_command)) continue;  // the option's value
     if (!next) {
       const std::string near = nearest(word, known);
       return fmt::format("'{}' is no command of {} ({}){}", word, command->get_name(), fmt::join(known, ", "),
@@ -87,7 +87,7 @@ bool is_option(std::string_view word) {
   return word.size() > 1 && word.starts_with('-') && !is_number;
 }
 
-/// A change to the deck that is written as an option, as --run.epochs=5 or --epochs 5. Empty: it is none.
+/// Reports a change to the deck that is written as an option, such as --run.epochs=5 or --epochs 5. Empty: it is none.
 std::string override_with_dashes(std::string_view option, std::span<char* const> after) {
   const auto equals = option.find('=');
   std::string key(option.substr(0, equals));
@@ -110,7 +110,7 @@ std::string override_with_dashes(std::string_view option, std::span<char* const>
   return fmt::format("'{}' is no option; a change to the deck is written without --: {}{}", option, key, value);
 }
 
-/// The first option that the command does not have. Empty: it has them all.
+/// Reports the first option that the command does not have. Empty: it has them all.
 std::string unknown_option(const CalledCommand& called) {
   std::vector<std::string> known;
   for (const CLI::Option* option : called.app->get_options())
@@ -123,7 +123,7 @@ std::string unknown_option(const CalledCommand& called) {
     const std::span<char* const> after = called.rest.subspan(i + 1);
     const std::string name(word.substr(0, word.find('=')));
     if (const CLI::Option* option = called.app->get_option_no_throw(name)) {
-      if (name == word && option->get_items_expected_max() > 0) ++i;  // its value
+      if (name == word && option->get_items_expected_max() > 0) ++i;  // skips the option's value
       continue;
     }
     const bool names_path = name.find('.') != std::string::npos;
@@ -138,14 +138,14 @@ std::string unknown_option(const CalledCommand& called) {
   return "";
 }
 
-/// What stands where nothing more is expected; the parser says it from its end to its beginning. Empty: nothing does.
+/// Reports words where nothing more is expected; the parser's own message has them in reverse. Empty: there are none.
 std::string unexpected_words(const CLI::App& app, const std::string& found) {
   if (!found.starts_with("The following argument")) return "";
   const std::vector<std::string> words = app.remaining(true);
   return fmt::format("'{}' {} not expected here", fmt::join(words, "', '"), words.size() == 1 ? "is" : "are");
 }
 
-/// What the parser says in words of its own about an option's value. Empty: it says something else.
+/// Rephrases the parser's message about an option's value. Empty: the message is about something else.
 std::string unsuitable_value(const std::string& found) {
   constexpr std::string_view missing = ": 1 required ", value = ": Value ", range = " not in range [", to = " - ";
   if (const auto at = found.find(missing); at != std::string::npos && found.ends_with(" missing"))
