@@ -170,8 +170,7 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
 
   const std::int64_t train = experiment.data.train->size(), global = std::min(config.batch.largest(), train);
   const BatchPartition partition = batch_partition(config, experiment.graph, ranks);
-  const bool whole_sums = has_whole_sums(config.parallel,
-                                         expected_devices(ranks));  // throws if it asks for what is missing
+  const bool whole_sums = has_whole_sums(config.parallel, expected_devices(ranks));  // KeyError if unavailable
   StepMemory memory = step_memory(config, experiment.graph, *experiment.data.train, count);
   const Graph& graph = experiment.graph;
   std::string choice;
