@@ -70,9 +70,10 @@ Contents read_contents(const fs::path& file) {
   std::int64_t number = 0;
   try {
     for (std::size_t end = 0; (end = text.find('\n', contents.bytes)) != std::string::npos; contents.bytes = end + 1) {
+      ++number;
       const Json json = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(contents.bytes),
                                     text.begin() + static_cast<std::ptrdiff_t>(end));
-      if (number++ == 0) contents.identity = json.at(header_key);
+      if (number == 1) contents.identity = json.at(header_key);
       else contents.records.push_back(record_of(json));
     }
     if (number == 0) throw std::runtime_error("it has no line");

@@ -375,6 +375,8 @@ class BadInput(StudyTest):
         self.refused(78, ["study/trials: has trials, and study/ledger.jsonl is not there"], "study", "study.yaml")
         ledger.write_text("something else\n")
         self.refused(65, ["ledger.jsonl", "line 1"], "study", "study.yaml")
+        ledger.write_bytes(before.splitlines(keepends=True)[0] + b"something else\n")
+        self.refused(65, ["ledger.jsonl", "line 2"], "study", "study.yaml")
         (self.folder / "mine").mkdir()
         self.write("mine/study.yaml", "mine: true\n")
         self.refused(73, ["mine/study.yaml", "is not replaced"], "study", "study.yaml", "output_dir=mine")

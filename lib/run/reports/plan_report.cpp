@@ -45,10 +45,7 @@ std::string layer_table(const Graph& graph) {
       count += parameter.shape.count();
       names += fmt::format("{} [{}]", parameter.name, fmt::join(parameter.shape.extents(), ", "));
     }
-    // Each × has two bytes, so it widens the column by one.
-    const std::string shape = to_string(node.shape);
-    const int extra = std::max(0, node.shape.rank() - 1);
-    text += fmt::format("{:<20} {:<18} {:<{}} {:>12}  {}\n", node.name, node.layer->type(), shape, 14 + extra,
+    text += fmt::format("{:<20} {:<18} {:<14} {:>12}  {}\n", node.name, node.layer->type(), to_string(node.shape),
                         count > 0 ? std::to_string(count) : "", names);
   }
   return text;
