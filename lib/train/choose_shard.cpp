@@ -17,13 +17,13 @@ using Shard = ParallelConfig::Shard;
 
 std::string_view name_of(Shard shard) { return shard_names[static_cast<std::size_t>(shard)]; }
 
-/// What is predicted of ways to divide a model.
+/// Predicted step times of the ways to divide a model.
 class ShardTimes {
  public:
   explicit ShardTimes(const TrainingConfig& config) : config_(config) {}
 
   bool are_known() const { return config_.shard_times && !config_.shard_times->empty(); }
-  /// Infinite where nothing is predicted.
+  /// Seconds of a step; infinite if they are not predicted.
   double of(Shard shard) const {
     const auto found = std::ranges::find(*config_.shard_times, shard, &TrainingConfig::ShardTime::shard);
     return found == config_.shard_times->end() ? std::numeric_limits<double>::infinity() : found->seconds;
@@ -36,7 +36,7 @@ class ShardTimes {
     return fmt::format("{:.3g} ms a step are predicted{}", 1e3 * of(chosen),
                        others.empty() ? "" : fmt::format(" ({})", fmt::join(others, ", ")));
   }
-  /// Why nothing is known although the deck names a machine.
+  /// Says that nothing is predicted although the deck names a machine; else empty.
   std::string missing() const {
     return !config_.parallel.machine.empty() && !are_known() ? " (such steps are not predicted)" : "";
   }

@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-/// The rows of the output in a tensor that has one for each row of the batch.
+/// Returns the rows of `output` in a tensor that has a row for each row of the batch.
 Tensor rows_of(const Tensor& tensor, const Model::Output& output) {
   const std::int64_t columns = tensor.count() / tensor.shape[0];
   return {
@@ -22,7 +22,7 @@ Tensor rows_of(const Tensor& tensor, const Model::Output& output) {
       {output.values.shape[0], columns}};
 }
 
-/// A NaN's sign means nothing, and would be printed.
+/// Removes a NaN's sign, which means nothing and would be printed.
 double without_sign_of_nan(double value) { return std::isnan(value) ? std::abs(value) : value; }
 
 Tensor targets_of(const Model::Output& output, const Tensor& targets) {

@@ -20,33 +20,34 @@
 
 namespace lockstep {
 
-/// Sums of metrics in the step's memory, and what the loss needs to make them. Loss and accuracy come with every batch,
-/// the deck's `metrics` with evaluations alone: they take passes of their own over the outputs.
+/// Sums of metrics in the step's memory, and the scratch memory in which the loss computes them. Loss and accuracy are
+/// summed with every batch, the deck's `metrics` in evaluations only, because they take passes of their own over the
+/// outputs.
 class MetricSums {
  public:
-  /// For batches of up to so many examples of this output, metrics of these names (see metric_names), and targets of
-  /// which those of one number do not count (Loss::ignored_class).
+  /// For batches of up to `max_batch` examples with outputs of shape `one_output`. `metrics` are names as in
+  /// metric_names. Targets of `ignored_class` do not count (Loss::ignored_class).
   MetricSums(std::int64_t max_batch, const Shape& one_output, std::span<const std::string> metrics = {},
              std::int64_t ignored_class = -1);
-  /// What the sums of these metrics take, in bytes.
+  /// Bytes that the sums of these metrics take.
   static std::int64_t bytes_of(std::span<const std::string> metrics, const Shape& one_output);
-  /// Evaluations bring a confusion matrix too, from now on. For class targets.
+  /// From now on, evaluations also count a confusion matrix. For class targets only.
   void count_confusions();
 
   void clear(const ExecSpace& space);
-  /// Of a step: anew, or after the sums of steps before.
+  /// Begins the sums of a step: from zero, in addition to those of the steps before, or in place of the last step's.
   void begin(const ExecSpace& space, StepScope::Losses losses);
-  /// Loss and accuracy of n examples: of all, or of the next rows of them. Stores the gradient where there is a place
-  /// for one. `targets`: of all.
+  /// Adds loss and accuracy of `n` examples: of all of them, or of the rows of a tile. Writes the gradient if `output`
+  /// has a place for it. `targets` are those of all `n` examples.
   void add(const ExecSpace& space, const Loss& loss, std::int64_t n, const Model::Output& output, const Tensor& targets,
            const GradientFactor& gradient_scale = 1, const MixedTargets& mixed = {});
-  /// Before `add`, of the same output: the other metrics.
+  /// Adds the other metrics of an output. Call it before `add` of the same output.
   void add_others(const ExecSpace& space, const Model::Output& output, const Tensor& targets);
-  /// Summed over the examples so far, of this rank. Waits for the device.
+  /// Returns this rank's sums over the examples so far. Waits for the device.
   LossSums local(const ExecSpace& space) const;
-  /// Those of the step alone, where they are.
+  /// Sums of the current step alone, in the step's memory.
   const LossSums* in_memory() const { return static_cast<const LossSums*>(sums_.get().data); }
-  /// Rows of one example's output, each of which the loss looks at by itself.
+  /// Number of rows in the output of one example; the loss treats each row by itself.
   std::int64_t positions() const { return positions_; }
   /// Loss and accuracy over the examples of all ranks; collective.
   Metrics reduce(const ExecSpace& space, const Communicator& comm, const Loss& loss) const;
@@ -61,36 +62,37 @@ class MetricSums {
   };
   std::int64_t positions_, classes_, ignored_class_;
   OwnedTensor per_example_;
-  OwnedTensor sums_, before_;  ///< LossSums; and those of the steps before that they are after
+  OwnedTensor sums_, before_;  ///< LossSums of the current step, and of the steps before it that count with it
   bool has_before_ = false;
   std::vector<Other> others_;
   OwnedTensor confusions_;  ///< f64 [classes, classes], where they are counted
 };
 
-/// Evaluates a network on examples that ranks share out, up to `max_batch` of a rank at once.
+/// Evaluates a network on examples that are divided among the ranks, up to `max_batch` at once on each.
 class Evaluator {
  public:
-  /// What it evaluates, and with what; steps may use the same.
+  /// What an evaluation works with; training steps may use the same objects.
   struct Parts {
     Model& model;
     const Loss& loss;
     BatchUploader& uploader;
     MetricSums& sums;
   };
-  /// What `parts` refer to outlives this.
+  /// The objects that `parts` refers to must outlive this one.
   Evaluator(const Communicator& comm, const Parts& parts, std::int64_t max_batch)
       : comm_(comm), parts_(parts), max_batch_(max_batch) {}
 
-  /// Metrics over each example of a dataset exactly once; a warning where there is no loss, because no target counts.
-  /// `gives_up` is asked after each batch, as many times on all ranks, and answers all of them the same: there is no
-  /// result then. Collective.
+  /// Returns metrics over each example of a dataset exactly once. Warns if there is no loss because no target counts.
+  /// `gives_up` is called after each batch, equally often on all ranks, and must return the same on all of them; if it
+  /// returns true, there is no result. Collective.
   std::optional<Metrics> evaluate(const Dataset& dataset, const std::function<bool()>& gives_up = [] { return false; });
-  /// Metrics over the examples of a batch, each rank's share, whatever its micro-batches. Collective.
+  /// Returns metrics over the examples of a batch, of which each rank passes its share. The batch's division into
+  /// micro-batches does not matter. Collective.
   Metrics evaluate(const HostBatch& batch);
 
  private:
-  /// Adds the metrics of `count` examples of the batch. All ranks do that equally often, the last times some without
-  /// examples: layers may wait for each other's parameters.
+  /// Adds the metrics of `count` examples of the batch. All ranks call this equally often, some without examples in the
+  /// last calls, because layers may wait for parameters of other ranks.
   void add(StepContext& context, const HostBatch& batch, std::int64_t first, std::int64_t count);
 
   Communicator comm_;

@@ -10,9 +10,10 @@
 namespace lockstep {
 namespace {
 
-/// A deviation of fewer losses says nothing.
+/// Fewest losses whose standard deviation means something.
 constexpr std::int64_t fewest = 20;
-/// The smallest deviation that is believed, as a fraction of the mean: equal losses do not make the next one a jump.
+/// The smallest standard deviation that is believed, as a fraction of the mean: equal losses do not make the next one a
+/// jump.
 constexpr double least_deviation = 1e-3;
 
 }  // namespace
@@ -36,7 +37,7 @@ void LossWatchConfig::describe(Fields& fields) {
 void LossWatch::describe_state(StateFields& fields) {
   fields.integer("anomalies", anomalies_);
   fields.reals("losses", losses_);
-  if (fields.has("validation_losses")) fields.reals("validation_losses", validation_losses_);  // not of earlier builds
+  if (fields.has("validation_losses")) fields.reals("validation_losses", validation_losses_);  // not in old checkpoints
 }
 
 std::string LossWatch::inspect(const char* what, const char* before, double loss, std::vector<double>& losses) {
@@ -54,7 +55,7 @@ std::string LossWatch::inspect(const char* what, const char* before, double loss
                          mean, losses.size(), before);
   }
   losses.push_back(loss);
-  const std::ptrdiff_t beyond = std::ssize(losses) - config_.window;  // many, where the window was larger once
+  const std::ptrdiff_t beyond = std::ssize(losses) - config_.window;  // more than 1 if the window was larger before
   if (beyond > 0) losses.erase(losses.begin(), losses.begin() + beyond);
   return "";
 }

@@ -23,15 +23,15 @@ struct LossWatchConfig {
   void describe(Fields& fields);
 };
 
-/// Looks for steps and evaluations whose loss is not finite, or jumps out of what those before it had.
+/// Looks for steps and evaluations whose loss is not finite, or jumps above the losses before it.
 class LossWatch final : public Stateful {
  public:
   explicit LossWatch(const LossWatchConfig& config) : config_(config) {}
 
-  /// What is wrong with the mean loss of a step; empty: nothing. Then it is one of the losses that later ones are
-  /// compared with.
+  /// Returns what is wrong with the mean loss of a step, or an empty string. A loss without fault becomes one of those
+  /// that later ones are compared with.
   std::string inspect(double loss) { return inspect("the loss", "steps", loss, losses_); }
-  /// What is wrong with the loss of an evaluation; empty: nothing.
+  /// Returns what is wrong with the loss of an evaluation, or an empty string.
   std::string inspect_validation(double loss) {
     return inspect("the validation loss", "evaluations", loss, validation_losses_);
   }
@@ -41,7 +41,7 @@ class LossWatch final : public Stateful {
   LossWatchConfig::Action action() const { return config_.on_anomaly; }
   bool rolls_back() const { return action() == LossWatchConfig::Action::rollback && may_go_on(); }
 
-  /// Anomalies that the run has gone on from; they stay counted when it goes back.
+  /// Number of anomalies that the run has gone on from; they stay counted after a rollback.
   std::int64_t anomalies() const { return anomalies_; }
   void set_anomalies(std::int64_t anomalies) { anomalies_ = anomalies; }
   /// Losses of the steps that the next one is compared with.
@@ -54,9 +54,9 @@ class LossWatch final : public Stateful {
 
   LossWatchConfig config_;
   std::int64_t anomalies_ = 0;
-  // Losses without an anomaly, the newest `window` at most, the oldest first:
-  std::vector<double> losses_;             ///< steps
-  std::vector<double> validation_losses_;  ///< evaluations
+  // Losses without an anomaly: the newest ones, at most `window`, oldest first.
+  std::vector<double> losses_;             ///< of steps
+  std::vector<double> validation_losses_;  ///< of evaluations
 };
 
 }  // namespace lockstep

@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-/// Where the deck has gradients summed in the devices' memory; else null. Collective.
+/// Returns the all-reduce between devices if the deck sums gradients in their memory; else null. Collective.
 std::unique_ptr<DeviceAllReduce> sums_on_devices(const TrainingConfig& config, const Communicator& comm) {
   const DeviceFacts facts = device_facts(comm);
   DeviceSums sums;
@@ -21,12 +21,12 @@ std::unique_ptr<DeviceAllReduce> sums_on_devices(const TrainingConfig& config, c
   return device_all_reduce(sums, comm);
 }
 
-/// The parts of a strategy that does steps in groups of ranks, and sums over all between them. Collective.
+/// Makes the parts of a strategy that does steps in groups of ranks and sums over all ranks between them. Collective.
 LocalParallel::Parts local_parts(const TrainingConfig& config, const ShardGroups& all, const Topology& group,
                                  SumMemory memory, std::span<const AllReduceRow> measured,
                                  ParameterBuffer& parameters) {
   const bool on_device = memory.on_devices != nullptr;
-  // The node's memory is that of sums over all: those of groups, and of a node's, go by messages.
+  // Only sums over all ranks use the node's shared memory; those of a group, and of a node, go by messages.
   const auto sums_in = [&](const Topology& ranks) {
     return std::make_unique<DataParallel>(
         config.parallel, std::span<const AllReduceRow>(), ShardGroups(config.parallel, ranks), std::nullopt,
@@ -49,12 +49,12 @@ LocalParallel::Parts local_parts(const TrainingConfig& config, const ShardGroups
   return parts;
 }
 
-/// The sums of the gradients of an update that is simulated, each of which one rank of those has that compute it
-/// together. Collective.
+/// Makes the strategy that sums the gradients of a simulated update: over ranks of the same place, one of each set of
+/// ranks that compute a gradient together. Collective.
 std::unique_ptr<ParallelStrategy> sums_of_updates(ParallelConfig config, const Topology& topology,
                                                   ParameterBuffer& parameters) {
   const int together = SimulatedGradients::ranks_of_gradient(config.asynchronous, topology.all.size());
-  config.asynchronous.recorded_members = 1;  // pieces of gradients are summed before
+  config.asynchronous.recorded_members = 1;  // the pieces of a gradient are summed before
   const Topology ranks = topology.of(topology.all.split(topology.all.rank() % together));
   return std::make_unique<DataParallel>(config, std::span<const AllReduceRow>(), ShardGroups(config, ranks),
                                         std::nullopt, nullptr, parameters);

@@ -8,23 +8,25 @@
 
 namespace lockstep {
 
-/// Which ranks do what together.
+/// Groups of ranks that work together.
 struct RankGroups {
-  ShardGroups shards;  ///< that divide the model; with all ranks
-  Topology step;       ///< those of a step: a worker's, or that step without the others for a while, or all
+  ShardGroups shards;  ///< the ranks that divide the model, and all ranks
+  Topology step;  ///< the ranks that do a step together: those of a worker, those of a group of parallel.local, or all
 };
-/// As the deck has them. Throws KeyError, with its position, where ranks cannot be divided so. Collective.
+/// Returns the groups that the deck asks for. Throws KeyError, with its position, if ranks cannot be divided so.
+/// Collective.
 RankGroups rank_groups(const TrainingConfig& config, const Topology& all);
 
-/// What gradients are summed in, and how layers see them and the parameters.
+/// Memory in which gradients are summed, and through which layers see them and the parameters.
 struct SumMemory {
-  std::unique_ptr<DeviceAllReduce> on_devices;  ///< null: sums are the hosts'
+  std::unique_ptr<DeviceAllReduce> on_devices;  ///< null: the hosts make the sums
   ParallelMemory on_hosts;
 };
-/// What the deck wants, where it can be had. Collective.
+/// Returns the memory that the deck asks for, as far as the machine has it. Collective.
 SumMemory sum_memory(const TrainingConfig& config, const RankGroups& groups, const Graph& graph, const StepPlan& plan);
 
-/// How the deck has ranks share the work. All references outlive the strategy but `config` and `groups`. Collective.
+/// Makes the strategy by which the deck's ranks share the work. All arguments taken by reference, except `config` and
+/// `groups`, must outlive it. Collective.
 std::unique_ptr<ParallelStrategy> make_strategy(const TrainingConfig& config, TrainingProblem& problem,
                                                 const RankGroups& groups, SumMemory memory,
                                                 const BatchPartition& partition, ParameterBuffer& parameters);

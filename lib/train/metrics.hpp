@@ -7,21 +7,21 @@
 
 namespace lockstep {
 
-/// One of the deck's `metrics`.
+/// Value of one of the deck's `metrics`.
 struct MetricValue {
-  std::string_view name;  ///< of the table of metrics
+  std::string_view name;  ///< as in the table of metrics
   double value = 0;
 };
 
-/// How good a network is on a batch, or in an evaluation.
+/// Quality of a network on a batch, or in an evaluation.
 struct Metrics {
-  double loss = 0;                  ///< mean over the examples' targets that count; NaN where none does
-  std::optional<double> accuracy;   ///< of classes only; of a sequence: the fraction of its tokens
-  std::vector<MetricValue> others;  ///< of evaluations: the deck's `metrics`, in its order
-  std::vector<double> confusions;   ///< [classes, classes], where they were asked for: see count_confusions
-  bool has_loss = true;             ///< false: no target counts, or only ones of weight 0
+  double loss = 0;                  ///< mean over the examples' targets that count; NaN if none does
+  std::optional<double> accuracy;   ///< for classes only; of a sequence, the fraction of its tokens
+  std::vector<MetricValue> others;  ///< in evaluations: values of the deck's `metrics`, in its order
+  std::vector<double> confusions;   ///< [classes, classes], if asked for: see count_confusions
+  bool has_loss = true;             ///< false: no target counts, or only targets of weight 0
 
-  /// The value of "loss", "accuracy" or one of the others; none where there is no such.
+  /// Returns the value of "loss", "accuracy" or one of the others; none if there is no such metric.
   std::optional<double> find(std::string_view name) const {
     if (name == "loss") return loss;
     if (name == "accuracy") return accuracy;
@@ -31,10 +31,10 @@ struct Metrics {
   }
 };
 
-/// What curves show of a step.
+/// Numbers of a step that curves show.
 struct StepNumbers {
   Metrics metrics;
-  double gradient_norm = 0;  ///< of the mean gradient
+  double gradient_norm = 0;  ///< norm of the mean gradient
 };
 
 }  // namespace lockstep

@@ -17,7 +17,7 @@ OptimizerSteps::OptimizerSteps(const TrainingConfig& config, const Communicator&
       table_{.first = -1},
       memory_("lockstep::step_coefficients", sizeof(CoefficientTable)) {}
 
-/// What a velocity is made of has the learning rate of the last step that was applied.
+/// Velocities are made with the learning rate of the last applied step, which is learning_rate_before.
 StepCoefficients OptimizerSteps::coefficients_at(const StepPlace& place, std::int64_t own) const {
   const std::int64_t last = std::max<std::int64_t>(1, place.applied) - 1;
   return optimizer_.coefficients({.learning_rate = learning_rate(place.applied, place.done),

@@ -12,59 +12,61 @@
 
 namespace lockstep {
 
-/// What the optimizer multiplies with in each step: the learning rate's course, and the scale of gradients, clipped or
-/// not.
+/// Provides what the optimizer multiplies with in each step: coefficients, which follow the learning-rate schedule, and
+/// the scale of gradients, clipped or not.
 class OptimizerSteps {
  public:
-  /// All but `length` outlive this. Throws KeyError where the schedule does not go with the length.
+  /// All arguments except `length` must outlive this object. Throws KeyError if the schedule does not go with the
+  /// length.
   OptimizerSteps(const TrainingConfig& config, const Communicator& comm, const Optimizer& optimizer,
                  const RunLength& length);
 
-  /// Has what the next step multiplies with in the step's memory, whatever has become of the last one before it. Mostly
-  /// it is there. Collective.
+  /// Brings the coefficients of the next step into the step's memory, whether or not the last step turns out to be
+  /// skipped. Most of the time they are there already. Collective.
   void provide(const ExecSpace& space, const KnownSteps& steps);
-  /// Likewise, after exactly so many, where the optimizer has done `own`. Collective over the ranks that count them.
+  /// The same after exactly `count` steps, of which the optimizer has done `own`. Collective over the ranks that count
+  /// those.
   void provide(const ExecSpace& space, const StepCount& count, OwnSteps& own);
-  /// What this rank finds that a step after `applied` others of a run that skips none is done with, but for the scale
-  /// of its gradients. `own`: steps that the optimizer's states come of; none: those of the run.
+  /// Computes, on this rank, the scalars of the step after `applied` others of a run that skips none, without the scale
+  /// of its gradients. `own` is the number of steps behind the optimizer's states; none: all those of the run.
   StepScalars scalars(std::int64_t applied, std::optional<std::int64_t> own) const;
-  /// What the step is done with that it was provided for, whose gradients are summed. Collective.
+  /// Returns the factors of the step for which coefficients were provided and whose gradients are summed. Collective.
   UpdateOptions update_options(const ExecSpace& space, ParallelStrategy& strategy);
-  /// As ParallelStrategy's, after the update too. Collective.
+  /// As ParallelStrategy::gradient_square, but also after the update. Collective.
   Tensor gradient_square(const ExecSpace& space, ParallelStrategy& strategy) const {
     return optimizer_.overwrites_gradients() ? square_ : strategy.gradient_square(space);
   }
-  /// The learning rate of a step after `done` others, of which `applied` were not skipped.
+  /// Learning rate of a step after `done` others, of which `applied` were not skipped.
   double learning_rate(std::int64_t applied, std::int64_t done) const {
     return learning_rate_ * schedule_.factor(applied, done);
   }
-  /// The optimizer's state comes of so many steps of another run, which its formulae count and the learning rate's
-  /// course does not.
+  /// Says that the optimizer's state comes of so many steps of another run, which its formulas count and the
+  /// learning-rate schedule does not.
   void begin_after(std::int64_t steps) {
     if (std::exchange(before_, steps) != steps) forget();
   }
 
  private:
   StepCoefficients coefficients_at(const StepPlace& place, std::int64_t own) const;
-  /// The next step comes after these.
+  /// Goes to the step after `steps`; forgets coefficients that were computed for another one.
   void go_to(const KnownSteps& steps);
-  /// What is known has become something else.
+  /// Forgets the known coefficients, which have become others.
   void forget();
   void put(const ExecSpace& space, const SharedCoefficients::Stretch& known, std::int64_t missed);
 
   const Optimizer& optimizer_;
   double learning_rate_;
   std::int64_t before_ = 0;
-  KnownSteps known_;  ///< that coefficients are computed after; those of the next step are the same after it
+  KnownSteps known_;  ///< coefficients are computed after these; those of the next step are still the same
   LearningRateSchedule schedule_;
   SharedCoefficients coefficients_;
-  std::optional<SharedCoefficients> own_coefficients_;  ///< where ranks count their own steps
-  std::int64_t missed_ = 0;                             ///< of the run's steps, by these
+  std::optional<SharedCoefficients> own_coefficients_;  ///< if ranks count their own steps
+  std::int64_t missed_ = 0;                             ///< steps of the run that are not among the ranks' own
   double clip_norm_;
-  Tensor square_;           ///< of gradients that the step clips, or writes over
-  CoefficientTable table_;  ///< what rank 0, or the first of a group, has sent
+  Tensor square_;           ///< sum of squares of gradients that the step clips or overwrites
+  CoefficientTable table_;  ///< coefficients that rank 0, or the first rank of a group, has sent
   std::int64_t missed_in_table_ = 0;
-  Buffer memory_;  ///< the same in the step's memory
+  Buffer memory_;  ///< table_ in the step's memory
 };
 
 }  // namespace lockstep

@@ -13,13 +13,14 @@
 
 namespace lockstep {
 
-/// What a run can be in; `other` is between the rest.
+/// Phases of a run; `other` is the time between the rest.
 enum class StepPhase { data, forward, backward, reduce, optimizer, checkpoint, evaluation, set_up, other };
 inline constexpr std::array<std::string_view, 9> phase_names{
     "data", "forward", "backward", "reduce", "optimizer", "checkpoint", "evaluation", "set-up", "between steps"};
 
-/// Seconds by phase, as the step's stream passes through them: on devices, kernels run later than they are started.
-/// Also the profiling regions of the same names (seen by Kokkos Tools), and the heartbeat's phase.
+/// Measures seconds by phase, as the step's stream passes through them: on devices, kernels run later than the host
+/// starts them. Also opens the profiling regions of the same names (seen by Kokkos Tools), and sets the heartbeat's
+/// phase.
 class PhaseClock {
  public:
   class Scope {
@@ -44,13 +45,13 @@ class PhaseClock {
     StreamEvent begin_;
   };
 
-  /// Seconds that the device, or the host, has spent in a phase: in those passages that have ended.
+  /// Seconds that the device, or the host, has spent in a phase, in passages that have ended.
   double seconds(StepPhase phase) const { return seconds_[static_cast<std::size_t>(phase)]; }
-  /// Of the passes of steps, with the wait for other ranks' statistics.
+  /// Seconds of forward and backward passes, waits for other ranks' statistics included.
   double pass_seconds() const { return seconds(StepPhase::forward) + seconds(StepPhase::backward); }
-  /// Seconds of a phase that the host has waited for other ranks.
+  /// Seconds within a phase in which the host has waited for other ranks.
   double waited(StepPhase phase) const { return waited_[static_cast<std::size_t>(phase)]; }
-  /// Likewise of all phases of steps, since this was asked before.
+  /// Returns the seconds, over all phases of steps, in which the host has waited for other ranks since the last call.
   double take_waited_in_steps() {
     double seconds = 0;
     for (const StepPhase phase : {StepPhase::data, StepPhase::forward, StepPhase::backward, StepPhase::reduce,
@@ -58,7 +59,7 @@ class PhaseClock {
       seconds += waited(phase);
     return seconds - std::exchange(taken_, seconds);
   }
-  /// `take` returns the seconds that the host has waited for other ranks since it was called before.
+  /// `take` must return the seconds in which the host has waited for other ranks since its last call.
   void count_waits_of(std::function<double()> take) { take_waited_ = std::move(take); }
   /// Waits for the passages that the host has left and the device has not.
   void catch_up() {
@@ -83,7 +84,7 @@ class PhaseClock {
   }
 
   std::array<double, phase_names.size()> seconds_{}, waited_{};
-  double taken_ = 0;  // by take_waited_in_steps
+  double taken_ = 0;  // total at the last take_waited_in_steps
   std::function<double()> take_waited_ = [] { return 0.0; };
   std::deque<Passage> under_way_;  // in the order of their ends
 };

@@ -19,8 +19,8 @@ void StepCount::describe_state(StateFields& fields) {
 StepPlace KnownSteps::place_of(std::int64_t steps) const {
   const std::int64_t done = std::max(steps + count.skipped, count.done);
   if (steps == 0) return {steps, done, done};
-  // One step less is applied than the host knows where the last one was skipped; the next one has its batch all the
-  // same.
+  // If the last step turns out to be skipped, one step fewer is applied than the host counts; the next step has the
+  // same batch in either case.
   const bool is_known = steps == applied();
   return {steps, done, is_known ? count.done - untaken - count.skipped_in_a_row - 1 : done - 1};
 }

@@ -7,33 +7,34 @@
 
 namespace lockstep {
 
-/// Where in a run a step is.
+/// Place of a step in its run.
 struct StepPlace {
-  std::int64_t applied;      ///< steps before it, without skipped ones
-  std::int64_t done;         ///< with these
-  std::int64_t before_last;  ///< done before the last one that was applied; where there is none, before this one
+  std::int64_t applied;      ///< applied steps before it
+  std::int64_t done;         ///< steps before it, skipped ones included
+  std::int64_t before_last;  ///< steps before the last applied one; if there is none, before this one
 };
 
-/// Steps of a run.
+/// Counts of a run's steps.
 struct StepCount {
   std::int64_t done = 0, skipped = 0;
-  std::int64_t skipped_in_a_row = 0;  ///< of these, those after the last step that was applied
-  std::int64_t before = 0;            ///< that were applied in the run that this one has branched from
+  std::int64_t skipped_in_a_row = 0;  ///< skipped steps after the last applied one
+  std::int64_t before = 0;            ///< applied steps of the run that this one has branched from
 
   std::int64_t applied() const { return done - skipped; }
-  /// Steps that the optimizer's state comes of, also those of the run before.
+  /// Number of steps that the optimizer's state comes of, those of the run before included.
   std::int64_t optimizer_steps() const { return before + applied(); }
   void describe_state(StateFields& fields);
 };
 
-/// Steps before the next one, of the last of which the host may not have heard yet whether it was skipped.
+/// Steps before the next one. The host may not yet know whether the last of them was skipped.
 struct KnownSteps {
-  StepCount count;           ///< this one is done, and not skipped
-  std::int64_t untaken = 0;  ///< 1: there is one
+  StepCount count;           ///< counts the last step as done, and not skipped
+  std::int64_t untaken = 0;  ///< 1: what has become of the last step is not known yet; 0: it is
 
-  /// Steps that were applied for certain.
+  /// Number of steps that were applied for certain.
   std::int64_t applied() const { return count.applied() - untaken; }
-  /// The place of the step after `steps` applied ones: the next step, or a later one if none is skipped until then.
+  /// Returns the place of the step after `steps` applied ones: that of the next step, or of a later one if none is
+  /// skipped before it.
   StepPlace place_of(std::int64_t steps) const;
 };
 

@@ -17,7 +17,7 @@ StepGraphs::Part StepGraphs::Part::of(Kind kind, const MicroBatch& micro_batch, 
 
 void StepGraphs::begin_step(const BatchPlan& plan, const StepScope& scope, bool recurs) {
   if (!are_wanted_) return;
-  if (plan.examples.empty()) {  // nothing to start quickly, and the graphs of other steps are kept
+  if (plan.examples.empty()) {  // nothing to start quickly; the graphs of other steps are kept
     is_recorded_ = false;
     return;
   }

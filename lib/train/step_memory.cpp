@@ -25,7 +25,7 @@
 namespace lockstep {
 namespace {
 
-/// Each way to divide the model that the deck's other keys allow, with what a step of it needs, in bytes.
+/// Returns the bytes that a step needs with each way to divide the model that the deck's other keys allow.
 std::vector<std::pair<std::string_view, double>> needs_by_shard(const TrainingConfig& config, const Graph& graph,
                                                                 const StepMemory& memory, RankCount ranks) {
   std::vector<std::pair<std::string_view, double>> needs;
@@ -51,7 +51,7 @@ double memory_with(ParallelConfig::Shard shard, TrainingConfig config, const Gra
 
 namespace {
 
-/// A model as ranks divide it.
+/// The model as ranks divide it.
 struct DividedModel {
   DividedModel(const TrainingConfig& training, const Graph& graph, const StepPlan& plan, RankCount count)
       : config(training),
@@ -65,10 +65,10 @@ struct DividedModel {
         windows(plan_windows(graph, layout, plan, parameter_division(parallel, group, divides && sharing == group))) {}
 
   double trained() const { return static_cast<double>(layout.trained_size()); }
-  /// Numbers of what is trained, of a rank that has a part of them.
+  /// Number of trained parameters that a rank owns, if ranks divide the model; else 0.
   double owned() const { return divides ? trained() / group : 0; }
   double master_bytes() const { return static_cast<double>(size_of(master)); }
-  /// Bytes of the buffers that add up so many gradients in a fixed tree.
+  /// Bytes of the buffers that add up `shards` gradients in a fixed tree.
   double tree_bytes(std::int64_t shards, int of_ranks) const {
     return master_bytes() *
            static_cast<double>(layout.summed_size() *
@@ -80,16 +80,16 @@ struct DividedModel {
   RankCount ranks;
   ParameterLayout layout;
   DType master;
-  int group;       ///< ranks that divide the model with each other
-  int sharing;     ///< ranks that have one copy of the parameters
-  bool elsewhere;  ///< the values that ranks own are not in memory
+  int group;       ///< ranks that divide the model among them
+  int sharing;     ///< ranks that share one copy of the parameters
+  bool elsewhere;  ///< the values that a rank owns are not in memory
   bool divides;
   ParameterWindows windows;
 };
 
-// What a rank has of the model: each adds to what those before it have found.
+// Memory of a rank for the model: each function adds to the result of those before it.
 
-/// Parameters and gradients, by parallel.shard.
+/// Memory of parameters and gradients, by parallel.shard.
 ModelMemory divided_memory(const DividedModel& model) {
   ModelMemory memory;
   const DType type = model.config.dtype();
@@ -144,7 +144,8 @@ ModelMemory offloaded_memory(const DividedModel& model, ModelMemory memory) {
   return memory;
 }
 
-/// Free-running workers keep the parameters in slices: all of them, or the servers alone, of which this is one then.
+/// Free-running workers keep the parameters in slices. All of them do, or only the servers; then this rank is taken as
+/// a server.
 ModelMemory free_memory(const DividedModel& model, ModelMemory memory) {
   const ParallelConfig& parallel = model.parallel;
   const int ranks = model.ranks.all;
@@ -157,7 +158,8 @@ ModelMemory free_memory(const DividedModel& model, ModelMemory memory) {
   return memory;
 }
 
-/// Workers that step by themselves have states and versions of their own. Of a replay, the file alone says how many.
+/// Workers that step by themselves have states and versions of their own. In a replay, only the file knows how many
+/// workers there are.
 ModelMemory stepping_workers_memory(const DividedModel& model, ModelMemory memory) {
   const AsynchronousConfig& asynchronous = model.parallel.asynchronous;
   const std::int64_t workers = asynchronous.simulation.ranks,
@@ -165,13 +167,13 @@ ModelMemory stepping_workers_memory(const DividedModel& model, ModelMemory memor
   const std::int64_t copies = (workers > 1 ? of_rank : 0) + OuterOptimizer::numbers_each(model.parallel.local, workers);
   memory.states += static_cast<double>(of_rank) * memory.states +
                    static_cast<double>(copies * model.layout.trained_size()) * model.master_bytes();
-  // The newest version; what rounds of an update have changed, and its sum.
+  // The newest version; the changes of an update's rounds, and their sum.
   memory.gradients += static_cast<double>((1 + collect + OrderedSum::buffers(collect)) * model.layout.trained_size()) *
                       model.master_bytes();
   return memory;
 }
 
-/// Gradients of a schedule need versions of the parameters. Of a replay, the file alone says of how many workers.
+/// Gradients of a schedule need versions of the parameters. In a replay, only the file knows of how many workers.
 ModelMemory simulated_memory(const DividedModel& model, ModelMemory memory) {
   const AsynchronousConfig& asynchronous = model.parallel.asynchronous;
   const std::int64_t workers = asynchronous.simulation.ranks;
@@ -182,7 +184,7 @@ ModelMemory simulated_memory(const DividedModel& model, ModelMemory memory) {
   return memory;
 }
 
-/// For synchronizations of replicas, or of workers that step by themselves.
+/// Memory for synchronizations of replicas, or of workers that step by themselves.
 ModelMemory local_memory(const DividedModel& model, ModelMemory memory) {
   const LocalConfig& local = model.parallel.local;
   memory.parameters += static_cast<double>(model.layout.summed_size()) * model.master_bytes();
@@ -203,7 +205,7 @@ double wire_bytes(const ParallelConfig& config, const ParameterLayout& layout, R
   const DType type = DeviceReducer::type_on_wire(config, layout.master());
   if (type == layout.master() || config.asynchronous.present || config.backup.present) return 0;
   if (!devices.all_have_devices || choose_device_sums(config, devices).path == DeviceSums::Path::on_hosts) return 0;
-  // Sums of all; of groups of parallel.local; and of those of a node.
+  // Sums over all ranks; over the groups of parallel.local; and over a node.
   const LocalConfig& local = config.local;
   const std::int64_t of_node = ranks.all / ranks.nodes, of_group = local.present ? local.group.value_or(of_node) : 1;
   const int sums = 1 + (of_group > 1 ? 1 : 0) + (local.present && local.nests() && of_node > of_group ? 1 : 0);
@@ -214,7 +216,7 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
   const ParallelConfig& parallel = config.parallel;
   const DividedModel model(config, graph, plan, ranks);
   ModelMemory memory = fixed_tree_memory(model, divided_memory(model));
-  // As the first rank of a node has it, whose ranks sum in its memory.
+  // Counted as for the first rank of a node whose ranks sum in shared memory.
   const CompressionMemory compression = compression_memory(parallel, model.layout, ranks.nodes);
   memory.gradients += compression.left_over + compression.buffers;
   memory.gradients += wire_bytes(parallel, model.layout, ranks, expected_devices(ranks.all));

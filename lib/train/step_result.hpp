@@ -6,28 +6,28 @@
 
 namespace lockstep {
 
-/// What became of a step, the same on all ranks.
+/// What has become of a step, the same on all ranks.
 enum class StepStatus {
   applied,   ///< parameters are updated
-  skipped,   ///< its gradients are of no use: parameters stay, the step counts
-  fatal,     ///< it cannot be done; the state is that before it
-  rollback,  ///< the run is to go back to its last checkpoint; the state is that before it
+  skipped,   ///< its gradients are of no use: parameters stay, but the step counts
+  fatal,     ///< it cannot be done; the state is that before the step
+  rollback,  ///< the run is to go back to its last checkpoint; the state is that before the step
 };
 
-/// What a rank asks for after a step; one that asks is enough.
+/// Requests of a rank after a step; one rank's request is enough.
 struct StepRequests {
   bool stop = false;        ///< this step is to be the last one
-  bool checkpoint = false;  ///< it is time for one
+  bool checkpoint = false;  ///< it is time for a checkpoint
 };
 
-/// What was found of a step.
+/// Finding about a step.
 struct StepFinding {
   StepStatus status = StepStatus::applied;
-  std::string message;          ///< why, unless it is applied; then a warning, or empty
-  bool bad_parameters = false;  ///< it is fatal, or goes back, because of parameters that are not finite
-  std::int64_t number = 0;      ///< of the step, from 1 on; 0: none has been heard of
+  std::string message;          ///< the reason, unless the step is applied; then a warning, or empty
+  bool bad_parameters = false;  ///< the step is fatal, or goes back, because parameters are not finite
+  std::int64_t number = 0;      ///< number of the step, from 1 on; 0: no step is known
 
-  /// The step counts, and the run goes on from it.
+  /// Whether the step counts, and the run goes on from it.
   bool done() const { return status == StepStatus::applied || status == StepStatus::skipped; }
 };
 

@@ -40,8 +40,8 @@ void StepUpdate::advance() {
   else voter_->advance();
 }
 
-/// Parameters become new as their gradients are summed, once it is known that the step is applied whatever these are:
-/// unless the loss is not finite, gradients that are not are for the next step to find, in the parameters.
+/// Updates parameters while gradients are summed, once it is known that the step is applied whatever these are. If the
+/// loss is finite, gradients that are not are left to the next step, which finds them in the parameters.
 void StepUpdate::update_early() {
   Optimizer& optimizer = parts_.optimizer;
   if (!early_.votes) {
@@ -90,13 +90,13 @@ SummedLoss StepUpdate::summed_loss(const StepVote& votes) const {
 }
 
 StepResult StepUpdate::judge(const StepVote& votes) {
-  // Of votes, which are numbers of the host.
+  // Not recorded on several ranks, because votes are numbers of the host.
   parts_.graphs.run(space_, {StepGraphs::Part::Kind::decision}, StepGraphs::Ranks::all, [&] {
     guard_.judge(space_, parts_.strategy, summed_loss(votes), votes.bad_parameters,
                  optimizer_steps_.update_options(space_, parts_.strategy));
   });
   guard_.judged(space_);
-  // Findings are taken a step late where a device has the next step by then.
+  // On devices, findings are taken a step late, when the device has the next step already.
   const bool reads_late = memory_is_separate && !guard_.watches_loss() && !reads_at_once_;
   return reads_late ? StepResult() : take_finding();
 }
@@ -110,7 +110,7 @@ void StepUpdate::end() {
   go_on();
 }
 
-/// Of the oldest step of which it was not taken. One that cannot be done takes those after it along.
+/// Takes the finding of the oldest step that has one. A step that cannot be done takes those after it along.
 StepResult StepUpdate::take_finding() {
   StepResult result{guard_.take(space_)};
   result.examples = examples_;
@@ -121,7 +121,7 @@ StepResult StepUpdate::take_finding() {
   } else if (result.done()) {
     count_.skipped_in_a_row = 0;
   }
-  if (!result.done() && is_local)  // the other groups do not know
+  if (!result.done() && is_local)  // the other groups do not know of it
     throw Error(ExitStatus::internal, fmt::format("{} (found by rank {} for itself, as its deck has it: the "
                                                   "others end with it)",
                                                   result.message, comm_.rank()));

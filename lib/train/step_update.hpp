@@ -14,68 +14,72 @@
 
 namespace lockstep {
 
-/// Of a step whose update begins while gradients are computed, since these cannot change what becomes of it.
+/// State of a step whose update begins while gradients are computed, because these cannot change what becomes of the
+/// step.
 struct EarlyUpdate {
-  bool may_be = false;              ///< in this run
-  std::optional<StepVote> votes;    ///< of all ranks
-  std::optional<StepResult> begun;  ///< what has become of the step
+  bool may_be = false;              ///< possible in this run
+  std::optional<StepVote> votes;    ///< of all ranks, once they are there
+  std::optional<StepResult> begun;  ///< what has become of the step, once its update has begun
 };
 
-/// What follows from the losses and gradients of a step: ranks vote on it, it is judged, and parameters change, or do
-/// not. Counts the steps by what has become of them, of which the host hears at once or, on devices, a step late.
+/// Concludes a step from its losses and gradients: ranks vote on it, it is judged, and parameters change or stay.
+/// Counts the steps by what has become of them, which the host learns at once or, on devices, a step late.
 class StepUpdate final : public Stateful {
  public:
-  /// What it works on; all outlives this.
+  /// What a StepUpdate works on; all of it must outlive the StepUpdate.
   struct Parts {
     Model& model;
     Optimizer& optimizer;
     ParallelStrategy& strategy;
-    const MetricSums& losses;  ///< of the step
-    StepGraphs& graphs;        ///< by which kernels are begun
+    const MetricSums& losses;  ///< of the current step
+    StepGraphs& graphs;        ///< through which kernels are started
     PhaseClock& clock;
-    std::function<void()> before_change;  ///< is called before parameters change
+    std::function<void()> before_change;  ///< called before parameters change
   };
 
-  /// `data`: that is trained on. `sums`: of gradients, that each rank computes in a step. Throws KeyError where the
-  /// schedule does not go with the run's length.
+  /// `data` is the training set. `sums` is the number of gradient sums that each rank computes in a step. Throws
+  /// KeyError if the schedule does not go with the run's length.
   StepUpdate(const TrainingConfig& config, const Communicator& comm, const Dataset& data, const RunLength& length,
              std::int64_t sums, std::unique_ptr<StepVoter> voter, const Parts& parts);
 
-  /// A step on this rank's share `batch` begins, on `examples` of all ranks. `scope`: as the strategy has it.
+  /// Begins a step on this rank's share `batch`, of `examples` on all ranks. `scope` is what the strategy has returned
+  /// for it.
   void begin(const BatchPlan& batch, const StepScope& scope, std::int64_t examples);
   const StepScope& scope() const { return scope_; }
 
-  /// The forward pass of a micro-batch has been started.
+  /// Call when the forward pass of a micro-batch has been started.
   void look() { voter_->look(space_, parts_.losses.in_memory(), parts_.optimizer.nonfinite()); }
-  /// This rank votes; after the last forward pass where the update may begin early, else after all passes. What ranks
-  /// do together here, they do at the same place.
+  /// Casts this rank's vote: after the last forward pass if the update may begin early, else after all passes. What
+  /// ranks do together here, all do at the same place.
   void vote(const StepRequests& requests);
   bool may_be_early() const { return early_.may_be; }
   bool has_voted() const { return has_voted_; }
-  /// More of the gradients are summed: does what can be done now.
+  /// Call when more gradients have been summed. Does what can be done without waiting.
   void advance();
-  /// Waits until all are, and all votes are there. Collective.
+  /// Waits until all gradients are summed and all votes are there. Collective.
   StepVote finish_gradients();
-  /// What becomes of the step, or of the one before it, and the update. Collective.
+  /// Judges the step and updates the parameters. Returns what has become of this step, or of the one before it.
+  /// Collective.
   StepResult conclude(const StepVote& votes);
-  /// The step counts, and is over. Where groups of ranks have gone their own ways, and it is time, they synchronize.
+  /// Ends a step that counts. If groups of ranks have gone their own ways and a synchronization is due, they
+  /// synchronize.
   void end();
 
-  /// What has become of the last step, where `conclude` has not said it. Waits for it. Collective.
+  /// Returns what has become of the last step, if `conclude` has not returned it. Waits for it. Collective.
   std::optional<StepResult> take_last();
 
   const StepCount& count() const { return count_; }
   StepGuard& guard() { return guard_; }
-  /// The learning rate of the last step; if it was skipped, by the course of the last one that was applied.
+  /// Learning rate of the last step; if that was skipped, the one that the schedule has for the last applied step.
   double learning_rate() const;
-  /// As ParallelStrategy::Coefficients.
+  /// See ParallelStrategy::Coefficients.
   StepScalars scalars(std::int64_t applied, std::optional<std::int64_t> own) const {
     return optimizer_steps_.scalars(applied, own);
   }
   /// The sum of squares of the last step's gradients. Collective.
   double gradient_square() { return f64_on_host(space_, optimizer_steps_.gradient_square(space_, parts_.strategy)); }
 
-  /// Does `work` while the parameters are their moving average, where there is one. Collective.
+  /// Does `work` while the parameters are their moving average, if there is one. Collective.
   template <class Work>
   auto with_averages(const Work& work) {
     if (!parts_.optimizer.averages() || count_.optimizer_steps() == 0) return work();
@@ -86,7 +90,7 @@ class StepUpdate final : public Stateful {
       try {
         return work();
       } catch (...) {
-        swap();  // ranks that have failed wait for nobody
+        swap();  // not collective: ranks that have failed wait for nobody
         throw;
       }
     }();
@@ -94,10 +98,10 @@ class StepUpdate final : public Stateful {
     return result;
   }
 
-  /// The optimizer's state is that of a run that has applied so many steps.
+  /// Takes the optimizer's state as that of a run that has applied so many steps.
   void branch_after(std::int64_t optimizer_steps);
   void describe_state(StateFields& fields) override;
-  /// The state was set: the next step goes on from there. Collective.
+  /// Call when the state was set: the next step goes on from there. Collective.
   void go_on() { optimizer_steps_.provide(space_, {.count = count_}); }
 
  private:
@@ -115,10 +119,10 @@ class StepUpdate final : public Stateful {
   std::unique_ptr<StepVoter> voter_;
   StepCount count_;
   StepScope scope_;            ///< of the last step
-  std::int64_t examples_ = 0;  ///< of all ranks, likewise
+  std::int64_t examples_ = 0;  ///< of all ranks, in the last step
   EarlyUpdate early_;
-  bool has_voted_ = false;  ///< this rank, in this step
-  bool reads_at_once_;      ///< what a group has counted by itself, its next step needs
+  bool has_voted_ = false;  ///< this rank has voted in this step
+  bool reads_at_once_;      ///< the host takes each finding at once: the group's next step needs its count
 };
 
 }  // namespace lockstep

@@ -9,29 +9,30 @@
 
 namespace lockstep {
 
-/// This rank's vote on a step, and the others': what it votes by is copied from the step's memory while the backward
-/// pass runs. One rank has nobody to tell its loss to, and copies nothing.
+/// Collects the votes of all ranks on a step. What this rank votes by is copied from the step's memory while the
+/// backward pass runs. A single rank has nobody to tell its loss to, and copies nothing.
 class StepVoter {
  public:
-  /// `group`: the ranks of local steps (StepScope). Collective.
+  /// `group` are the ranks of a local step (StepScope). Collective.
   StepVoter(const Topology& topology, const Topology& group)
       : has_others_(topology.all.size() > 1), all_(topology), group_(group) {}
 
-  /// The forward pass of the last micro-batch has been started: after it stand the sums of the loss, and whether the
-  /// parameters that this rank owns are finite (`nonfinite`: i32 [1]), in the step's memory.
+  /// Call when the forward pass of a micro-batch has been started; the last call of a step counts. Begins to copy, from
+  /// the step's memory, the sums of the loss and `nonfinite` (i32 [1]: 0 if the parameters that this rank owns are
+  /// finite).
   void look(const ExecSpace& space, const LossSums* sums, const Tensor& nonfinite);
-  /// Votes, once that has arrived: the step's ranks say what they judge it by, all ranks what they do after a step
-  /// that leaves them the same parameters.
+  /// Votes, once the copies have arrived, for which it waits. The ranks of the step tell each other what they judge it
+  /// by; after a step that leaves all ranks the same parameters, all ranks tell each other what they do next.
   void begin(const StepRequests& requests, const StepScope& scope);
-  /// Does what can be done now. Whether all votes are there.
+  /// Does what can be done now. Returns whether all votes are there.
   bool advance();
-  /// Waits for all votes.
+  /// Waits for all votes, and returns their result.
   StepVote finish();
 
  private:
   bool has_others_;
   StepConsensus all_, group_;
-  bool asks_all_ = true, asks_group_ = false, syncs_ = true;  ///< in this step
+  bool asks_all_ = true, asks_group_ = false, syncs_ = true;  ///< in this step; syncs_: see StepScope
   HostCopy<LossSums> sums_;
   HostCopy<std::int32_t> nonfinite_;
 };

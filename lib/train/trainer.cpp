@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-/// SyncBatchNorm, where the deck wants it and the network has such layers; else null. Collective.
+/// Returns the exchange of SyncBatchNorm if the deck wants it and the network has such layers; else null. Collective.
 std::unique_ptr<SyncBatchNormExchange> statistics_exchange(const ParallelConfig& config, const Topology& ranks,
                                                            const Model& model) {
   std::int64_t channels = 0;
@@ -77,7 +77,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   PassHooks hooks = strategy_->pass_hooks();
   hooks.statistics = statistics_.get();
   model_->attach(hooks);
-  // Passes in which other ranks take part are not recorded, nor those of states that come and go.
+  // Passes in which other ranks take part are not recorded, nor those with states that come and go.
   graphs_.emplace(config.device.graph == DeviceOptions::Graph::automatic && !partition_.separate && !hooks.any() &&
                       !config.parallel.offload.present,
                   comm_.size());
@@ -152,7 +152,7 @@ void Trainer::forward(const StepContext& context, const MicroBatch& micro_batch,
 void Trainer::backward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples) {
   const PhaseClock::Scope phase(clock_, StepPhase::backward);
   const auto ranks = micro_batch.ends ? StepGraphs::Ranks::all
-                                      : StepGraphs::Ranks::this_one;  // sums begin in the last one
+                                      : StepGraphs::Ranks::this_one;  // sums over ranks begin in the last micro-batch
   graphs_->run(space_,
                StepGraphs::Part::of(StepGraphs::Part::Kind::backward, micro_batch, examples, model_->workspace()),
                ranks, [&] {

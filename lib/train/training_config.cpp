@@ -63,7 +63,7 @@ void DeviceOptions::describe(Fields& fields) {
 namespace {
 
 void check_free(const ParallelConfig& parallel, bool norms, int ranks) {
-  static_cast<void>(parallel.workers(ranks));  // says what is wrong
+  static_cast<void>(parallel.workers(ranks));  // throws if it is wrong
   validate_key(
       !norms, parallel.backup.present ? "parallel.backup" : "parallel.asynchronous.schedule.free",
       "lets each rank read the parameters in its own time, and batch_norm's running statistics with them would "
@@ -118,13 +118,14 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
                  "{} ranks cannot be divided into groups of {}; take a divisor of the ranks, or node", ranks,
                  *local.group);
   if (local.present && local.streams() && !local.asynchronous)
-    local_fragments(ParameterLayout(graph, config.dtype()), local.fragments);  // says what is wrong
+    local_fragments(ParameterLayout(graph, config.dtype()), local.fragments);  // throws if it is wrong
   BatchPartition partition{.ranks = ranks, .micro = config.batch.micro.value_or(config.batch.largest())};
-  // What looks at all replicas sees one share. Where nothing looks beyond an example, it need not be divided.
+  // Layers that look at all replicas see one share. If no layer looks beyond an example, the share need not be divided.
   if (norms && !parallel.sync_batch_norm) partition.shards = parallel.virtual_replicas;
   partition.sums_each = ranks > 1 && parallel.divides_gradients();
   if (ranks > 1) partition.share_limit = parallel.share_limit();
-  // What all ranks' micro-batches of one number have in common, and what a rank's examples have, would change.
+  // With measured shares, other examples would have statistics in common: those of a rank, and those of all ranks'
+  // micro-batches of one number.
   validate_key(!parallel.measures_shares() || !norms || parallel.deterministic.present || parallel.sync_batch_norm,
                "parallel.shares",
                "measured would change whose examples a rank's batch_norm looks at; take sync_batch_norm: true, or "
@@ -135,7 +136,7 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
                "batch.micro out, or take deterministic");
   if (parallel.runs_freely()) check_free(parallel, norms, ranks);
   if (parallel.asynchronous.present) check_asynchronous(config, norms, ranks);
-  // A rank has one part of a batch at a time, or a piece of one, whatever the number of ranks.
+  // Whatever the number of ranks, a rank has one part of a batch at a time, or a piece of one.
   if (parallel.runs_freely()) partition.ranks = parallel.parts_of_batch(ranks) * members;
   else if (parallel.has_stepping_workers()) {
     partition.ranks = parallel.parts_of_batch(ranks);
@@ -153,7 +154,7 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
 }
 
 Model::Options model_options(const TrainingConfig& config, std::int64_t max_batch, Purpose purpose) {
-  // What a processor's cache holds beside the weights; devices want larger products.
+  // Bytes that the cache of a processor holds besides the weights; devices want larger products.
   constexpr std::size_t tile_bytes = runs_on_device ? 256u << 20 : 16u << 20;
   return {.dtype = config.dtype(),
           .providers = config.providers,

@@ -26,7 +26,7 @@ struct BatchOptions {
   std::vector<std::pair<std::string, double>> ramp;  ///< (TrainingSpan, global batch from there on)
   std::optional<std::int64_t> micro;
 
-  std::int64_t largest() const;  ///< global batch
+  std::int64_t largest() const;  ///< largest global batch of the run
   std::vector<RunLength::Stage> stages() const;
   void describe(Fields& fields);
 };
@@ -40,7 +40,7 @@ struct PrecisionOptions {
   bool has_loss_scale = false;
   LossScaleConfig loss_scale;
 
-  /// Gradients in fp16 vanish without.
+  /// fp16 always scales the loss, because its gradients would vanish otherwise.
   bool scales_loss() const { return has_loss_scale || compute == Precision::fp16; }
   DType dtype() const;  ///< of activations
   void describe(Fields& fields);
@@ -54,7 +54,7 @@ struct DeviceOptions {
   void describe(Fields& fields);
 };
 
-/// The sections of a deck that say what a step is.
+/// The sections of a deck that define a step.
 struct TrainingConfig {
   ModelConfig model;
   LossConfig loss;
@@ -66,28 +66,29 @@ struct TrainingConfig {
   ProvidersConfig providers;
   DeviceOptions device;
   LossWatchConfig loss_watch;
-  std::vector<std::string> metrics;  ///< of evaluations, beside loss and accuracy; of the table of metrics
+  std::vector<std::string> metrics;  ///< of evaluations, besides loss and accuracy; names from the table of metrics
 
-  /// Seconds of a step in some ways to divide the model that differ in nothing else, predicted on parallel.machine;
-  /// none: nobody has asked, and empty: such steps are not predicted.
+  /// Predicted seconds of a step on parallel.machine, for some ways to divide the model that differ in nothing else. No
+  /// list: not asked for; an empty one: such steps cannot be predicted.
   struct ShardTime {
     ParallelConfig::Shard shard;
     double seconds;
   };
   std::optional<std::vector<ShardTime>> shard_times;
 
-  DeckNode source;  ///< what it was read from; complaints name its lines
+  DeckNode source;  ///< what this was read from; error messages name its lines
 
   DType dtype() const { return precision.dtype(); }
-  /// Whether parameters whose states are elsewhere may change before all gradients are known: where nothing that these
-  /// say can change what becomes of a step. On devices the host would have to wait to know that.
+  /// Whether parameters whose states are offloaded may change before all gradients are known: only if nothing in the
+  /// gradients can change what becomes of a step. On devices they may not, because the host would have to wait to know
+  /// which are final.
   bool updates_early() const {
     return !memory_is_separate && !optimizer.rule().needs_all_gradients() && optimizer.rule().clip_norm == 0 &&
            !precision.scales_loss() && !loss_watch.present && parallel.tree_leaves() == 0;
   }
   /// Whether groups of parallel.local count the steps that their optimizers' states come of. These may be fewer than
-  /// the run's: without those that slow groups leave out, that a short batch leaves no examples for, whose gradients
-  /// overflow, or before the last synchronization.
+  /// the run's: they exclude steps that a slow group leaves out, for which a short batch leaves it no examples or whose
+  /// gradients overflow, and, where states begin anew at synchronizations, those before the last one.
   bool groups_count_steps() const {
     return parallel.local.present && !parallel.local.asynchronous && optimizer.rule().counts_steps();
   }
@@ -101,13 +102,13 @@ struct TrainingConfig {
   }
 };
 
-/// How batches are divided on so many ranks. Throws for shards that cannot be dealt out to them, by key.
+/// Returns how batches are divided on so many ranks. Throws KeyError if parts or shards cannot be dealt out to them.
 BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph, int ranks);
 
-/// How the deck's network is planned for batches of up to `max_batch`. In training, large outputs whose loss allows it
-/// are made in tiles.
+/// Returns how the deck's network is planned for batches of up to `max_batch`. In training, large outputs are made in
+/// tiles if the loss allows it.
 Model::Options model_options(const TrainingConfig& config, std::int64_t max_batch, Purpose purpose);
-/// The network so planned, not initialised.
+/// Makes the deck's network, planned by model_options and not initialised.
 Model make_model(const TrainingConfig& config, Graph graph, std::int64_t max_batch, Purpose purpose);
 
 }  // namespace lockstep

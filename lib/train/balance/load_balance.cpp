@@ -17,9 +17,9 @@ LoadBalance::LoadBalance(const ParallelConfig& config, const Communicator& comm,
 
 std::optional<std::vector<std::int64_t>> LoadBalance::steps_done(const Trainer::ExposedSeconds& exposed) {
   if (!shares_ && !pass_times_) return std::nullopt;
-  if (pass_times_) trainer_.clock().catch_up();  // the next step may have no passes, to which late times would count
+  if (pass_times_) trainer_.clock().catch_up();  // late times would count to the next step
   const double before = std::exchange(pass_seconds_, trainer_.clock().pass_seconds());
-  // Passes wait for statistics alone: gradients are summed after them, or beside.
+  // Passes wait for statistics only: gradients are summed after them, or beside.
   const double seconds = pass_seconds_ - before - exposed.statistics.value_or(0);
   if (shares_) return compare_shares(seconds);
   pace_groups(seconds);
@@ -31,7 +31,7 @@ std::optional<std::vector<std::int64_t>> LoadBalance::compare_shares(double seco
   return trainer_.steps() % ShareBalance::every == 0 ? shares_->compare() : std::nullopt;
 }
 
-/// After a synchronization, by the times of the steps since the last one.
+/// Sets the groups' numbers of steps after a synchronization, by the times of the steps since the last one.
 void LoadBalance::pace_groups(double seconds) {
   const std::int64_t step = trainer_.steps(), all = syncs_.steps_between_syncs();
   if (!syncs_.is_local(step)) return;

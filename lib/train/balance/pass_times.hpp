@@ -9,14 +9,14 @@
 
 namespace lockstep {
 
-/// What this rank's passes have taken in the newest steps in which it had examples, without waits for others.
+/// Times of this rank's passes in the newest steps in which it had examples, without waits for other ranks.
 class PassTimes {
  public:
-  /// Of a step, or of an example in it.
+  /// Adds the seconds of a step, or of one example of a step.
   void add(double seconds) { seconds_[static_cast<std::size_t>(steps_++ % kept)] = seconds; }
   void forget() { steps_ = 0; }
-  /// Each rank's median, in whole picoseconds, so that all ranks reckon with the same numbers; nothing where a rank has
-  /// none. Collective.
+  /// Returns each rank's median in whole picoseconds, so that all ranks compute with the same numbers; an empty vector
+  /// if some rank has no times. Collective.
   std::vector<double> medians(const Communicator& ranks) const;
 
  private:

@@ -11,31 +11,31 @@
 
 namespace lockstep {
 
-/// Which shares of batches ranks are to have, by the time that their passes have taken an example (parallel.shares:
-/// measured). Shares by which all ranks take equally long stay as they are, whatever a step costs beside its examples:
-/// with fewer of these a rank's time for each is longer.
+/// Decides each rank's share of the batch from the time that its passes take for one example (parallel.shares:
+/// measured). Shares with which all ranks take equally long are stable whatever a step costs besides its examples: with
+/// fewer examples, a rank's time for each is longer.
 class ShareBalance {
  public:
   /// Steps between two comparisons.
   static constexpr std::int64_t every = 16;
 
-  /// `batch`: the largest one.
+  /// `batch` is the largest global batch.
   ShareBalance(const Communicator& comm, const BatchPartition& partition, std::int64_t batch);
 
-  /// This rank's passes of a step over so many examples have taken so long, without waits for others.
+  /// Records a step of this rank: the seconds of its passes over `examples`, without waits for other ranks.
   void step_done(double seconds, std::int64_t examples);
-  /// Shares (BatchPartition) with which the slowest rank would be done sooner, where that is worth a change.
-  /// Collective.
+  /// Returns shares (BatchPartition::rank_shares) with which the slowest rank would finish sooner, if the gain is worth
+  /// a change. Collective.
   std::optional<std::vector<std::int64_t>> compare() const;
-  /// These are in force.
+  /// Sets the shares that are in force.
   void set(const std::vector<std::int64_t>& shares) { partition_.rank_shares = shares; }
   const BatchPartition& partition() const { return partition_; }
 
  private:
   Communicator comm_;
   BatchPartition partition_;
-  std::int64_t total_;  ///< of all shares
-  PassTimes times_;     ///< of an example
+  std::int64_t total_;  ///< sum of all shares
+  PassTimes times_;     ///< seconds for one example
 };
 
 }  // namespace lockstep

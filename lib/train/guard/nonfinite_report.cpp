@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-/// Examples that a message names.
+/// Largest number of examples that a message names.
 constexpr std::size_t most_named = 10;
 
 template <class T>
@@ -40,7 +40,7 @@ bool has_unknown(const std::byte* numbers, std::span<const std::int64_t> tables)
   return false;
 }
 
-/// A team for each tensor; where the loss is finite they have nothing to do.
+/// Counts with a team for each tensor; does nothing if the loss is finite.
 template <class T>
 void count_where_lost(const ExecSpace& space, const SummedLoss& loss, const StepDecision* decision,
                       const ParameterRange* tensors, std::int64_t count, const T* gradients, double* counts) {
@@ -115,7 +115,7 @@ double NonfiniteReport::count_in(const ExecSpace& space, const Tensor& numbers) 
   return count;
 }
 
-/// Of values that are not in memory: piece by piece.
+/// Counts in values that are not in memory, piece by piece.
 double NonfiniteReport::count_in_store(const ExecSpace& space, ParameterRange range) const {
   const OwnedParameters& owned = model_.parameters().owned();
   const OwnedTensor piece("lockstep::values_of_store", owned.values().dtype, {std::min(range.count, array_block)});
@@ -131,13 +131,13 @@ double NonfiniteReport::count_in_store(const ExecSpace& space, ParameterRange ra
   return count;
 }
 
-/// Of tensors whose numbers ranks have divided among them, and of what is not trained, which all have. Where several
-/// groups of ranks have divided them alike, each number counts once. Collective.
+/// Counts in tensors whose numbers ranks have divided among them, and in those that are not trained, which all ranks
+/// have. If several groups of ranks have divided them alike, each number counts once. Collective.
 std::vector<double> NonfiniteReport::count_divided(std::span<const ParameterRange> tensors,
                                                    const std::function<double(ParameterRange)>& count_in_range) const {
   std::vector<ParameterRange> owned = model_.parameters().layout().owned();
   if (comm_.is_root()) owned.push_back(model_.parameters().layout().others());
-  std::vector<double> counts(2 * tensors.size());  // what is found, and what is looked at, of each
+  std::vector<double> counts(2 * tensors.size());  // of each tensor: numbers that are not finite, and numbers looked at
   for (std::size_t i = 0; i < tensors.size(); ++i)
     for (const ParameterRange& range : owned)
       if (const ParameterRange part = range.within(tensors[i]); part.count > 0) {
@@ -187,7 +187,7 @@ std::string NonfiniteReport::parameters(const ExecSpace& space) const {
   });
 }
 
-/// Names the first layer of which share_of(node) says that it is not finite, and how many others there are.
+/// Names the first layer whose share_of(node) is not finite, and says how many others there are.
 std::string NonfiniteReport::layers(const char* numbers, const std::function<Share(std::size_t)>& share_of) const {
   std::string first;
   int others = 0;
@@ -219,7 +219,7 @@ std::string NonfiniteReport::inputs(const Communicator& ranks, std::int64_t step
   }
   std::string all;
   for (const std::string& text : ranks.gather_to_root(named)) all += text;
-  ranks.broadcast(all);  // any of them may be the first to say it
+  ranks.broadcast(all);  // any rank may be the one whose message is shown
   double total = static_cast<double>(found);
   ranks.all_reduce_sum({&total, 1});
   if (total == 0) return "the inputs of its batch are all finite";

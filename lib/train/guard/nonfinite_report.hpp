@@ -16,39 +16,40 @@
 
 namespace lockstep {
 
-/// Says where numbers are no longer finite, and which examples may have brought that about.
+/// Reports where numbers are no longer finite, and which examples may have caused that.
 class NonfiniteReport {
  public:
-  /// `data`: that is trained on; it and `model` outlive this.
+  /// `data` is the training set. `data` and `model` must outlive this object.
   NonfiniteReport(const Communicator& comm, const Dataset& data, const Model& model);
 
-  /// A step begins, with these examples of this rank.
+  /// Begins step number `step`, in which this rank computes `examples`.
   void begin_step(std::int64_t step, std::span<const std::int64_t> examples);
 
-  /// Counts gradients that are not finite, where the mean loss is not, unless steps have halted. They are those summed
-  /// over ranks: the same on all. Collective where each rank has a part of them, unless this one looks at those that it
-  /// has computed (`whole`).
+  /// Counts gradients that are not finite, if the mean loss is not finite and steps have not halted. The gradients are
+  /// those summed over ranks, the same on all of them. Collective if each rank has only a part of them, unless this
+  /// rank looks at those that it has computed itself (`whole`).
   void count_gradients(const ExecSpace& space, const SummedLoss& loss, const StepDecision* decision, bool whole) const;
-  /// f64, in the step's memory: what that has found, by tensor.
+  /// f64 [tensors] in the step's memory: the counts that count_gradients has found.
   const Tensor& gradient_counts() const { return gradient_counts_.get(); }
 
-  /// "the gradient of layer 'conv1' (100 %) and of 3 others", of those that were counted; empty where all were finite.
+  /// Returns "the gradient of layer 'conv1' (100 %) and of 3 others" by the last counts; empty if all gradients were
+  /// finite.
   std::string gradients(const ExecSpace& space) const;
-  /// "the parameters of layer 'conv1' (100 %) and of 3 others"; empty where all parameters are finite. Collective where
-  /// each rank has a part of them.
+  /// Returns "the parameters of layer 'conv1' (100 %) and of 3 others"; empty if all parameters are finite. Collective
+  /// if each rank has only a part of them.
   std::string parameters(const ExecSpace& space) const;
 
-  /// Whether this rank's parameters are finite: by what the optimizer has found of those that it moves, and by a look
-  /// at the layers' statistics.
+  /// Whether this rank's parameters are finite, by what the optimizer has found in those that it updates and by a count
+  /// over the layers' statistics.
   bool parameters_are_finite(const ExecSpace& space, const Optimizer& optimizer) const;
 
-  /// "the inputs of examples 17, 2045 of its batch are not finite", or that they all are, and row numbers those of
-  /// tables; whole on the first of `ranks`. Of one of the last three steps. Collective over
-  /// them.
+  /// Returns "of its batch, the inputs of examples 17, 2045 of … are not finite", or that all are finite and all row
+  /// numbers are those of tables. The text is the same on all of `ranks`. `step` must be one of the last three steps.
+  /// Collective over `ranks`.
   std::string inputs(const Communicator& ranks, std::int64_t step) const;
 
  private:
-  /// Of a layer's numbers, those that are not finite.
+  /// How many of a layer's numbers are not finite, of how many.
   struct Share {
     double bad = 0, all = 0;
     void add(double found, std::int64_t count) { bad += found, all += static_cast<double>(count); }
@@ -65,15 +66,16 @@ class NonfiniteReport {
   const Model& model_;
   OwnedTensor count_;  // f64 [1]
   std::vector<ParameterRange> gradient_ranges_;
-  Buffer gradient_tensors_;      // where each begins in the flat buffer, and how many elements it has; node by node
+  Buffer gradient_tensors_;      // first element in the flat buffer and length of each tensor, node by node
   OwnedTensor gradient_counts_;  // f64 [tensors]
-  std::array<std::vector<std::int64_t>, 3> examples_;  ///< of step n in n % 3
+  std::array<std::vector<std::int64_t>, 3> examples_;  ///< those of step n in n % 3
 };
 
-/// Whether a number of an example, in host memory, is no row number of its table. `tables`: see Graph::tables_of_data.
+/// Whether an example, in host memory, holds a number that is no row number of its table. `tables`: see
+/// Graph::tables_of_data.
 bool has_unknown_row(const std::byte* input, DType dtype, std::span<const std::int64_t> tables);
 
-/// How many of `count` numbers of a floating-point type, in host memory, are not finite.
+/// Returns how many of `count` numbers of a floating-point type, in host memory, are not finite.
 std::int64_t count_nonfinite(const std::byte* numbers, DType dtype, std::int64_t count);
 
 }  // namespace lockstep

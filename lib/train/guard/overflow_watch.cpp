@@ -33,7 +33,7 @@ void OverflowWatch::end(const ExecSpace& space, std::int64_t step) const {
 void OverflowWatch::inspect(const ExecSpace& space, const ParameterBuffer& parameters, ParameterRange range) {
   const auto found = std::ranges::lower_bound(layers_, range.first, {},
                                               [](const Layer& layer) { return layer.range.first; });
-  if (found == layers_.end() || found->range.first != range.first) return;  // statistics
+  if (found == layers_.end() || found->range.first != range.first) return;  // statistics, which have no gradients
   count_nonfinite(space, parameters.gradients(range),
                   {own_.get().as<double>() + sum_ * own_.get().shape[1] + (found - layers_.begin()), DType::f64, {1}});
 }
@@ -45,7 +45,7 @@ std::string OverflowWatch::describe(const ExecSpace& space, const Communicator& 
   for (std::size_t i = layers_.size(); i < counts.size(); ++i) counts[i % layers_.size()] += counts[i];
   counts.resize(layers_.size());
   const auto first = std::find_if(counts.begin(), counts.end(), [](double count) { return count > 0; });
-  // For each rank: its first layer with overflows, from 1 on, and how many.
+  // For each rank: the number of its first layer with overflows, from 1 on, and how many that layer has.
   std::vector<double> ranks(2 * static_cast<std::size_t>(comm.size()), 0.0);
   if (first != counts.end()) {
     ranks[2 * static_cast<std::size_t>(comm.rank())] = static_cast<double>(first - counts.begin()) + 1;

@@ -11,21 +11,21 @@
 
 namespace lockstep {
 
-/// Looks for gradients that are not finite, layer by layer and before ranks are summed, so that a step that
-/// has to be left out can be explained.
+/// Looks for gradients that are not finite, layer by layer and before they are summed over ranks, to explain why a step
+/// is left out.
 class OverflowWatch {
  public:
-  /// `sums`: of gradients, that each rank computes in a step; of more, the last ones are looked at.
+  /// `sums` is the number of gradient sums that a rank computes in a step; of further ones, only the last is kept.
   OverflowWatch(const ParameterBuffer& parameters, const Graph& graph, std::int64_t sums);
 
   void begin(const ExecSpace& space);
-  /// A stretch of this rank's gradients is final; sum by sum.
+  /// Call when a stretch of this rank's gradients is final, for one sum after the other.
   void inspect(const ExecSpace& space, const ParameterBuffer& parameters, ParameterRange range);
   void end_sum() { sum_ = std::min(sum_ + 1, sums_ - 1); }
-  /// The step, of this number, is over.
+  /// Ends step number `step`.
   void end(const ExecSpace& space, std::int64_t step) const;
-  /// What overflowed first and on which rank, the same text on all ranks: in this step, which is the last one that has
-  /// ended, or the one before it. `numbers`: of the ranks, which the text gives; empty: their own. Collective.
+  /// Returns what overflowed first and on which rank, the same text on all ranks. `step` is the last step that has
+  /// ended or the one before it. `numbers` are the ranks' numbers in the text; empty: those in `comm`. Collective.
   std::string describe(const ExecSpace& space, const Communicator& comm, std::span<const std::int64_t> numbers,
                        std::int64_t step) const;
 
@@ -33,12 +33,12 @@ class OverflowWatch {
   struct Layer {
     std::string name;
     ParameterRange range;
-    std::int64_t numbers;  ///< in it, without gaps
+    std::int64_t numbers;  ///< of its elements, gaps not counted
   };
-  std::vector<Layer> layers_;  ///< in the buffer's order: that of the backward pass
+  std::vector<Layer> layers_;  ///< in the order of the flat buffer, which is that of the backward pass
   std::int64_t sums_, sum_ = 0;
-  OwnedTensor own_;        // f64 [sums, layers], of the step that is running
-  OwnedTensor counts_[2];  // likewise, of the last steps of even and of odd number
+  OwnedTensor own_;        // f64 [sums, layers], of the current step
+  OwnedTensor counts_[2];  // f64 [sums, layers], of the last even and the last odd step
 };
 
 }  // namespace lockstep

@@ -4,7 +4,7 @@
 namespace lockstep {
 namespace {
 
-/// Whether a gradient is not finite, of a step whose loss is not.
+/// Whether a step whose loss is not finite has a gradient that is not.
 KOKKOS_INLINE_FUNCTION bool loses_gradients(const DecisionInputs& inputs) {
   for (std::int64_t i = 0; i < inputs.tensors; ++i)
     if (inputs.lost_gradients[i] > 0) return true;

@@ -69,7 +69,7 @@ StepFinding StepGuard::take(const ExecSpace& space) {
   StepFinding finding = explain(space, step);
   finding.number = step;
   if (finding.done()) return finding;
-  // The device has left out whatever was begun after it, and may go on from here.
+  // The device has left out all steps begun after this one, and may go on from here.
   for (; untaken() > 0; ++taken_) static_cast<void>(copies_[static_cast<std::size_t>((taken_ + 1) % 2)].take());
   last_.halted = 0;
   is_changed_ = true;
@@ -101,11 +101,12 @@ StepFinding StepGuard::report_overflow(const ExecSpace& space, std::int64_t step
   return {StepStatus::skipped, fmt::format("{}; loss scale {:g} → {:g}", what, scale, last_.scaler.scale)};
 }
 
-/// What loss_watch says of a step that is to be applied otherwise. Then it does not count as that.
+/// Returns what loss_watch says of a step that would otherwise be applied. If it objects, the step no longer counts as
+/// applied.
 StepFinding StepGuard::watch_loss(std::int64_t step) {
   if (last_.has_loss == 0) return {};
   const double mean = last_.mean_loss;
-  const double loss = std::isnan(mean) ? std::abs(mean) : mean;  // whose sign means nothing, and would be printed
+  const double loss = std::isnan(mean) ? std::abs(mean) : mean;  // without a NaN's sign, which means nothing
   const std::string anomaly = loss_watch_.inspect(loss);
   if (anomaly.empty()) return {};
   StepFinding finding = act_on_anomaly(fmt::format("step {}: {}", step, anomaly));
@@ -116,7 +117,7 @@ StepFinding StepGuard::watch_loss(std::int64_t step) {
   return finding;
 }
 
-/// What loss_watch wants.
+/// Does with an anomaly what loss_watch asks for.
 StepFinding StepGuard::act_on_anomaly(const std::string& what) {
   if (loss_watch_.action() == LossWatchConfig::Action::stop || !loss_watch_.may_go_on())
     return {
@@ -146,10 +147,11 @@ StepFinding StepGuard::report_loss(const ExecSpace& space, std::int64_t step) co
                                  "rate, optimizer.clip_norm, or other data"};
 }
 
-/// Step number `step` has left parameters that are not finite.
+/// Reports that step number `step` has left parameters that are not finite.
 StepFinding StepGuard::act_on_bad_parameters(const ExecSpace& space, const Communicator& ranks, std::int64_t step) {
   const std::string layers = nonfinite_.parameters(space), inputs = nonfinite_.inputs(ranks, step);
-  // A rank of asynchronous ones may compute by parameters that are older than those that it has updated since.
+  // The parameters that an asynchronous rank computes by may be older than those that it has updated, and still be
+  // finite.
   std::string found = fmt::format("step {}: {} are not finite after its update; {}", step,
                                   layers.empty() ? "parameters that this rank updates" : layers, inputs);
   if (watches_ && loss_watch_.rolls_back()) {
@@ -172,7 +174,7 @@ StepFinding StepGuard::inspect_parameters(const ExecSpace& space, std::int64_t s
 
 StepFinding StepGuard::inspect_validation(const Metrics& metrics, std::int64_t step) {
   StepFinding finding;
-  const double loss = metrics.has_loss ? metrics.loss : 0;  // without one, its evaluation has said so
+  const double loss = metrics.has_loss ? metrics.loss : 0;  // without a loss, the evaluation itself has warned
   if (const std::string anomaly = watches_ && metrics.has_loss ? loss_watch_.inspect_validation(loss) : "";
       !anomaly.empty())
     finding = act_on_anomaly(fmt::format("step {}: {}", step, anomaly));
@@ -200,7 +202,7 @@ void StepGuard::agree(const ExecSpace& space) {
   if (scales_) {
     const auto smallest = [&](std::int64_t value) { return -comm_.all_reduce_max(-value); };
     LossScaleRule::State& scaler = decision.scaler;
-    // Of positive numbers, the bits are in the numbers' order.
+    // The bits of positive numbers are ordered as the numbers are.
     scaler.scale = std::bit_cast<float>(static_cast<std::int32_t>(smallest(std::bit_cast<std::int32_t>(scaler.scale))));
     scaler.good_steps = smallest(scaler.good_steps);
     scaler.hysteresis_left = smallest(scaler.hysteresis_left);
@@ -217,9 +219,9 @@ void StepGuard::describe_state(StateFields& fields) {
   scaler_.set_state(last_.scaler);
   scaler_.describe_state(fields);
   loss_watch_.describe_state(fields);
-  if (fields.has("loss_was_nonfinite")) fields.flag("loss_was_nonfinite", loss_was_nonfinite);  // not of earlier builds
+  if (fields.has("loss_was_nonfinite")) fields.flag("loss_was_nonfinite", loss_was_nonfinite);  // not in old ones
   if (!fields.restores()) return;
-  if (scales) last_.scaler = scaler_.state();  // else what the checkpoint has of it says nothing
+  if (scales) last_.scaler = scaler_.state();  // without loss scaling, the checkpoint's scale means nothing
   last_.loss_was_nonfinite = loss_was_nonfinite ? 1 : 0;
   is_changed_ = true;
 }

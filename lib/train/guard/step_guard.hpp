@@ -18,72 +18,74 @@
 
 namespace lockstep {
 
-/// Decides what becomes of a step, and scales its loss: overflows of scaled gradients, losses that are not finite or
-/// jump (loss_watch), and parameters that are not finite. A kernel decides (decide_step); the host hears of it when it
-/// takes the finding, and then says why. Only loss_watch is the host's: with it, findings are to be taken before the
-/// update.
+/// Scales the loss of each step and decides what becomes of the step. It guards against overflows of scaled gradients,
+/// losses that are not finite or jump (loss_watch), and parameters that are not finite. A kernel decides (decide_step);
+/// the host learns of it, and gives the reason, when it takes the finding. Only loss_watch is done by the host: with
+/// it, findings must be taken before the update.
 class StepGuard final : public Stateful {
  public:
-  /// `sums`: of gradients, that each rank computes in a step. `data`: that is trained on. `data`, `model` and
-  /// `optimizer` outlive this.
+  /// `sums` is the number of gradient sums that each rank computes in a step. `data` is the training set. `data`,
+  /// `model` and `optimizer` must outlive this object.
   StepGuard(const TrainingConfig& config, const Communicator& comm, const Dataset& data, const Model& model,
             const Optimizer& optimizer, std::int64_t sums);
 
-  /// Step number `step` begins, which the ranks of its scope judge.
+  /// Begins step number `step`, which the ranks of `scope` judge.
   void begin(const ExecSpace& space, const BatchPlan& plan, const StepScope& scope, std::int64_t step);
-  /// How many there were before it, for kernels.
+  /// Number of steps before the current one, for kernels.
   StepNumber steps_before() const { return StepNumber(&on_device()->steps_before); }
-  /// What its loss is multiplied with.
+  /// Factor of the current step's loss, for kernels.
   GradientFactor loss_factor() const { return GradientFactor(&on_device()->loss_factor); }
-  /// Likewise, f64 [1] in the step's memory.
+  /// The same factor as f64 [1] in the step's memory.
   Tensor loss_factor_tensor() const { return memory_.tensor(offsetof(StepDecision, loss_factor), DType::f64, {1}); }
-  /// A stretch of this rank's gradients, or of a shard's, is final; then all of them are.
+  /// Call gradient_ready when a stretch of the gradients of this rank, or of a shard, is final, and sum_done when all
+  /// of them are.
   void gradient_ready(const ExecSpace& space, ParameterRange range);
   void sum_done();
-  /// The gradients of the step that was begun are summed, and this is its loss: what becomes of it is decided, and
-  /// scalars() are those of its update. `bad_parameters`: that of the step before has left some that are not finite, as
-  /// ranks have voted. Kernels alone, which a DeviceGraph may have recorded. Collective.
+  /// Decides what becomes of the current step, whose gradients are summed and whose loss is `loss`; scalars() are then
+  /// those of its update. `bad_parameters` says that, by the ranks' votes, the step before has left parameters that are
+  /// not finite. Starts kernels only, which a DeviceGraph may have recorded. Collective.
   void judge(const ExecSpace& space, ParallelStrategy& strategy, const SummedLoss& loss, bool bad_parameters,
              const UpdateOptions& options) const;
-  /// It is: what was found goes on its way to the host.
+  /// Call after judge, even if judge was recorded: starts the copy of the decision to the host.
   void judged(const ExecSpace& space);
-  /// In the step's memory.
+  /// Scalars of the current step's update, in the step's memory.
   const StepScalars* scalars() const { return &on_device()->scalars; }
 
-  /// After steps that ranks have judged by themselves: all go on with the smallest loss scale of any. Waits.
-  /// Collective.
+  /// Call after steps that ranks have judged by themselves: all go on with the smallest loss scale of any rank. Waits
+  /// for the device. Collective.
   void agree(const ExecSpace& space);
 
-  /// Steps that were judged, and whose finding was not taken.
+  /// Number of steps that have been judged and whose finding has not been taken.
   std::int64_t untaken() const { return judged_ - taken_; }
-  /// What has become of the oldest of them. After one that cannot be done there are none. Waits. Collective over the
-  /// step's ranks.
+  /// Takes the finding of the oldest such step. If that step cannot be done, the later ones are dropped. Waits for the
+  /// device. Collective over the ranks that judge the step.
   StepFinding take(const ExecSpace& space);
 
-  /// Whether the last update, of step number `step`, has left parameters that are finite. Collective; during training
-  /// the next step's votes tell it.
+  /// Checks whether the last update, that of step number `step`, has left finite parameters. Collective; during
+  /// training, the votes of the next step tell it.
   StepFinding inspect_parameters(const ExecSpace& space, std::int64_t step);
-  /// Whether they are, of all ranks. Collective.
+  /// Whether the parameters are finite on all ranks. Collective.
   bool parameters_are_finite(const ExecSpace& space) const {
     return comm_.all_reduce_max(nonfinite_.parameters_are_finite(space, optimizer_) ? 0 : 1) == 0;
   }
-  /// What follows from the loss of an evaluation after step number `step`. `skipped`: say so, and go on.
+  /// Returns what follows from the loss of an evaluation after step number `step`. `skipped` means: report it, and go
+  /// on.
   StepFinding inspect_validation(const Metrics& metrics, std::int64_t step);
 
   /// Whether the host inspects losses itself (loss_watch).
   bool watches_loss() const { return watches_; }
 
   // As of the last finding that was taken:
-  /// None where the loss is not scaled.
+  /// The loss scale; none if the loss is not scaled.
   std::optional<double> loss_scale() const {
     return scales_ ? std::optional<double>(last_.scaler.scale) : std::nullopt;
   }
-  /// Times the summed gradients is the gradient of the mean loss.
+  /// Factor from the summed gradients to the gradient of the mean loss.
   double gradient_factor() const { return last_.gradient_factor; }
-  /// So many steps have been applied.
+  /// Sets the number of applied steps.
   void set_applied(std::int64_t applied);
 
-  /// Anomalies of the loss that the run has gone on from; they stay counted when it goes back.
+  /// Number of loss anomalies that the run has gone on from; they stay counted after a rollback.
   std::int64_t anomalies() const { return loss_watch_.anomalies(); }
   void set_anomalies(std::int64_t anomalies) { loss_watch_.set_anomalies(anomalies); }
 
@@ -96,7 +98,7 @@ class StepGuard final : public Stateful {
   StepFinding act_on_anomaly(const std::string& what);
   StepFinding report_loss(const ExecSpace& space, std::int64_t step) const;
   StepFinding act_on_bad_parameters(const ExecSpace& space, const Communicator& ranks, std::int64_t step);
-  /// That judge the step.
+  /// Ranks that judge the step.
   const Communicator& judges() const { return scope_.group ? *scope_.group : comm_; }
   StepFinding report_overflow(const ExecSpace& space, std::int64_t step) const;
 
@@ -105,15 +107,15 @@ class StepGuard final : public Stateful {
   const Model& model_;
   StepScope scope_;
   NonfiniteReport nonfinite_;
-  bool scales_, watches_;  ///< the deck wants loss scaling, loss_watch
+  bool scales_, watches_;  ///< whether the deck asks for loss scaling, for loss_watch
   LossScaler scaler_;
   OverflowWatch overflow_;
   LossWatch loss_watch_;
   Buffer memory_;                                 ///< a StepDecision
   StepDecision last_;                             ///< as of the last finding that was taken
-  bool is_changed_ = true;                        ///< by the host, and the device does not know yet
-  std::array<HostCopy<StepDecision>, 2> copies_;  ///< of steps of even and of odd number
-  std::int64_t judged_ = 0, taken_ = 0;           ///< numbers of the last such steps
+  bool is_changed_ = true;                        ///< the host has changed `last_`, and the device does not know yet
+  std::array<HostCopy<StepDecision>, 2> copies_;  ///< of the last even and the last odd step
+  std::int64_t judged_ = 0, taken_ = 0;           ///< numbers of the last step judged and of the last finding taken
 };
 
 }  // namespace lockstep

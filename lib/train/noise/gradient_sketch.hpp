@@ -9,17 +9,17 @@
 
 namespace lockstep {
 
-/// The sum of squares of gradients that no rank has the sum of, as those of compressed sums: each rank adds its
-/// numbers, with drawn signs, into a few drawn sums, which are added up over ranks. The squares of these have the right
-/// mean, and a deviation of 2 % here (Alon, Matias and Szegedy 1996, "The space complexity of approximating the
-/// frequency moments"). Of gradients on the host.
+/// Estimates the sum of squares of a sum of gradients that no rank holds, as with compressed sums. Each rank adds its
+/// numbers, with random signs, into a few random sums, which are then added up over ranks. The squares of these have
+/// the right mean, with a deviation of 2 % here (Alon, Matias and Szegedy 1996, "The space complexity of approximating
+/// the frequency moments"). The gradients must be in host memory.
 class GradientSketch {
  public:
   explicit GradientSketch(std::uint64_t seed) : seed_(seed), sums_(size) {}
 
-  /// This rank's gradients from element `first` on, of a step of this number.
+  /// Adds this rank's gradients of step number `step`, from element `first` of the flat buffer on. Waits for `space`.
   void add(const ExecSpace& space, std::int64_t step, const Tensor& gradients, std::int64_t first);
-  /// |Σ g|² over all ranks, of what was added since the last call. Collective.
+  /// Returns |Σ g|² over all ranks, of the gradients added since the last call. Collective.
   double take_square(const Communicator& ranks);
   /// Forgets what was added.
   void discard();

@@ -13,26 +13,27 @@
 
 namespace lockstep {
 
-/// The noise scale of a run's steps: looks at every tenth or so, where there are small batches, of ranks or of shards,
-/// beside the sum of all.
+/// Measures the gradient noise scale of a run. Looks at every NoiseScale::every-th step, if there are small batches, of
+/// ranks or of shards, besides the sum of all.
 class NoiseMeasurement final : public Stateful {
  public:
-  /// `seed`: of the sketch of sums that no rank has exactly; none: ranks have them.
+  /// `trained` is the number of trained parameters. `seed` is that of the sketch, for sums that no rank holds exactly;
+  /// none: ranks hold them.
   NoiseMeasurement(const Communicator& ranks, std::int64_t trained, std::optional<std::uint64_t> seed)
       : ranks_(ranks), own_square_(trained) {
     if (seed) sketch_.emplace(*seed);
   }
 
-  /// A step after so many others begins; what is known of one before it that could not be done is forgotten.
-  /// `has_small_batches`: whether ranks or shards sum gradients of their own by
-  /// the same parameters.
+  /// Begins a step after `steps` others, and forgets what is known of an earlier one that could not be done.
+  /// `has_small_batches` says whether ranks or shards sum gradients of their own by the same parameters.
   void begin_step(std::int64_t steps, bool has_small_batches);
-  /// The next stretch of a small batch's gradients is final.
+  /// Call when the next stretch of a small batch's gradients is final. Waits for the device in steps that are measured.
   void gradient_ready(const ExecSpace& space, const ParameterBuffer& parameters, ParameterRange range);
-  /// The small batch had so many examples.
+  /// Ends a small batch of so many examples.
   void small_batch_done(std::int64_t examples);
-  /// The step had so many examples, of all ranks; it and its small batches were multiplied by `factor`, an f64 [1].
-  /// `square()`: of the sum of all, collective, and asked for where no sketch is made. Collective.
+  /// Ends a step of `examples` on all ranks, whose gradients, those of small batches too, were multiplied by `factor`,
+  /// an f64 [1]. `square()` returns the sum of squares of the sum of all; it is collective, and called only without a
+  /// sketch. Collective.
   void end_step(const ExecSpace& space, const std::function<double()>& square, std::int64_t examples,
                 const Tensor& factor);
 

@@ -34,7 +34,7 @@ void NoiseScale::end_step(const Communicator& comm, double square, std::int64_t 
   if (batches < 2 || !std::isfinite(small) || !std::isfinite(square)) return;
   const double n = static_cast<double>(examples), large = square / (scale * scale) / n;
   const double trace = (small - large) / (batches - 1);
-  constexpr double newest = 0.02;  // an average over the last 50 or so
+  constexpr double newest = 0.02;  // weight of the newest measurement: the averages are over the last 50 or so
   average_.trace += newest * (trace - average_.trace);
   average_.square += newest * ((large - trace) / n - average_.square);
   average_.weight += newest * (1 - average_.weight);
