@@ -9,23 +9,23 @@
 
 namespace lockstep {
 
-/// Which examples ranks compute: a part of ParallelStrategy, for who reads data.
+/// Which examples ranks compute: the part of ParallelStrategy for code that reads data.
 class BatchDealing {
  public:
   virtual ~BatchDealing() = default;
 
-  /// How a rank comes by its examples: batches are divided; or steps take parts of them in another order; or a rank
-  /// asks for a part of a batch before each step.
+  /// How a rank gets its examples: batches are divided; or steps take parts of them in another order; or a rank asks
+  /// for a part of a batch before each step.
   enum class Dealing { batches, in_known_order, as_they_come };
   virtual Dealing dealing() const { return Dealing::batches; }
-  /// How many equal parts a batch has, where steps or ranks take parts; 0: batches are divided.
+  /// Number of equal parts of a batch, if steps or ranks take parts; 0: batches are divided.
   virtual std::int64_t parts_of_batch() const { return 0; }
-  /// The parts that step number `step` takes, where their order is known.
+  /// Parts that step number `step` takes, if their order is known.
   virtual std::span<const std::int64_t> parts_of(std::int64_t /*step*/) const { return {}; }
-  /// The part of this rank's next step, where they come to ranks that ask. Waits for it.
+  /// Part of this rank's next step, if ranks ask for parts. Waits for it.
   virtual PartRequest next_part(const ExecSpace& /*space*/) { return {}; }
 
-  /// Examples of a batch of so many by which the parameters change.
+  /// Number of examples behind an update of the parameters, for batches of `batch` examples.
   virtual std::int64_t examples_of_update(std::int64_t batch) const { return batch; }
 };
 

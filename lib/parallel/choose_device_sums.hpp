@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-/// Where gradients are summed, as the deck asks for it; mpi is subject to what MPI can do. Throws KeyError where that
-/// cannot be had.
+/// Returns where gradients are summed, as the deck asks for it; mpi still depends on what MPI can do. Throws KeyError
+/// if the deck's choice cannot be had.
 DeviceSums choose_device_sums(const ParallelConfig& config, const DeviceFacts& facts);
 
 }  // namespace lockstep

@@ -12,11 +12,11 @@
 
 namespace lockstep {
 
-/// Whole replicas, synchronous: every rank sums all gradients and updates all parameters.
+/// Synchronous training of whole replicas: every rank sums all gradients and updates all parameters.
 class DataParallel final : public ParallelStrategy {
  public:
-  /// `measured`: see make_all_reduce. `memory`: of the node's gradients (gradient_memory), on hosts that in which those
-  /// of `parameters` lie. `on_devices`: sums gradients in the devices' memory; null: they are summed on the hosts.
+  /// `measured`: see make_all_reduce. `memory` is that of the node's gradients (gradient_memory); on hosts, the
+  /// gradients of `parameters` lie in it. `on_devices` sums gradients in the devices' memory; null: the hosts sum them.
   /// Collective.
   DataParallel(const ParallelConfig& config, std::span<const AllReduceRow> measured, const ShardGroups& groups,
                std::optional<NodeMemory> memory, std::unique_ptr<DeviceAllReduce> on_devices,
@@ -51,7 +51,7 @@ class DataParallel final : public ParallelStrategy {
   std::unique_ptr<GradientReducer> reducer_;
   GradientSquare square_;
   OwnedTensor nonfinite_;         // f64 [1]
-  StatePass* updates_ = nullptr;  ///< that go on after a step; null: none do
+  StatePass* updates_ = nullptr;  ///< updates that go on after a step; null: there are none
 };
 
 }  // namespace lockstep

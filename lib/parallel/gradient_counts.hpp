@@ -8,8 +8,9 @@ namespace lockstep {
 
 /// What has become of the gradients of workers that do not wait for each other.
 struct GradientCounts {
-  std::vector<std::int64_t> by_staleness;  ///< applied 0, 1, … updates after the parameters that they were computed by
-  std::int64_t discarded_examples = 0;     ///< whose gradients came too late
+  /// Number of gradients applied 0, 1, … updates after the parameters that they were computed by.
+  std::vector<std::int64_t> by_staleness;
+  std::int64_t discarded_examples = 0;  ///< examples whose gradients came too late
 };
 
 }  // namespace lockstep

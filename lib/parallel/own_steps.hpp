@@ -11,32 +11,35 @@
 
 namespace lockstep {
 
-/// The steps that the states of an optimizer come of, counted by ranks that leave out some of the run's, or begin anew
-/// in between: what it divides by a function of that number (Adam's bias correction) is of these alone.
+/// Counts the steps that the states of an optimizer come of, for ranks that leave out some of the run's steps or begin
+/// anew in between: what the optimizer divides by a function of that number (Adam's bias correction) follows this
+/// count.
 class OwnSteps {
  public:
-  /// `ranks`: that do these steps together.
+  /// `ranks` are those that do these steps together.
   explicit OwnSteps(const Communicator& ranks);
 
   const Communicator& ranks() const { return ranks_; }
-  /// The run begins, or goes on: with what the first of `alike`, whose states are the same, has from a checkpoint. One
-  /// that knows nothing of it has states of `steps` steps; where several numbers were averaged, as the states were, the
-  /// number becomes a whole one. Collective over `alike`.
+  /// Call when the run begins, or goes on. Takes the count that the first rank of `alike`, whose states are the same,
+  /// has from a checkpoint; if it has none, its states are those of `steps` steps. An average of several counts, made
+  /// as the states were averaged, is rounded to a whole number. Collective over `alike`.
   void begin(const ExecSpace& space, const Communicator& alike, std::int64_t steps);
 
-  /// The optimizer does a step, or leaves it out where `left_out`, in the step's memory, is not 0.
+  /// Counts a step of the optimizer, unless `left_out`, in the step's memory, is not 0.
   void add(const ExecSpace& space, const std::int32_t* left_out) const;
-  /// All that were added are on their way to the host.
+  /// Starts the copy of the count to the host.
   void look(const ExecSpace& space);
-  /// Steps that are done, as of the last look. Waits for it.
+  /// Number of steps done, as of the last look. Waits for its copy.
   std::int64_t done();
 
-  /// The states are averages over `all` ranks, with these weights, whose sum is 1. Collective over these.
+  /// Averages the count as the states were averaged, over `all` ranks, with weights whose sum is 1. Collective over
+  /// `all`.
   void average(const ExecSpace& space, const Communicator& all, double weight);
-  /// The states begin anew.
+  /// Resets the count as the states were reset.
   void forget(const ExecSpace& space) { set(space, 1); }
 
-  /// What a checkpoint holds of it, of this replica; none: of all. `own`: of who holds it; null: somebody else does.
+  /// Adds what a checkpoint holds of the count of this replica; no replica: of the count of all ranks. `own` is the
+  /// count on the rank that holds it, and null on others.
   static void add_sharded_states(const OwnSteps* own, std::optional<ShardedState::Replica> replica,
                                  std::vector<ShardedState>& all);
 
@@ -44,9 +47,9 @@ class OwnSteps {
   void set(const ExecSpace& space, double next);
 
   Communicator ranks_;
-  OwnedTensor next_;  ///< the number of the next step, from 1 on; 0: not known; f64 [1]
+  OwnedTensor next_;  ///< f64 [1]: number of the next step, from 1 on; 0: not known
   HostCopy<double> copy_;
-  double seen_ = 0;  ///< of it, by the host
+  double seen_ = 0;  ///< next_, as the host has seen it last
   bool is_on_its_way_ = false;
 };
 

@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-/// Units travel in the order in which ranks' layers use them.
+/// Checks that ranks plan the same windows: units travel in the order in which ranks' layers use them.
 void check_same_windows(const Communicator& ranks, const ParameterWindows& windows) {
   std::string plan;
   for (const ParameterWindows::Pass* pass : {&windows.forward, &windows.backward})
@@ -28,7 +28,7 @@ void check_same_windows(const Communicator& ranks, const ParameterWindows& windo
 
 std::size_t bytes_of(std::int64_t count, DType dtype) { return static_cast<std::size_t>(count) * size_of(dtype); }
 
-/// Bytes of the values; after them stands their copy in 16 bits.
+/// Bytes of the values, which their 16-bit copy follows.
 std::size_t value_bytes(const ParameterWindows& windows, const ParameterLayout& layout) {
   return align_up(bytes_of(windows.value_count(layout), layout.master()));
 }
@@ -45,7 +45,7 @@ std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Co
                                           const Communicator& node, std::size_t bytes) {
   if (!sums_in_node_memory(config.all_reduce) || all.size() == 1) return std::nullopt;
   std::optional<NodeMemory> memory = NodeMemory::make(node, bytes);
-  // Where one node has none, nobody uses any: all ranks must sum in the same way.
+  // If one node has none, no node uses any: all ranks must sum in the same way.
   if (all.all_reduce_max(memory ? 0 : 1) == 0) return memory;
   if (all.is_root())
     warn(
@@ -80,7 +80,7 @@ ParallelMemory parallel_memory(const ParallelConfig& config, const ShardGroups& 
   const ParameterDivision& division = memory.windows.division;
   if (division.gradients || division.values) check_same_windows(groups.ranks.all, memory.windows);
   const bool divides = config.shard != ParallelConfig::Shard::none, shares = divides && may_share_parameters(config);
-  // What is gathered in a node's memory is owned as its sums are.
+  // Ranks own the same parts in sums as in gathers: both use the node's memory, or neither does.
   if (config.tree_leaves() > 0 || (divides && !shares)) return memory;
   memory.gradients = gradient_memory(config, groups.ranks.all, groups.group.node,
                                      gradient_bytes(memory.windows, layout));

@@ -11,30 +11,32 @@
 
 namespace lockstep {
 
-/// Memory of these ranks of a node for `bytes` of gradients of each, where the deck's all-reduce wants one and it can
-/// be had on all nodes. Says so once if it cannot. Collective over all ranks.
+/// Returns memory of these ranks of a node for `bytes` of gradients of each, if the deck's all-reduce wants it and it
+/// can be had on all nodes. Warns once if it cannot be had. Collective over `all`.
 std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Communicator& all,
                                           const Communicator& node, std::size_t bytes);
 
-/// How layers see parameters and gradients, and what of them a node's ranks show each other.
+/// How layers see parameters and gradients, and which of them a node's ranks show each other.
 struct ParallelMemory {
   ParameterWindows windows;
-  std::optional<NodeMemory> gradients;  ///< each rank's
-  /// One copy of the parameters, or of their windows, and of that in 16 bits, after it; null: each rank has its own.
+  std::optional<NodeMemory> gradients;  ///< of each rank
+  /// One copy of the parameters, or of their windows, followed by its 16-bit copy; null: each rank has its own.
   std::shared_ptr<std::byte[]> parameters;
-  std::optional<NodeMemory> flags;  ///< beside `parameters`
+  std::optional<NodeMemory> flags;  ///< for ranks that share `parameters`
 
-  /// What a rank's buffers lie in: of hosts, since devices have memory of their own. `rank_in_node`: of its group's.
+  /// Returns the memory of a rank's buffers on hosts; devices have memory of their own. `rank_in_node` is the rank's
+  /// number among the ranks of its group on the node.
   ParameterMemory of_buffers(const ParameterLayout& layout, DType dtype, int rank_in_node) const;
 };
 
-/// What the deck wants, where it can be had; says so once if it cannot. `dtype`: of the activations. Collective.
+/// Returns the memory that the deck wants, as far as it can be had; warns once if it cannot. `dtype` is that of the
+/// activations. Collective.
 ParallelMemory parallel_memory(const ParallelConfig& config, const ShardGroups& groups, const Graph& graph,
                                const StepPlan& plan, DType dtype);
-/// Whether a node's ranks have one copy of parameters that are divided, or of their windows, if there is memory for it.
+/// Whether a node's ranks have one copy of divided parameters, or of their windows, if there is memory for it.
 bool may_share_parameters(const ParallelConfig& config);
-/// What so many ranks divide as the deck wants it; `shares`: whether they have one copy of the values in memory that
-/// all of them share, which they do not divide then, unless what is owned is elsewhere.
+/// Returns what so many ranks divide, as the deck wants it. `shares` says that all of them share one copy of the values
+/// in memory. They then do not divide the values, unless what ranks own is offloaded.
 ParameterDivision parameter_division(const ParallelConfig& config, int ranks, bool shares);
 
 }  // namespace lockstep

@@ -55,7 +55,7 @@ void ReplicaAudit::add_whole(const ParameterBuffer& parameters, const Optimizer&
     }
 }
 
-/// Ranges that are owned stand one after the other in states, and in values that are divided.
+/// Owned ranges stand one after the other in states, and in divided values.
 void ReplicaAudit::add_owned(const ParameterBuffer& parameters, const Optimizer& optimizer, std::vector<Part>& parts) {
   const auto add = [&](const std::string& name, const Tensor& numbers, const OffloadedState& offloaded,
                        const ParameterRange& place) {
@@ -65,7 +65,7 @@ void ReplicaAudit::add_owned(const ParameterBuffer& parameters, const Optimizer&
     parts.push_back(std::move(part));
   };
   const OffloadedValues* const elsewhere = optimizer.offloaded_values();
-  std::int64_t before = 0;  // elements of ranges that are owned
+  std::int64_t before = 0;  // elements of earlier owned ranges
   for (const ParameterRange& owned : parameters.layout().owned()) {
     for (const Parameter& parameter : trained_parameters(parameters.parameters())) {
       const ParameterRange part = owned.within(parameter.range);
@@ -101,9 +101,9 @@ std::uint64_t ReplicaAudit::hash(const ExecSpace& space, const Part& part) {
 void ReplicaAudit::compare(const ExecSpace& space, std::int64_t step) {
   space.fence("lockstep::replica_audit");
   std::string found;
-  for (Replicas& replicas : replicas_)  // what all hold differs for all: then all leave the others out
+  for (Replicas& replicas : replicas_)  // a difference among all ranks is seen by all, which then skip the rest
     if (found.empty()) found = complaint(space, replicas, step);
-  // Those that own the same know by themselves; the others are told.
+  // Ranks that own the same find a difference by themselves; the others are told.
   const int nobody = all_.size();
   const auto first = static_cast<int>(-all_.all_reduce_max(-(found.empty() ? nobody : all_.rank())));
   if (first == nobody) return;
@@ -124,7 +124,7 @@ std::string ReplicaAudit::complaint(const ExecSpace& space, Replicas& replicas, 
 
 std::string ReplicaAudit::report(const Replicas& replicas, const std::vector<std::int64_t>& of_ranks,
                                  std::int64_t step) const {
-  // What most ranks hold is taken for right; of as many, what the first of them hold.
+  // What most ranks hold is taken as right; of several such, what the first of these ranks hold.
   std::map<std::int64_t, std::int64_t> holders;
   for (const std::int64_t hash : of_ranks) ++holders[hash];
   const auto most = std::ranges::max_element(of_ranks, {}, [&](std::int64_t hash) { return holders[hash]; });

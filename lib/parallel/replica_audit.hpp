@@ -11,22 +11,22 @@
 
 namespace lockstep {
 
-/// Compares what ranks must hold alike, bit for bit: parameters, statistics, and the optimizer's state. They part when
-/// memory or an arithmetic unit fails, or somebody changes them on some ranks only. Of what ranks divide, those are
-/// compared that own the same.
+/// Compares, bit for bit, what ranks must hold alike: parameters, statistics, and the optimizer's state. They become
+/// different if memory or an arithmetic unit fails, or if they are changed on some ranks only. Of what ranks divide,
+/// ranks that own the same are compared.
 class ReplicaAudit {
  public:
-  /// `states`: whether the optimizer's are alike, where ranks have all of them.
+  /// Whether the optimizer's states are alike, if each rank has all of them.
   enum class States { alike, own };
-  /// `same_part`: the ranks that own what this one does, where they divide what is trained; null: nobody else does.
-  /// `other_cause`: what beside a fault may have made them differ, for the message. Collective.
+  /// `same_part` are the ranks that own what this one does, if ranks divide what is trained; null: no other rank does.
+  /// `other_cause`, for the message, is what besides a fault may have made ranks differ. Collective.
   ReplicaAudit(const Communicator& all, const Communicator* same_part, const ParameterBuffer& parameters,
                const Optimizer& optimizer, States states = States::alike, std::string other_cause = "");
 
-  /// Whether any rank has what another one must have, too.
+  /// Whether any rank holds something that another rank must hold, too.
   bool compares_anything() const { return compares_anything_; }
-  /// Throws SharedError(internal) on all ranks when any differs: it names the ranks, their hosts, and the first
-  /// parameter. Collective.
+  /// Throws SharedError(internal) on all ranks if anything differs. The message names the ranks, their hosts, and the
+  /// first parameter that differs. Collective.
   void compare(const ExecSpace& space, std::int64_t step);
 
  private:
@@ -34,30 +34,30 @@ class ReplicaAudit {
   struct Part {
     std::string name;
     Tensor values;
-    OffloadedState offloaded = {};  ///< where they are instead, if anywhere, from element
+    OffloadedState offloaded = {};  ///< where the values are instead, if anywhere, from element `first` on
     std::int64_t first = 0;
   };
   /// What some ranks hold alike.
   struct Replicas {
     Communicator ranks;
-    std::vector<std::int64_t> numbers;  ///< theirs, among all
+    std::vector<std::int64_t> numbers;  ///< of these ranks, among all
     std::vector<Part> parts = {};
-    std::vector<std::uint64_t> hashes = {};  ///< of them
+    std::vector<std::uint64_t> hashes = {};  ///< of the parts
   };
 
   static void add_whole(const ParameterBuffer& parameters, const Optimizer& optimizer, States states,
                         std::vector<Part>& parts);
   static void add_owned(const ParameterBuffer& parameters, const Optimizer& optimizer, std::vector<Part>& parts);
   std::uint64_t hash(const ExecSpace& space, const Part& part);
-  /// What is wrong with them; empty: nothing. Collective over their ranks.
+  /// Returns what is wrong with the replicas, or an empty string. Collective over their ranks.
   std::string complaint(const ExecSpace& space, Replicas& replicas, std::int64_t step);
   std::string report(const Replicas& replicas, const std::vector<std::int64_t>& of_ranks, std::int64_t step) const;
 
   Communicator all_;
-  std::vector<Replicas> replicas_;  ///< all ranks, and then those that own the same
+  std::vector<Replicas> replicas_;  ///< of all ranks, and then of those that own the same
   std::string other_cause_;
   bool compares_anything_ = false;
-  std::vector<std::byte> staging_;  ///< of a piece, or of the largest part, where the host cannot read it in place
+  std::vector<std::byte> staging_;  ///< for a piece, or for the largest part, that the host cannot read in place
 };
 
 }  // namespace lockstep

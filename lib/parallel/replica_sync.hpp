@@ -6,22 +6,22 @@
 
 namespace lockstep {
 
-/// When ranks hold the same, and when groups of them go their own ways in between: a part of ParallelStrategy, for who
-/// looks at parameters, or at how long steps take.
+/// When ranks hold the same parameters, and when groups of them go their own ways in between: the part of
+/// ParallelStrategy for code that looks at parameters, or at how long steps take.
 class ReplicaSync {
  public:
   virtual ~ReplicaSync() = default;
 
   /// Whether groups of ranks do this step by themselves.
   virtual bool is_local(std::int64_t /*step*/) const { return false; }
-  /// Whether, after this step, parameters are those of the run: the same on all ranks.
+  /// Whether, after this step, the parameters are those of the run: the same on all ranks.
   virtual bool is_common(std::int64_t /*step*/) const { return true; }
-  /// Most steps from one that leaves common parameters to the next.
+  /// Largest number of steps from one that leaves common parameters to the next.
   virtual std::int64_t steps_between_syncs() const { return 1; }
-  /// After a step that leaves common parameters: how long the passes of a step took each rank before, in any unit. Of
-  /// the steps up to the next such one, those that the slowest rank does.
+  /// Call after a step that leaves common parameters, with the time that the passes of a step have taken each rank, in
+  /// any unit. Returns how many of the steps up to the next such one the slowest rank does.
   virtual std::int64_t follow_times(std::span<const double> /*times*/) { return steps_between_syncs(); }
-  /// Whether the optimizer's states are the same where parameters are.
+  /// Whether ranks have the same optimizer states when they have the same parameters.
   virtual bool ranks_have_same_states() const { return true; }
 };
 

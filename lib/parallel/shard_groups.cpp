@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-/// What the deck says, of runs that divide something; others are one group.
+/// Returns the group size that the deck asks for, if the run divides anything; else that of one group.
 NumberOrWord wanted(const ParallelConfig& config) {
   return config.shard == ParallelConfig::Shard::none ? NumberOrWord{} : config.shard_group;
 }
@@ -29,7 +29,7 @@ void check_size(const NumberOrWord& group, int ranks) {
                group.number.value_or(0));
 }
 
-/// Groups must lie on their nodes in the same way, so that ranks of the same place own the same.
+/// Checks that groups lie on their nodes in the same way, so that ranks of the same place own the same.
 void check_alike(const Topology& ranks, const Topology& group) {
   std::string shape = fmt::format("{}", fmt::join(group.node_of, " ")), first = shape;
   ranks.all.broadcast(first, 0);

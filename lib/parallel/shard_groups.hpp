@@ -6,23 +6,23 @@
 
 namespace lockstep {
 
-/// Who divides a model with whom (parallel.shard_group): every group has all of it, and in each group one rank owns
-/// what this rank owns here. Hybrid sharding; Zhang et al. 2022, "MiCS".
+/// Which ranks divide a model among them (parallel.shard_group). Each group has the whole model, and in each group one
+/// rank owns what this rank owns here: hybrid sharding, as in Zhang et al. 2022, "MiCS".
 struct ShardGroups {
-  /// Throws KeyError (parallel.shard_group), on all ranks, where these, or the nodes that they are on, cannot be
-  /// divided as the deck wants it. Collective.
+  /// Throws KeyError (parallel.shard_group) on all ranks if the ranks, or the nodes that they are on, cannot be divided
+  /// as the deck wants it. Collective.
   ShardGroups(const ParallelConfig& config, const Topology& all);
 
   int count() const { return replicas.all.size(); }
   bool of_first_group() const { return replicas.all.is_root(); }
 
-  Topology ranks;     ///< all
-  Topology group;     ///< those of this one
-  Topology replicas;  ///< of each group, the rank that owns the same
+  Topology ranks;     ///< all ranks
+  Topology group;     ///< the ranks of this rank's group
+  Topology replicas;  ///< the rank of each group that owns what this rank owns
 };
 
-/// Ranks of each group, of so many on nodes of as many each. Throws KeyError (parallel.shard_group) where they cannot
-/// be divided so.
+/// Returns the number of ranks in each group, for `ranks` ranks on `nodes` nodes with equally many each. Throws
+/// KeyError (parallel.shard_group) if they cannot be divided so.
 int shard_group_size(const ParallelConfig& config, int ranks, int nodes);
 
 }  // namespace lockstep

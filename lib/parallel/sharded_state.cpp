@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-/// What a rank has of it; who does not take part gives and takes nothing.
+/// Returns what a rank has of a state; a rank that does not take part gives and takes nothing.
 ShardedState held_by(bool takes_part, const std::string& state, const SharedLayout& layout,
                      std::vector<ParameterRange> held, const Tensor& values, const OffloadedState& offloaded = {}) {
   ShardedState numbers{
@@ -23,7 +23,8 @@ ShardedState held_by(bool takes_part, const std::string& state, const SharedLayo
   return numbers;
 }
 
-/// `like`: as many of the same type. Whoever's file fails takes part to the end, and has `failure` then.
+/// Sends offloaded numbers, as many and of the type of `like`, from the first rank to the others. A rank whose file
+/// fails takes part to the end, and then has `failure`.
 void share_offloaded(const Communicator& ranks, const OffloadedState& numbers, const Tensor& like,
                      std::exception_ptr& failure) {
   constexpr std::int64_t most = std::int64_t{1} << 18;

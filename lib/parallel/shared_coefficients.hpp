@@ -12,7 +12,7 @@
 namespace lockstep {
 
 /// What the optimizer multiplies with in each step, computed by rank 0 for all ranks, some hundred steps at a time:
-/// replicas on different kinds of CPUs would otherwise part by the last bits of their mathematical libraries.
+/// replicas on different kinds of CPUs would otherwise come to differ by the last bits of their mathematical libraries.
 class SharedCoefficients {
  public:
   using Compute = std::function<StepCoefficients(std::int64_t step)>;
@@ -22,20 +22,20 @@ class SharedCoefficients {
   static constexpr std::int64_t steps_at_once = 256;
 
   struct Stretch {
-    std::int64_t first;                        ///< steps before it
+    std::int64_t first;                        ///< number of steps before it
     std::span<const StepCoefficients> values;  ///< [steps_at_once]
   };
-  /// Coefficients of steps among which are the `count` ones after `step` others. Collective: all ranks ask for the
-  /// same ones.
+  /// Returns coefficients of consecutive steps, among them the `count` steps after `step` others. Collective: all ranks
+  /// must ask for the same steps.
   Stretch cover(std::int64_t step, std::int64_t count);
-  /// They have become others.
+  /// Forgets the known coefficients, which have become others.
   void forget() { known_.clear(); }
 
  private:
   Communicator comm_;
   Compute compute_;
   std::int64_t first_ = 0;
-  std::vector<StepCoefficients> known_;  ///< from first_ on
+  std::vector<StepCoefficients> known_;  ///< from step first_ on
 };
 
 }  // namespace lockstep

@@ -10,8 +10,8 @@
 namespace lockstep {
 namespace {
 
-// An array is, for each layer: its rows and channels (i64), and then two numbers a channel: means and m2, or the two
-// sums.
+// A message has, for each layer, its rows and channels (i64), and then two numbers for each channel: means and m2, or
+// the two sums.
 struct Header {
   std::int64_t rows, channels;
 };
@@ -33,7 +33,7 @@ std::size_t bytes_of(std::int64_t channels) {
   return sizeof(Header) + 2 * static_cast<std::size_t>(channels) * sizeof(C);
 }
 
-/// Chan, Golub and LeVeque 1979: means and sums of squares about them are merged, so that nothing cancels.
+/// Merges means and the sums of squares about them, so that nothing cancels (Chan, Golub and LeVeque 1979).
 template <class C>
 void merge_moments(std::byte* lower, const std::byte* upper, std::size_t bytes) {
   auto* theirs = const_cast<std::byte*>(upper);

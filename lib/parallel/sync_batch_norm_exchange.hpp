@@ -8,11 +8,11 @@
 
 namespace lockstep {
 
-/// Batch statistics over the ranks of a group: SyncBatchNorm. What several layers have to say at one time goes in one
+/// SyncBatchNorm: batch statistics over the ranks of a group. What several layers send at the same time goes in one
 /// message.
 class SyncBatchNormExchange final : public StatisticsExchange {
  public:
-  /// `most_channels`: of all layers together. Collective.
+  /// `most_channels` is the sum of all layers' channels. Collective.
   SyncBatchNormExchange(const Topology& group, DType master, std::int64_t most_channels);
 
   void start_moments(const ExecSpace& space, Layers layers) override;
@@ -27,7 +27,7 @@ class SyncBatchNormExchange final : public StatisticsExchange {
 
   OrderedReduce reduce_;
   DType master_;
-  std::vector<BatchStatistics*> layers_;  ///< of the exchange that is running
+  std::vector<BatchStatistics*> layers_;  ///< of the running exchange
   bool moments_ = false;
   double exposed_seconds_ = 0;
 };

@@ -32,7 +32,7 @@ PartRequest AsynchronousWorkers::next_part(const ExecSpace& space) {
   }
   syncs_ = true;
   sync_version_ = turn.version;
-  // The sum of gradients that gradient_square is asked for is one over all examples since the last synchronization.
+  // The caller takes gradient_square for that of a sum over all examples since the last synchronization.
   factor_ = round_ ? static_cast<double>(turn.examples) / static_cast<double>(run_.collect)
                    : static_cast<double>(turn.version - run_.synced);
   return {.batches = run_.steps.after(turn.version), .examples = turn.examples};
@@ -74,7 +74,7 @@ Tensor AsynchronousWorkers::gradient_square(const ExecSpace& space) {
   return at_sync_.get();
 }
 
-/// Of scaled losses, which are refused.
+/// Asked for only if losses are scaled, which asynchronous training refuses.
 Tensor AsynchronousWorkers::nonfinite_gradients(const ExecSpace& space) {
   fill_zero(space, at_sync_.get());
   return at_sync_.get();

@@ -71,8 +71,9 @@ void FreeOrder::give_out(const Tell& tell) {
   });
 }
 
-/// How many steps the round has that this worker begins. By speed (dynamic local updates: Liu et al. 2024) as many of H
-/// as it does in the time that the fastest takes for all, going by the medians of their last rounds.
+/// Returns the number of steps in the round that this worker begins. By speed (dynamic local updates: Liu et al. 2024),
+/// it is as many of H as the worker does in the time that the fastest one takes for all H, by the medians of their last
+/// rounds.
 std::int64_t FreeOrder::steps_of(const Worker& begins) const {
   const std::int64_t all = rules_.steps.of(begins.part / rules_.parts_of_batch);
   if (!rules_.by_speed || begins.paces.empty()) return all;
@@ -87,7 +88,7 @@ std::int64_t FreeOrder::steps_of(const Worker& begins) const {
   return std::min(all, steps_by_speed(std::array{fastest, median(begins.paces)}, rules_.steps.every).back());
 }
 
-/// For whoever asks; none where there is nothing to do.
+/// Returns the next part for a worker that asks; none if there is nothing to do.
 std::optional<std::int64_t> FreeOrder::next_part(const Worker& asks) {
   const std::int64_t end = rules_.is_synchronous ? std::min(version_ + 1, sync_) : sync_;
   if (next_part_ < end * rules_.parts_of_batch && may_compute_more(asks)) return next_part_++;
@@ -95,7 +96,8 @@ std::optional<std::int64_t> FreeOrder::next_part(const Worker& asks) {
   return part_of_slowest();
 }
 
-/// Whoever has done its part of an update does another where it is wanted, and else is there for the next update.
+/// Whether a worker may compute another part. One that has done a part of this update may do so only if more are
+/// wanted; else it waits for the next update.
 bool FreeOrder::may_compute_more(const Worker& asks) const {
   if (!rules_.is_synchronous || asks.counted != version_) return true;
   const auto computing = std::ranges::count_if(
@@ -103,10 +105,10 @@ bool FreeOrder::may_compute_more(const Worker& asks) const {
   return computing < (version_ + 1) * rules_.collect - pushed_ - std::ssize(complete_);
 }
 
-/// The part that will come last, as it seems, of those that one worker computes: its worker takes as long as the last
-/// time. None where enough are computed twice.
+/// Returns, of the parts that a single worker computes, the one expected to come last, if each worker takes as long as
+/// the last time. None if enough parts are computed twice.
 std::optional<std::int64_t> FreeOrder::part_of_slowest() const {
-  std::map<std::int64_t, int> computed;  // parts of this update, and by how many
+  std::map<std::int64_t, int> computed;  // parts of this update, and by how many workers
   int copies = 0;
   for (const Worker& each : workers_)
     if (each.computes && each.version == version_ && (computed[each.part]++ > 0 || is_complete(each.part))) ++copies;
@@ -146,7 +148,7 @@ void FreeOrder::take(int number, const Tell& tell) {
   else give_out(tell);
 }
 
-/// Whether a gradient is of no use any more: of a batch that is done, or of a part that another worker has computed.
+/// Whether a gradient is of no use any more: its batch is done, or another worker has computed its part.
 bool FreeOrder::is_late(const Worker& giver) const {
   if (!rules_.is_synchronous) return false;
   if (giver.version < version_) return true;

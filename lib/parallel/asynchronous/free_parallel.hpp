@@ -10,19 +10,19 @@
 
 namespace lockstep {
 
-/// Training as the workers come, each of which is a rank, or a group of neighbouring ones. It computes the gradient of
-/// one part of a batch after the other by the parameters that an OrderedStore has at the time: asynchronously, or with
-/// backup ranks (FreeRules). What ranks want of each other goes on between the layers of their passes. Where the run
-/// looks at its parameters nothing is under way, and the ranks synchronize.
+/// Training in the order in which workers come. A worker is a rank, or a group of neighbouring ranks. It computes the
+/// gradient of one part of a batch after the other, by the parameters that an OrderedStore has at the time:
+/// asynchronously, or with backup ranks (FreeRules). Ranks serve each other between the layers of their passes. Where
+/// the run looks at its parameters, nothing is under way, and the ranks synchronize.
 ///
-/// A rank reads and gives its fraction of the parameters at a store, and has the others from the ranks of its group. No
-/// rank waits for a store but where it reads, and then until all of its group have read; so ranks of a group may wait
-/// for each other from there until they have given.
+/// A rank reads from a store, and gives to it, only its fraction of the parameters; it has the others from the ranks of
+/// its group. A rank waits for a store only where it reads, and then until all of its group have read. So ranks of a
+/// group may wait for each other from there until they have given.
 ///
-/// Where workers step by themselves, each has states of the optimizer of its own.
+/// Where workers step by themselves, each has optimizer states of its own.
 class FreeParallel final : public AsynchronousWorkers {
  public:
-  /// `group`: the ranks of this one's worker. Collective.
+  /// `group` are the ranks of this rank's worker. Collective.
   FreeParallel(const ParallelConfig& config, const Communicator& ranks, const Topology& group, WorkersCourse course,
                ParameterBuffer& parameters);
 

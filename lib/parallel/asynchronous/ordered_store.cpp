@@ -41,7 +41,7 @@ OrderedStore::OrderedStore(const ParallelConfig& config, const FreeRules& rules,
 void OrderedStore::go_on_after(std::int64_t updates) {
   if (!ranks_.is_root() || config_.record.empty()) return;
   if (updates > 0) take_up_record(updates);
-  // Now, so that a file that cannot be made ends the run before it has done anything.
+  // Opened now, so that a file that cannot be made ends the run before it has done anything.
   const Rounds rounds{rules_.steps.every, rules_.by_speed};
   refuse_other_file(config_.record);
   record_.emplace(
@@ -62,7 +62,7 @@ void OrderedStore::take_up_record(std::int64_t updates) {
   order_.go_on_after(done, updates);
 }
 
-/// Of rank 0: to all ranks, in one order.
+/// Sends an event from rank 0 to all ranks, which get all events in one order.
 void OrderedStore::tell(StoreEvent event) {
   if (event.is_update != 0) {
     event.scalars = updater_->coefficients(told_version_, std::nullopt);
@@ -107,21 +107,22 @@ void OrderedStore::end_course() {
   is_under_way_ = false;
 }
 
-/// The first of a group tells of all: once it has the sum of a step the others are about to give theirs.
+/// The first rank of a group tells rank 0 for all its ranks: once it has the sum of a step, the others are about to
+/// give theirs.
 void OrderedStore::give(const ExecSpace& space, bool tells) {
   store_.give(space);
   if (tells) mailbox_.send(letter_of({.kind = StoreEvent::Kind::given, .worker = worker_}), 0);
   advance(space);
 }
 
-/// Rows of the record, of what was decided since the last time.
+/// Returns lines of the record for what was decided since the last call.
 std::string OrderedStore::new_lines() {
   std::string text;
   for (const FreeOrder::Entry& entry : order_.take_entries()) text += PushOrder::line(entry.push, entry.part);
   return text;
 }
 
-/// Before anything goes on from here that a checkpoint would know of.
+/// Called before anything goes on that a checkpoint would know of.
 void OrderedStore::write_record() {
   if (record_) record_->append(new_lines());
 }

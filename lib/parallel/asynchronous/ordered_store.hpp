@@ -11,57 +11,59 @@
 
 namespace lockstep {
 
-/// A ParameterStore and the order of its events, which rank 0 decides as workers come (FreeOrder), and tells to all. It
-/// goes on where it is asked to (`advance`), as between the layers of passes. The record of the order is rank 0's.
+/// A ParameterStore and the order of its events, which rank 0 decides as workers come (FreeOrder) and sends to all
+/// ranks. It makes progress where it is called (`advance`), as between the layers of passes. Rank 0 keeps the record of
+/// the order.
 ///
-/// Each fraction of the parameters (WorkerGroup) has a store of its own, among those ranks that have the same place in
-/// their groups; all take the same events.
+/// Each fraction of the parameters (WorkerGroup) has a store of its own, among the ranks that have the same place in
+/// their groups. All stores take the same events.
 class OrderedStore {
  public:
-  /// `record`: file; empty: none. Collective.
+  /// `record` is the path of the record; empty: there is none. Collective.
   OrderedStore(const ParallelConfig& config, const FreeRules& rules, const Communicator& ranks,
                const WorkerGroup& group, const std::string& record, std::int64_t part_examples,
                ParameterBuffer& parameters);
 
-  /// A record holds the whole run: what there is of it, the run goes on with, after `updates` of them. Throws
-  /// Error(bad_data) where it is of other workers, and cannot_create or io_error where the file cannot be written.
+  /// Opens the record, which holds the whole run: the first `updates` updates are taken over from what there is of it.
+  /// Throws Error(bad_data) if that is the record of other workers, and cannot_create or io_error if the file cannot be
+  /// written.
   void go_on_after(std::int64_t updates);
-  /// As ParallelStrategy's.
+  /// See ParallelStrategy::bind.
   void bind(const ParallelStrategy::Updater& updater) { updater_.emplace(updater); }
-  /// The parameters of the buffer are those of this version.
+  /// Takes the parameters of the buffer as those of this version.
   void adopt(const ExecSpace& space, std::int64_t version) { store_.adopt(space, version); }
 
   /// Workers set out from version `version`, and synchronize at version `sync`.
   void set_out(std::int64_t version, std::int64_t sync);
-  /// Waits for what this rank goes on with, once its fraction of the parameters is in the buffer.
+  /// Waits for what this rank goes on with, until its fraction of the parameters is in the buffer.
   StoreEvent next_turn(const ExecSpace& space);
-  /// Serves others until `done`, while updates wait: the buffer is being read.
+  /// Serves other ranks until `done()`, while updates wait because the buffer is being read.
   template <class Done>
   void serve_unchanged_until(const ExecSpace& space, const Done& done) {
     store_.hold_updates(true);
     serve_until(space, done);
     store_.hold_updates(false);
   }
-  /// All have synchronized, and nothing is under way.
+  /// Call when all have synchronized and nothing is under way. Waits until this rank's messages are sent.
   void end_course();
-  /// The gradients in the buffer are given. `tells`: for the ranks of its worker, too.
+  /// Gives the gradients in the buffer. `tells` says that this rank tells rank 0 so, for all ranks of its worker.
   void give(const ExecSpace& space, bool tells);
-  /// Does what can be done now; whether that was anything.
+  /// Does what can be done without waiting; returns whether that was anything.
   bool advance(const ExecSpace& space);
 
-  /// The number of this rank's, and how many there are.
+  /// Number of this rank's worker, and number of workers.
   int worker() const { return worker_; }
   int workers() const { return rules_.workers; }
   std::int64_t version() const { return store_.version(); }
-  /// Of what was added since workers set out.
+  /// Number of examples in what was added since workers set out.
   std::int64_t examples() const { return steps_ * part_examples_; }
   bool has_dropped() const { return store_.has_dropped(); }
   double square(const ExecSpace& space) const { return store_.square(space); }
   GradientCounts counts() const { return {order_.staleness_counts(), order_.dropped() * part_examples_}; }
   void add_sharded_states(std::vector<ShardedState>& all) const { store_.add_sharded_states(all); }
-  /// What was decided since the last time goes to the record; where its disk is full, later.
+  /// Adds to the record what was decided since the last call; if its disk is full, that is done later.
   void write_record();
-  /// The record is on disk. From any thread. Throws io_error.
+  /// Makes sure that the record is on disk. From any thread. Throws io_error.
   void flush_record() {
     if (record_) record_->flush_to_disk();
   }
@@ -87,16 +89,16 @@ class OrderedStore {
   AsynchronousConfig config_;
   FreeRules rules_;
   Communicator ranks_;
-  int members_, worker_;  ///< ranks of a worker, and the number of this one's
+  int members_, worker_;  ///< ranks of a worker; number of this rank's worker
   std::int64_t part_examples_;
   ParameterStore store_;
   Mailbox mailbox_;
-  FreeOrder order_;  ///< of rank 0
+  FreeOrder order_;  ///< used by rank 0
   std::optional<ParallelStrategy::Updater> updater_;
   bool is_under_way_ = false;          ///< since the last synchronization
-  std::int64_t told_version_ = 0;      ///< as rank 0 has told
-  std::int64_t steps_ = 0;             ///< of what was added since then
-  std::optional<GrowingFile> record_;  ///< of rank 0, where there is one
+  std::int64_t told_version_ = 0;      ///< newest version, as rank 0 has told
+  std::int64_t steps_ = 0;             ///< steps in what was added since workers set out
+  std::optional<GrowingFile> record_;  ///< of rank 0, if there is one
 };
 
 }  // namespace lockstep

@@ -8,26 +8,27 @@
 
 namespace lockstep {
 
-/// The sum of a fixed number of flat tensors, of f32 or f64, that come one after the other: in the tree of
-/// DeterministicReducer, whose leaves they are in their order.
+/// The sum of a fixed number of flat tensors, f32 or f64, that come one after the other. They are, in this order, the
+/// leaves of DeterministicReducer's tree.
 class OrderedSum {
  public:
-  /// `count`: how many; `size`: elements of each.
+  /// A sum of `count` tensors of `size` elements.
   OrderedSum(std::int64_t count, DType dtype, std::int64_t size);
 
-  /// Tensors beside those that come.
+  /// Number of tensors that are allocated beside those that come.
   static std::int64_t buffers(std::int64_t count) { return ShardNode{0, count}.depth(); }
 
-  /// The next one, whose place a sum takes. After the last one, the next is the first of another sum.
+  /// Adds the next tensor, whose memory a partial sum takes. After the last tensor, the next one is the first of
+  /// another sum.
   void add(const ExecSpace& space, const Tensor& numbers);
-  /// The last complete one, in the place of its last summand; empty before there is any.
+  /// The last complete sum, in the memory of its last summand; empty before there is one.
   const Tensor& sum() const { return sum_; }
 
  private:
   std::int64_t count_;
-  std::vector<OwnedTensor> halves_;  ///< left ones
+  std::vector<OwnedTensor> halves_;  ///< left halves of tree nodes
   std::int64_t place_ = 0;
-  std::size_t waiting_ = 0;  ///< of halves_
+  std::size_t waiting_ = 0;  ///< number of halves_ that wait for right ones
   Tensor sum_;
 };
 

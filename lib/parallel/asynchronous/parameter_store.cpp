@@ -82,7 +82,7 @@ void ParameterStore::send(Transport& transport, int rank, const Tensor& numbers)
   count_bytes_sent(numbers.bytes());
 }
 
-/// A worker reads.
+/// Handles a read: lends the slice to the reader, which may be this rank.
 bool ParameterStore::lend(const ExecSpace& space, const StoreEvent& event) {
   const int rank = rank_of(event);
   const bool is_own = rank == ranks_.rank();
@@ -103,7 +103,7 @@ bool ParameterStore::lend(const ExecSpace& space, const StoreEvent& event) {
   return true;
 }
 
-/// The other slices of what this worker reads.
+/// Begins to receive the other slices of what this worker reads.
 void ParameterStore::expect_values() {
   for (int distance = 1; distance < ranks_.size(); ++distance) {
     if (!keeps_slice(rank_before(distance))) continue;
@@ -168,7 +168,7 @@ bool ParameterStore::drop(const StoreEvent& event) {
   return has_dropped_;
 }
 
-/// Whether this rank has given the gradient that an event is of, as others of its group have.
+/// Whether this rank has given the gradient that an event is about, as other ranks of its group have.
 bool ParameterStore::take_given() { return std::exchange(has_given_, false); }
 
 void ParameterStore::correct(const ExecSpace& space, const Worker& giver) const {
@@ -181,7 +181,7 @@ void ParameterStore::correct(const ExecSpace& space, const Worker& giver) const 
                      giver.gradient.get());
 }
 
-/// The buffer lends its places to the slice for so long: a pass may be under way that has an older version.
+/// The slice takes its place in the buffer only during the update: a pass by an older version may be under way there.
 void ParameterStore::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars& scalars) {
   if (outer_) {
     outer_->step(space, {.share = 1 / static_cast<double>(collect_), .before = version_}, {0, own_.count}, sum_.sum(),

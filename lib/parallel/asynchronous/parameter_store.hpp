@@ -15,53 +15,55 @@
 
 namespace lockstep {
 
-/// The newest parameters of free-running asynchronous training, or a fraction of them, of which each rank keeps a
-/// slice: it adds up what all workers give to it, updates it, and sends it to who reads. All slices take the same
-/// events (StoreEvent) in the same order, so whoever reads gets one version. Slices are kept by the workers, or by
-/// ranks before them (servers): what is on its way goes on when `advance` is called, and nothing else waits.
+/// The newest parameters of free-running asynchronous training, or a fraction of them. Each rank keeps a slice: it adds
+/// up what all workers give to the slice, updates the slice, and sends it to readers. All slices take the same events
+/// (StoreEvent) in the same order, so a reader gets one version. Slices are kept by the workers, or by the ranks before
+/// them (servers). Messages make progress where `advance` is called, which does not wait for other ranks.
 ///
-/// Where workers step by themselves, what they give are differences, not gradients, and an OuterOptimizer updates.
+/// Where workers step by themselves, they give differences instead of gradients, and an OuterOptimizer makes the
+/// update.
 class ParameterStore {
  public:
-  /// Divides this fraction of `parameters` among the servers, or the workers, which then own (ParameterBuffer::own)
-  /// their slices; or, where they step by themselves, each worker all, and servers nothing. `ranks` are one of each. Of
-  /// `examples` each gradient is. Collective.
+  /// Divides this fraction of `parameters` among the servers, or else the workers, which then own their slices
+  /// (ParameterBuffer::own). Where workers step by themselves, each owns all parameters instead, and servers own none.
+  /// `ranks` are one rank of each server or worker. `examples` is the number of examples of each gradient. Collective.
   ParameterStore(const ParallelConfig& config, const FreeRules& rules, const Communicator& ranks,
                  ParameterBuffer& parameters, ParameterRange fraction, std::int64_t examples);
 
-  /// Numbers that each rank that keeps `slice` parameters has beside the buffer.
+  /// Numbers that a rank keeping `slice` parameters has beside the buffer.
   static double numbers(const ParallelConfig& config, const FreeRules& rules, double slice);
 
-  /// The parameters of the buffer are the newest.
+  /// Takes the parameters of the buffer as the newest ones.
   void adopt(const ExecSpace& space, std::int64_t version);
   void add(const StoreEvent& event) { events_.push_back(event); }
-  /// Does what can be done now; whether that was anything.
+  /// Does what can be done without waiting; returns whether that was anything.
   bool advance(const ExecSpace& space, Optimizer& optimizer);
 
-  /// Updates wait meanwhile, since they borrow the buffer's places: others read the values there.
+  /// Holds back updates while others read values in the buffer, because updates borrow its memory.
   void hold_updates(bool hold) { holds_updates_ = hold; }
 
-  /// The event that this worker goes on with, once the parameters that it brings are in the buffer.
+  /// Returns the event that this worker goes on with, once its parameters are in the buffer; else none.
   std::optional<StoreEvent> take_turn();
-  /// The gradients in the buffer begin their way; they stay as they are until the next turn.
+  /// Begins to send the gradients in the buffer, which must stay as they are until the next turn.
   void give(const ExecSpace& space);
 
   /// Whether this worker's last gradient was dropped.
   bool has_dropped() const { return has_dropped_; }
 
   std::int64_t version() const { return version_; }
-  /// Of this rank's slice of the last update's sum of gradients. Waits.
+  /// Sum of squares of this rank's slice of the last update's sum of gradients. Waits for the device.
   double square(const ExecSpace& space) const;
-  /// What this rank gives to checkpoints of the outer optimizer's states.
+  /// Adds the outer optimizer's states that this rank gives to checkpoints.
   void add_sharded_states(std::vector<ShardedState>& all) const;
 
  private:
-  /// What this rank has of another worker, or of itself.
+  /// What this rank keeps for another worker, or for itself.
   struct Worker {
-    OwnedTensor read;      ///< the slice as it was sent
-    OwnedTensor gradient;  ///< the slice of its gradient, as it came
+    OwnedTensor read;      ///< the slice as it was sent to the worker
+    OwnedTensor gradient;  ///< the slice of the worker's gradient, as it came
     std::int64_t version = 0;
-    std::unique_ptr<Transport> values, gradients;  ///< to the rank so many places after this one, and from before
+    /// At index d: to the rank d places after this one, and from the rank d places before it.
+    std::unique_ptr<Transport> values, gradients;
   };
   /// A rank `distance` places after this one, around the circle.
   int rank_after(int distance) const { return (ranks_.rank() + distance) % ranks_.size(); }
@@ -69,7 +71,7 @@ class ParameterStore {
   int distance_to(int rank) const { return (rank + ranks_.size() - ranks_.rank()) % ranks_.size(); }
   bool keeps_slice(int rank) const { return servers_ == 0 || rank < servers_; }
   ParameterRange slice_of(int rank) const;
-  /// The rank of the worker that an event is of.
+  /// Rank of the worker that an event is about.
   int rank_of(const StoreEvent& event) const { return servers_ + event.worker; }
   Worker& worker(int rank) { return workers_[static_cast<std::size_t>(rank)]; }
   Transport& values_to(int rank) { return *workers_[static_cast<std::size_t>(distance_to(rank))].values; }
@@ -94,16 +96,16 @@ class ParameterStore {
   std::int64_t examples_;
   int servers_;
   ParameterRange own_;
-  OwnedTensor values_;    ///< the slice
+  OwnedTensor values_;    ///< this rank's slice
   std::int64_t collect_;  ///< gradients of an update
-  OrderedSum sum_;        ///< theirs
+  OrderedSum sum_;        ///< their sum
   std::optional<OuterOptimizer> outer_;
-  std::vector<Worker> workers_;  ///< by rank; transports by distance
+  std::vector<Worker> workers_;  ///< indexed by rank; their transports by distance
   std::deque<StoreEvent> events_;
   std::optional<StoreEvent> turn_;
   bool has_dropped_ = false;
   std::int64_t version_ = 0;
-  bool has_given_ = false;  ///< since it took its turn
+  bool has_given_ = false;  ///< since this rank took its turn
   bool holds_updates_ = false;
 };
 

@@ -21,7 +21,7 @@ std::string first_line(bool has_parts, bool has_steps) {
                      has_parts ? ", part of the batches" : "", has_steps ? ", steps that it has done" : "");
 }
 
-/// The simulated workers' course.
+/// Simulates the workers' course.
 class Simulation {
  public:
   using Push = PushOrder::Push;
@@ -60,7 +60,7 @@ class Simulation {
   double delay_of(std::size_t i) const { return config_.simulation.delays[i % config_.simulation.delays.size()]; }
 
   void begin(std::size_t i, std::int64_t time) {
-    constexpr double ticks = 1e6;  // of a delay of 1: whole numbers are compared alike everywhere
+    constexpr double ticks = 1e6;  // of a delay of 1; whole numbers compare alike everywhere
     Worker& worker = workers_[i];
     worker.waits = false;
     worker.version = version_;
@@ -76,8 +76,8 @@ class Simulation {
   Rounds rounds_;
   std::uint64_t seed_;
   std::vector<Worker> workers_;
-  std::vector<std::int64_t> steps_;                    ///< of each worker's rounds; empty: all do all
-  using Event = std::pair<std::int64_t, std::size_t>;  ///< when a worker has its gradient
+  std::vector<std::int64_t> steps_;                    ///< in each worker's rounds; empty: all steps
+  using Event = std::pair<std::int64_t, std::size_t>;  ///< when a worker has its gradient; which worker
   std::priority_queue<Event, std::vector<Event>, std::greater<>> under_way_;
   std::int64_t given_ = 0, version_ = 0;
 };
@@ -119,7 +119,7 @@ void PushOrder::plan_copies() {
   std::vector<std::int64_t> last(static_cast<std::size_t>(workers_), 0);  // update of the worker's last push; 0: none
   const auto plan = [&](const Push& push, std::int64_t update) {
     const std::int64_t before = std::exchange(last[static_cast<std::size_t>(push.worker)], update);
-    if (push.version == update - 1) return;  // what there is then
+    if (push.version == update - 1) return;  // the newest version then, of which no copy is needed
     copies_.push_back({push.version, before == push.version + 1, push.worker});
   };
   for (std::size_t i = 0; i < pushes_.size(); ++i) plan(pushes_[i], static_cast<std::int64_t>(i) / collect_ + 1);
@@ -264,7 +264,7 @@ PushOrder simulate_pushes(const AsynchronousConfig& config, std::uint64_t seed, 
   std::vector<PushOrder::Push> pushes, after;
   pushes.reserve(static_cast<std::size_t>(updates * config.collect));
   for (std::int64_t i = 0; i < updates * config.collect; ++i) pushes.push_back(simulation.next());
-  // What workers have read by then they need where the run goes on, with more steps.
+  // If the run goes on with more steps, it needs what workers have read by now.
   std::vector<bool> has_given(static_cast<std::size_t>(config.simulation.ranks));
   for (auto left = static_cast<std::int64_t>(has_given.size()); left > 0;) {
     after.push_back(simulation.next());

@@ -11,7 +11,7 @@
 namespace lockstep {
 
 void refuse_other_file(const std::string& record) {
-  std::error_code ignored;  // what else is wrong is found when it is written
+  std::error_code ignored;  // other errors are found when the file is written
   if (!std::filesystem::exists(record, ignored)) return;
   std::string begin(PushOrder::mark.size(), '\0');
   std::ifstream(record, std::ios::binary).read(begin.data(), std::ssize(begin));

@@ -42,8 +42,8 @@ StepScope SimulatedGradients::begin_step(const ExecSpace& space, std::int64_t nu
   return {.examples = examples_, .one_version = false};
 }
 
-/// The parameters become those that the next gradient is by, or the newest again. They are not touched where these are
-/// the same.
+/// Puts into the buffer the parameters that the next gradient is computed by, or the newest ones again. Does nothing if
+/// these are the same.
 void SimulatedGradients::swap_version(const ExecSpace& space) {
   if (order_.staleness(step_, place()) == 0) return;
   swap_numbers(space, trained(), worker().read.get());
@@ -55,7 +55,7 @@ void SimulatedGradients::keep_copies(const ExecSpace& space, std::int64_t versio
     copy(space, trained(), workers_[static_cast<std::size_t>(each.worker)].read.get());
 }
 
-/// A worker's gradient, while the parameters are those that it is by.
+/// Corrects a worker's gradient for its staleness, while the parameters are those that it was computed by.
 void SimulatedGradients::correct(const ExecSpace& space) {
   const std::int64_t staleness = order_.staleness(step_, place()),
                      examples = share_of(examples_, place(), order_.collect()).count;

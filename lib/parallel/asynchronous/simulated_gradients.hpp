@@ -13,21 +13,22 @@
 
 namespace lockstep {
 
-/// Asynchronous training in a known order (PushOrder), simulated. A step is an update; each of its gradients, of an
+/// Simulated asynchronous training in a known order (PushOrder). A step is an update. Each of its gradients, of an
 /// equal part of the batch, is computed by the version of the parameters that its worker has read, and applied to the
-/// newest. Ranks divide the gradients of an update, and have all copies of parameters: they add in a fixed tree, so the
-/// numbers are the same on any number of ranks that divides `collect`. Where gradients are sums of pieces
-/// (PushOrder::members), there may be several ranks for each, which divide its pieces.
+/// newest version. Ranks divide the gradients of an update, and all of them hold all copies of parameters. They add in
+/// a fixed tree, so the numbers are the same on any number of ranks that divides `collect`. If gradients are sums of
+/// pieces (PushOrder::members), several ranks may compute one gradient together, dividing its pieces.
 ///
-/// Copies of versions are of what is trained. Statistics of layers change in the order of updates, and no worker has
-/// any of its own.
+/// Copies of versions hold the trained parameters. Statistics of layers change in the order of updates, and no worker
+/// has any of its own.
 class SimulatedGradients final : public ParallelStrategy {
  public:
-  /// Ranks, of so many, that compute a gradient together: neighbours.
+  /// Number of neighbouring ranks, of `ranks` in all, that compute a gradient together.
   static int ranks_of_gradient(const AsynchronousConfig& config, int ranks) {
     return std::max(1, static_cast<int>(ranks / config.collect));
   }
-  /// `sums`: of the gradients of an update, over ranks one of which has each (of ranks_of_gradient).
+  /// `sums` adds up the gradients of an update, over one rank of each set that computes a gradient together
+  /// (ranks_of_gradient).
   SimulatedGradients(const AsynchronousConfig& config, const Communicator& ranks, PushOrder order,
                      std::unique_ptr<ParallelStrategy> sums, ParameterBuffer& parameters);
 
@@ -62,10 +63,10 @@ class SimulatedGradients final : public ParallelStrategy {
   GradientCounts gradient_counts(std::int64_t steps) const override { return {order_.staleness_counts(steps), 0}; }
 
  private:
-  /// What a worker keeps, where it ever does.
+  /// What a worker keeps; empty if it never needs it.
   struct Worker {
-    OwnedTensor read;         ///< the version that its next gradient is by
-    OwnedTensor mean_square;  ///< of its gradients, for adaptive compensation
+    OwnedTensor read;         ///< version that its next gradient is computed by
+    OwnedTensor mean_square;  ///< mean square of its gradients, for adaptive compensation
   };
   std::int64_t place() const { return ranks_.rank() / together_ * each_ + done_; }
   const PushOrder::Push& push() const { return order_.of_update(step_)[static_cast<std::size_t>(place())]; }
@@ -80,13 +81,13 @@ class SimulatedGradients final : public ParallelStrategy {
   PushOrder order_;
   std::unique_ptr<ParallelStrategy> sums_;
   int together_;                                ///< ranks_of_gradient
-  std::optional<DeterministicReducer> pieces_;  ///< of a gradient; none: it is in one
+  std::optional<DeterministicReducer> pieces_;  ///< sums the pieces of a gradient; none: gradients are in one piece
   ParameterBuffer& parameters_;
   std::vector<Worker> workers_;
   std::int64_t each_;  ///< gradients of an update that this rank computes
   std::int64_t step_ = 0, examples_ = 0;
-  std::int64_t done_ = 0;         ///< of this rank's gradients
-  std::int64_t pieces_done_ = 0;  ///< of all their pieces, this rank's
+  std::int64_t done_ = 0;         ///< gradients of this update that this rank has computed
+  std::int64_t pieces_done_ = 0;  ///< pieces that this rank has computed of them
 };
 
 }  // namespace lockstep

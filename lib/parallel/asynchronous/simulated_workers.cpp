@@ -73,7 +73,7 @@ AsynchronousWorkers::Turn SimulatedWorkers::next_turn(const ExecSpace& space) {
   }
   copy(space, newest_.get(), trained());
   parameters_.round(space);
-  square_of_sum_ = f64_on_host(space, square_.compute(space, sum_.sum()));  // which lies where gradients will
+  square_of_sum_ = f64_on_host(space, square_.compute(space, sum_.sum()));  // before gradients take the sum's place
   return {.version = version_, .examples = examples_since_sync()};
 }
 
@@ -86,7 +86,7 @@ std::int64_t SimulatedWorkers::examples_since_sync() const {
   return steps * (run().course.batch / run().parts_of_batch);
 }
 
-/// The optimizer's change places with those of the worker whose round it is.
+/// Exchanges the optimizer's states with those of the worker whose round it is.
 void SimulatedWorkers::swap_states(const ExecSpace& space) {
   const std::vector<Optimizer::State>& states = optimizer().states();
   for (std::size_t i = 0; i < states.size(); ++i)
@@ -102,7 +102,7 @@ void SimulatedWorkers::round_is_over(const ExecSpace& space) {
   ++place_;
 }
 
-/// All rounds of the update are simulated. Collective.
+/// Applies the changes of an update, all of whose rounds have been simulated. Collective.
 void SimulatedWorkers::apply_changes(const ExecSpace& space) {
   std::size_t own = 0;
   for (const PushOrder::Push& push : order_.of_update(version_ + 1)) {

@@ -15,11 +15,11 @@
 
 namespace lockstep {
 
-/// Asynchronous workers that step by themselves (WorkerSteps), in a known order (PushOrder), simulated. Each worker is
-/// one rank's, which has its optimizer's states: of R ranks, worker m is rank m mod R's. A rank simulates the rounds of
-/// an update that are its workers', from the versions that these have read; then all ranks get all that they have
-/// changed, and each makes the same step of the outer optimizer of it, so that the numbers are the same on any number
-/// of ranks.
+/// Simulated asynchronous workers that step by themselves (WorkerSteps), in a known order (PushOrder). Each worker
+/// belongs to one rank, which has the worker's optimizer states: of R ranks, rank m mod R has worker m. A rank
+/// simulates its workers' rounds of an update, from the versions that these have read. Then all ranks get all changes,
+/// and each makes the same step of the outer optimizer with them, so that the numbers are the same on any number of
+/// ranks.
 class SimulatedWorkers final : public AsynchronousWorkers {
  public:
   /// Collective.
@@ -42,7 +42,7 @@ class SimulatedWorkers final : public AsynchronousWorkers {
  private:
   /// What a worker of this rank has of its own.
   struct Worker {
-    OwnedTensor read;                 ///< the version that its next round begins with, where that may not be the newest
+    OwnedTensor read;                 ///< version that its next round begins with, if that may not be the newest
     std::vector<OwnedTensor> states;  ///< of its optimizer, between its rounds
     OwnSteps own;
   };
@@ -57,7 +57,7 @@ class SimulatedWorkers final : public AsynchronousWorkers {
   double square_of_sum(const ExecSpace&) override { return square_of_sum_; }
 
   int rank_of(std::int64_t worker) const { return static_cast<int>(worker % ranks_.size()); }
-  /// One of this rank's.
+  /// Returns a worker of this rank.
   Worker& worker(std::int64_t number) { return workers_[static_cast<std::size_t>(number / ranks_.size())]; }
   const PushOrder::Push& push() const { return order_.of_update(version_ + 1)[static_cast<std::size_t>(place_)]; }
   Tensor trained() const { return parameters_.values({0, parameters_.trained_size()}); }
@@ -67,21 +67,21 @@ class SimulatedWorkers final : public AsynchronousWorkers {
   std::int64_t examples_since_sync() const;
 
   bool divides_by_staleness_;
-  std::string record_;  ///< file; empty: none
+  std::string record_;  ///< path; empty: none
   Communicator ranks_, alone_;
   PushOrder order_;
   ParameterBuffer& parameters_;
-  OwnedTensor newest_;  ///< version
+  OwnedTensor newest_;  ///< the newest version
   OuterOptimizer outer_;
-  std::optional<DeterministicReducer> pieces_;  ///< of a step's gradient; none: it is in one
+  std::optional<DeterministicReducer> pieces_;  ///< sums the pieces of a step's gradient; none: it is in one piece
   std::vector<Worker> workers_;                 ///< this rank's
   std::vector<OwnedTensor> changes_;            ///< of this rank's rounds of an update
   OrderedSum sum_;                              ///< of all changes of an update
   GradientSquare square_;
   double square_of_sum_ = 0;             ///< of the last update before a synchronization
-  std::int64_t version_ = 0, sync_ = 0;  ///< the newest; that of the next synchronization
-  std::int64_t place_ = 0;               ///< in the update under way
-  std::size_t changed_ = 0;              ///< rounds of this rank in it
+  std::int64_t version_ = 0, sync_ = 0;  ///< newest version; version of the next synchronization
+  std::int64_t place_ = 0;               ///< in the current update
+  std::size_t changed_ = 0;              ///< rounds of this rank done in the current update
   double exposed_seconds_ = 0;
 };
 

@@ -13,30 +13,31 @@
 
 namespace lockstep {
 
-/// The ranks of one worker of asynchronous training, neighbours among all. They compute a gradient together, each of
-/// them a piece, and sum in the tree of DeterministicReducer. The parameters are as many fractions, one of each rank.
+/// The ranks of one worker of asynchronous training, which are neighbours among all ranks. They compute a gradient
+/// together, each of them a piece, and sum in the tree of DeterministicReducer. Each rank has its fraction of the
+/// parameters.
 class WorkerGroup {
  public:
-  /// Of `all` ranks, `group` are those of this one's worker; all groups have as many. Collective.
+  /// `group` are the ranks of this rank's worker, out of `all`; all groups have equally many. Collective.
   WorkerGroup(const Communicator& all, const Topology& group, const ParameterBuffer& parameters);
 
   const Communicator& ranks() const { return ranks_; }
-  /// Of its ranks, among all.
+  /// Numbers of its ranks among all ranks.
   std::span<const std::int64_t> numbers() const { return numbers_; }
   int size() const { return ranks_.size(); }
-  /// The number of this group, and how many there are.
+  /// Number of this group, and number of groups.
   int number() const { return static_cast<int>(numbers_.front()) / size(); }
   int count() const { return count_; }
-  /// Of what is trained, this rank's.
+  /// This rank's part of the trained parameters.
   ParameterRange fraction() const;
 
-  /// The buffer has the gradient of this rank's piece, which may be overwritten.
+  /// Call when the buffer has the gradient of this rank's piece; the buffer may then be overwritten.
   void piece_done(const ExecSpace& space);
-  /// Waits until it has the sum of all pieces. `meanwhile` is called again and again, and does not wait. Collective.
+  /// Waits until the buffer has the sum of all pieces. `meanwhile` is called repeatedly and must not wait. Collective.
   void sum(const ExecSpace& space, const std::function<void()>& meanwhile);
 
-  /// Each rank's values of its fraction begin their way to all. They stay as they are until `gathered` says that this
-  /// rank has all, and has sent its own.
+  /// Begins to send each rank's values of its fraction to all ranks of the group. They must stay as they are until
+  /// `gathered` returns true: then this rank has all values, and has sent its own.
   void gather();
   bool gathered() { return !gather_ || gather_->advance(); }
 
@@ -49,7 +50,7 @@ class WorkerGroup {
   std::vector<std::int64_t> numbers_;
   std::int64_t trained_;
   std::optional<DeterministicReducer> sum_;  ///< none: the rank is alone
-  std::unique_ptr<Collective> gather_;       ///< null: likewise
+  std::unique_ptr<Collective> gather_;       ///< null: the rank is alone
 };
 
 }  // namespace lockstep

@@ -13,7 +13,7 @@ std::size_t bytes_of_signs(const CompressedTensor& tensor) {
   return static_cast<std::size_t>(tensor.place.count() + 7) / 8;
 }
 
-/// How many numbers travel in a step.
+/// Number of elements that travel in a step.
 std::int64_t kept_of(const CompressConfig& config, const CompressedTensor& tensor, std::int64_t step) {
   return static_cast<std::int64_t>(std::ceil(config.kept_in(step) * static_cast<double>(tensor.place.count())));
 }
@@ -23,7 +23,7 @@ std::int64_t kept_of(const CompressConfig& config, const CompressedBucket& bucke
   return count;
 }
 
-/// Norms of blocks, and then a byte for each number: the level, with the number's sign.
+/// A message has norms of blocks, and then one byte for each number: the level, with the number's sign.
 template <class T>
 class QsgdCode final : public Code<T> {
  public:
@@ -78,7 +78,7 @@ class QsgdCode final : public Code<T> {
   std::int64_t first_draw_;
 };
 
-/// Sizes of tensors, and then the bits of each, from a byte on: 1 is −.
+/// A message has sizes of tensors, and then the sign bits of each tensor, which begin at a byte; 1 is −.
 template <class T>
 class SignCode final : public Code<T> {
  public:
@@ -121,7 +121,7 @@ class SignCode final : public Code<T> {
   CompressedNumbers<T> own_;
 };
 
-/// Numbers, and then their places in the bucket.
+/// A message has numbers, and then their places in the bucket.
 template <class T>
 class TopKCode final : public Code<T> {
  public:
@@ -139,12 +139,12 @@ class TopKCode final : public Code<T> {
     for (const CompressedTensor& tensor : bucket.tensors) {
       const Stretch& all = tensor.place;
       const std::int64_t count = kept(tensor);
-      const bool masks = own_.velocities && count < all.count();  // where all travels, nothing comes late
+      const bool masks = own_.velocities && count < all.count();  // if all numbers travel, nothing comes late
       for (std::int64_t i = all.first; i < all.end; ++i) sizes_[static_cast<std::size_t>(i - all.first)] = size(i);
       const auto last = sizes_.begin() + (count - 1);
       std::nth_element(sizes_.begin(), last, sizes_.begin() + all.count(), std::greater<>());
       const T least = *last;
-      std::int64_t of_least = count;  // that travel: as many as there is room for after the larger ones
+      std::int64_t of_least = count;  // how many of this size travel: what the larger ones leave
       for (std::int64_t i = all.first; i < all.end; ++i) of_least -= size(i) > least ? 1 : 0;
       for (std::int64_t i = all.first; i < all.end; ++i) {
         const bool is_sent = size(i) > least || (size(i) == least && of_least-- > 0);
@@ -163,7 +163,7 @@ class TopKCode final : public Code<T> {
   }
 
  private:
-  /// What is no number is larger than all others, so that it travels.
+  /// A NaN counts as larger than all others, so that it travels.
   T size(std::int64_t i) const {
     const T size = std::abs(own_.numbers[i]);
     return std::isnan(size) ? std::numeric_limits<T>::infinity() : size;
@@ -174,7 +174,7 @@ class TopKCode final : public Code<T> {
   }
 
   CompressedNumbers<T> own_;
-  std::vector<T> sizes_;  ///< of a tensor
+  std::vector<T> sizes_;  ///< of the numbers of a tensor
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ CompressedTensor as_matrix(const Parameter& parameter) {
       {parameter.range.first, parameter.range.end()}, rows, parameter.range.count / std::max<std::int64_t>(1, rows)};
 }
 
-/// Of tensors that follow each other up to `end`; those that are larger than a bucket may be have one of their own.
+/// Makes buckets of consecutive tensors up to `end`. A tensor above the limit gets a bucket of its own.
 std::vector<CompressedBucket> buckets_of(const std::vector<Parameter>& trained, std::int64_t end, double megabytes,
                                          std::size_t element_bytes) {
   const auto most = static_cast<std::int64_t>(megabytes * 1e6) / static_cast<std::int64_t>(element_bytes);
@@ -30,7 +30,7 @@ std::vector<CompressedBucket> buckets_of(const std::vector<Parameter>& trained, 
   return buckets;
 }
 
-/// What Q of a tensor is among all, in the order of the flat buffer.
+/// Returns the places of each tensor's Q among all, in the order of the flat buffer.
 SharedLayout thin_layout(const CompressConfig& config, const std::vector<Parameter>& trained) {
   std::vector<Parameter> layout;
   std::int64_t next = 0;
@@ -45,7 +45,7 @@ SharedLayout thin_layout(const CompressConfig& config, const std::vector<Paramet
   return layout;
 }
 
-/// Of numbers that travel with their places, in 32 bits.
+/// Checks that the places that travel with numbers fit into 32 bits.
 void require_short_places(const std::vector<Parameter>& trained, CompressConfig::Method method) {
   constexpr std::int64_t most = std::int64_t{1} << 32;
   for (const Parameter& parameter : trained)

@@ -5,7 +5,7 @@
 namespace lockstep {
 namespace {
 
-/// Bytes of the largest message, as room for it is made.
+/// Bytes reserved for a message: those of the largest one.
 std::size_t room_of(const CompressConfig& config, const std::vector<CompressedBucket>& buckets,
                     std::size_t element_bytes) {
   const std::size_t most = largest_of(
@@ -54,7 +54,7 @@ class GatheredSum final : public Collective {
   Exchange exchange_;
   std::size_t most_bytes_;  ///< of a message
   std::vector<std::byte> messages_;
-  const CompressedBucket* bucket_ = nullptr;  ///< that is being summed
+  const CompressedBucket* bucket_ = nullptr;  ///< that is being summed; null: none is
 };
 
 }  // namespace

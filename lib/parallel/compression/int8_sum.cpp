@@ -9,10 +9,10 @@
 namespace lockstep {
 namespace {
 
-/// The largest absolute value; no number, where one of the numbers is none.
+/// Returns the largest absolute value; NaN if one of the numbers is not finite.
 template <class T>
 T largest_size(const T* numbers, std::int64_t count) {
-  constexpr int lanes = 16;  // that vectors of a processor may look at beside each other
+  constexpr int lanes = 16;  // maxima that vector instructions may find side by side
   T sizes[lanes] = {}, nothing[lanes] = {};
   for (std::int64_t first = 0; first < count; first += lanes)
     for (int lane = 0; lane < std::min<std::int64_t>(lanes, count - first); ++lane) {
@@ -26,27 +26,28 @@ T largest_size(const T* numbers, std::int64_t count) {
   return largest;
 }
 
-/// x / scale, rounded to the nearest whole number, of ties to the even one, in arithmetic that vectors have. The scale
-/// may be 0, or no number where one of the numbers is none: all bytes are 0 then.
+/// Writes x / scale, rounded to the nearest whole number, ties to even, in arithmetic that vector instructions have. If
+/// the scale is 0, or is not finite because one of the numbers is not, all bytes are 0.
 template <class T>
 void quantize(const T* __restrict numbers, std::int64_t count, T scale, std::int8_t* __restrict bytes) {
   if (!(scale > 0) || !std::isfinite(scale)) {
     std::fill_n(bytes, count, std::int8_t{0});
     return;
   }
-  constexpr T whole = T(1.5) / std::numeric_limits<T>::epsilon();  // about which numbers have no fractions
+  constexpr T whole = T(1.5) / std::numeric_limits<T>::epsilon();  // near which numbers have no fractions
   for (std::int64_t i = 0; i < count; ++i) {
     const T x = std::clamp(numbers[i] / scale, T(-127), T(127));
     bytes[i] = static_cast<std::int8_t>((x + whole) - whole);
   }
 }
 
-/// Bytes of numbers: scales, and then a byte for each.
+/// Bytes of a message of `count` numbers: scales, and then one byte for each number.
 std::size_t bytes_of(std::int64_t count, std::int64_t block, std::size_t element_bytes) {
   return static_cast<std::size_t>(blocks_of(count, block)) * element_bytes + static_cast<std::size_t>(count);
 }
 
-/// Bytes of the largest slice that one of so many ranks adds up (whole blocks, but for the last), as room is made.
+/// Bytes reserved for a slice: those of the largest that one of `ranks` ranks adds up (whole blocks, except for the
+/// last).
 std::size_t room_of(const CompressConfig& config, const std::vector<CompressedBucket>& buckets, int ranks,
                     std::size_t element_bytes) {
   const std::size_t most = largest_of(buckets, [&](const CompressedBucket& bucket) {
@@ -99,9 +100,9 @@ class Int8Sum final : public Collective {
 
  private:
   enum class Stage { slices, sums, done };
-  enum class Of { parts, sums };  ///< which errors are added to, or which become what was sent
+  enum class Of { parts, sums };  ///< parts: errors are added first; sums: numbers become what was sent
 
-  /// The sums of this rank's slice go to all.
+  /// Adds up this rank's slice, and sends the sums to all.
   void gather() {
     const Stretch mine = slice(exchange_.rank());
     for (int rank = 0; rank < exchange_.size(); ++rank)
@@ -117,7 +118,7 @@ class Int8Sum final : public Collective {
 
   std::int64_t blocks(const Stretch& place) const { return blocks_of(place.count(), own_.config.block); }
   std::size_t bytes(const Stretch& place) const { return bytes_of(place.count(), own_.config.block, sizeof(T)); }
-  /// What a rank adds up: whole blocks, but for the last.
+  /// Returns the slice that a rank adds up: whole blocks, except for the last.
   Stretch slice(int rank) const {
     const Stretch whole = slice_of(blocks(place_), rank, exchange_.size());
     return {std::min(place_.end, place_.first + whole.first * own_.config.block),
@@ -127,14 +128,14 @@ class Int8Sum final : public Collective {
     return memory.data() + most_bytes_ * static_cast<std::size_t>(rank);
   }
 
-  /// Scales, and then the bytes.
+  /// Writes scales, and then bytes.
   void encode(const Stretch& place, std::byte* to, Of what) const {
     T* scale = reinterpret_cast<T*>(to);
     auto* bytes = reinterpret_cast<std::int8_t*>(scale + blocks(place));
     for (std::int64_t first = place.first; first < place.end; first += own_.config.block, ++scale) {
       T* const numbers = own_.numbers + first;
       const std::int64_t count = std::min(place.end - first, own_.config.block);
-      if (what == Of::parts) own_.add_errors({first, first + count});  // while the block is at hand
+      if (what == Of::parts) own_.add_errors({first, first + count});  // while the block is in cache
       *scale = largest_size(numbers, count) / 127;
       quantize(numbers, count, *scale, bytes);
       leave(numbers, count, *scale, bytes, own_.errors ? own_.errors + first : nullptr, what);

@@ -9,10 +9,10 @@
 
 namespace lockstep {
 
-/// The inner product of two vectors, in an order that depends on their length alone.
+/// Returns the inner product of two vectors, added in an order that depends on their length alone.
 template <class T>
 T inner_product(const T* a, const T* b, std::int64_t count) {
-  constexpr int lanes = 16;  // that vectors of a processor may add beside each other
+  constexpr int lanes = 16;  // sums that vector instructions may add side by side
   T sums[lanes] = {};
   std::int64_t i = 0;
   for (; i + lanes <= count; i += lanes)
@@ -23,9 +23,9 @@ T inner_product(const T* a, const T* b, std::int64_t count) {
   return sum;
 }
 
-/// Makes vectors of `length`, one after the other, orthonormal: by the modified Gram–Schmidt process, each vector twice
-/// (Giraud, Langou and Rozložník 2005: then they are so up to rounding). Those of which nothing but rounding is left
-/// become 0, of which `lost` is told the number.
+/// Makes `count` vectors of `length`, one after the other, orthonormal by the modified Gram–Schmidt process, twice for
+/// each vector (Giraud, Langou and Rozložník 2005: twice makes them so up to rounding). A vector of which nothing but
+/// rounding is left becomes 0, and `lost` is called with its number.
 template <class T>
 void make_orthonormal(T* vectors, std::int64_t count, std::int64_t length,
                       const std::function<void(std::int64_t)>& lost) {
@@ -40,7 +40,7 @@ void make_orthonormal(T* vectors, std::int64_t count, std::int64_t length,
         for (std::int64_t i = 0; i < length; ++i) vector[i] -= part * unit[i];
       }
     const T size = norm();
-    // (No number is not below anything: it shows in the result.)
+    // (False for a NaN, which shows in the result.)
     if (size <= before * 8 * std::numeric_limits<T>::epsilon()) {
       std::fill(vector, vector + length, T(0));
       lost(k);

@@ -17,7 +17,7 @@ std::int64_t thin_columns(const CompressConfig& config, const CompressedTensor& 
 
 namespace {
 
-/// What travels in the first sum: the numbers of tensors that travel as they are, and all P.
+/// Number of elements in the first sum: those of tensors that travel as they are, and all P.
 std::int64_t summed_first(const CompressConfig& config, const CompressedBucket& bucket) {
   std::int64_t count = 0;
   for (const CompressedTensor& tensor : bucket.tensors) {
@@ -30,7 +30,7 @@ std::int64_t most_summed_first(const CompressConfig& config, const std::vector<C
   return largest_of(buckets, [&](const CompressedBucket& bucket) { return summed_first(config, bucket); });
 }
 
-/// Numbers in the longest row of the tensors that become P Qᵀ.
+/// Length of the longest row of a tensor that becomes P Qᵀ.
 std::int64_t longest_row(const CompressConfig& config, const std::vector<CompressedBucket>& buckets) {
   return largest_of(buckets, [&](const CompressedBucket& bucket) {
     std::int64_t most = 0;
@@ -106,14 +106,14 @@ class PowerSum final : public Collective {
   }
 
  private:
-  enum class Stage { first, second, done };  ///< of the sums of what is whole and P, and of Q
+  enum class Stage { first, second, done };  ///< the sum of whole tensors and P; then that of Q
   /// P is [thin_columns, rows] in sums_, Q is [thin_columns, columns] in thin_.
   struct Matrix {
     CompressedTensor tensor;
     std::int64_t thin_columns, left, right;
   };
   struct Plan {
-    std::int64_t first = 0;  ///< of the bucket
+    std::int64_t first = 0;  ///< first element of the bucket
     Stretch thin;
     std::vector<Stretch> whole;
     std::vector<Matrix> matrices;
@@ -126,8 +126,8 @@ class PowerSum final : public Collective {
     return own_.numbers + matrix.tensor.place.first + number * matrix.tensor.columns;
   }
 
-  /// Columns without a direction get a drawn one, the same on all ranks; so do all where a step has left numbers that
-  /// are not finite, since steps that are left out leave them, too.
+  /// Makes Q orthonormal. Columns without a direction get a random one, the same on all ranks; so do all columns if a
+  /// step has left numbers that are not finite, because steps that are left out leave them, too.
   void make_thin_orthonormal(const Matrix& matrix) {
     const std::int64_t length = matrix.tensor.columns;
     const std::span<T> all(right(matrix), static_cast<std::size_t>(matrix.thin_columns * length));
@@ -160,7 +160,7 @@ class PowerSum final : public Collective {
       for (std::int64_t k = 0; k < matrix.thin_columns; ++k)
         add_times(left(matrix)[k * matrix.tensor.rows + i], row(matrix, i), right(matrix) + k * columns, columns);
   }
-  /// M becomes P Qᵀ, of which each rank has sent an equal part.
+  /// Replaces M by P Qᵀ, of which each rank has sent an equal part.
   void expand(const Matrix& matrix) {
     const std::int64_t columns = matrix.tensor.columns;
     const T part = T(1) / static_cast<T>(ranks_), unit = own_.error_unit();
@@ -184,8 +184,8 @@ class PowerSum final : public Collective {
   CompressedNumbers<T> own_;
   T* thin_;
   int ranks_;
-  std::vector<Plan> plans_;  ///< of the buckets
-  std::vector<T> sums_;      ///< of a bucket: numbers that travel as they are, and then all P
+  std::vector<Plan> plans_;  ///< for each bucket
+  std::vector<T> sums_;      ///< of a bucket: tensors that travel as they are, and then all P
   std::vector<T> row_;
   std::unique_ptr<Collective> first_sum_, second_sum_;
   const Plan* plan_ = nullptr;

@@ -32,7 +32,7 @@ void CompressConfig::describe(Fields& fields) {
                "begins with a quarter of the numbers, and keep lets at least as many travel; leave it out");
   fields.check(method != Method::dgc || error_feedback, "error_feedback",
                "dgc accumulates what it has not sent, and false forgets that; remove it");
-  // With errors that can be as large as the numbers themselves, what is left over grows from step to step.
+  // If errors can be as large as the numbers themselves, what is left over grows from step to step.
   fields.check(
       method != Method::qsgd || !error_feedback || levels * levels > block, "levels",
       "errors of qsgd with so few levels for so long blocks can be larger than what is sent, so that error feedback "

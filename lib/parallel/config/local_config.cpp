@@ -116,7 +116,7 @@ void LocalConfig::check_nodes(Fields& fields) const {
                "node_every, or another outer rule");
 }
 
-/// Of workers that give away what they have changed, each in its own time.
+/// Checks the keys for workers that give what they have changed, each in its own time.
 void LocalConfig::check_asynchronous(Fields& fields) const {
   const auto refuse = [&](bool is_set, std::string_view key, std::string_view why) {
     fields.check(!is_set, key, fmt::format("{} (asynchronous workers wait for nobody); leave it out", why));

@@ -17,12 +17,12 @@ namespace {
 
 bool sends_messages(const Algorithm& algorithm) { return algorithm.all_reduce != nullptr; }
 
-/// Whether its sums can be divided among ranks; null: auto.
+/// Whether an algorithm's sums can be divided among ranks; null: auto.
 bool divides(const Algorithm* algorithm) {
   return !algorithm || algorithm->reduce_scatter || algorithm->in_node_memory;
 }
 
-/// A key that names one of some algorithms, or auto.
+/// Describes a key that names one of some algorithms, or auto.
 void choose(Fields& fields, std::string_view key, const Algorithm*& chosen, std::vector<std::string_view> names,
             const std::string& help) {
   names.insert(names.begin(), "auto");
@@ -248,7 +248,7 @@ std::vector<std::string> ParallelConfig::remarks() const {
   return remarks;
 }
 
-/// Of deterministic, asynchronous and backup, beside which some keys have no use.
+/// Refuses keys that have no use beside deterministic, asynchronous or backup.
 void ParallelConfig::check_own_sums(Fields& fields) const {
   const std::pair<std::string_view, bool> of_no_use[] = {
       {"virtual_replicas", virtual_replicas != 1},
@@ -295,7 +295,7 @@ void ParallelConfig::check_shard(Fields& fields) const {
                "shard divides sums in one way, whatever their size; leave one out");
 }
 
-/// Of asynchronous and backup ranks, and their servers.
+/// Checks the rules of asynchronous and backup ranks, and of their servers.
 void ParallelConfig::check_free(Fields& fields) const {
   fields.check(
       !has_stepping_workers() || !asynchronous.compensates(), "asynchronous",
@@ -342,7 +342,7 @@ void ParallelConfig::check_shares(Fields& fields) const {
                            deterministic.shards));
 }
 
-/// Of asynchronous and backup ranks.
+/// Refuses what goes with neither asynchronous nor backup ranks.
 void ParallelConfig::check_workers(Fields& fields, std::string_view key) const {
   fields.check(shard == Shard::none, key,
                "wants whole copies of parameters, and shard divides them among ranks; leave one out");

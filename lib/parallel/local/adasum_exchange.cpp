@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-/// ordered_all_reduce of each tensor: all on their way up the tree, and then down again.
+/// Returns the schedule of ordered_all_reduce for each tensor: all on their way up the tree, and then down again.
 Schedule tree_of_tensors(int rank, int size, const std::vector<ParameterRange>& tensors) {
   const Schedule of_one = ordered_all_reduce(rank, size, 1);
   Schedule schedule;
@@ -76,13 +76,13 @@ const ParameterRange& AdasumExchange::tensor_of(const Step::Part& part) const {
   return *std::prev(std::ranges::upper_bound(tensors_, part.first, {}, &ParameterRange::first));
 }
 
-/// Where a message's numbers come from or go to, in the step's memory.
+/// Returns where the numbers of a message come from, or go to, in the step's memory.
 Tensor AdasumExchange::place_of(const Step::Part& part, bool arrives) const {
   if (!arrives || part.final) return flat_part(numbers_, {part.first, part.count});
   return flat_part(theirs_.get(), {part.first - tensor_of(part).first, part.count});
 }
 
-/// Where the host has them.
+/// Returns where the host has the numbers of a message.
 std::byte* AdasumExchange::on_host(const Step::Part& part, const Tensor& place) {
   if constexpr (memory_is_separate)
     return staging_.data() + static_cast<std::size_t>(part.first) * size_of(place.dtype);

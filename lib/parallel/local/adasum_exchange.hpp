@@ -9,24 +9,25 @@
 
 namespace lockstep {
 
-/// From the steps of groups of ranks to their Adasum on all ranks, tensor by tensor: of neighbouring groups first, in
-/// the order of ranks, then of neighbouring pairs, …; a group without a neighbour waits for the next round. The tree is
-/// that of Horovod's Adasum, which wants a power of two. What layers keep as statistics is summed.
+/// Combines the steps of groups of ranks into their Adasum on all ranks, tensor by tensor: first those of neighbouring
+/// groups, in the order of ranks, then of neighbouring pairs, and so on; a group without a neighbour waits for the next
+/// round. The tree is that of Horovod's Adasum, which wants a power of two. Layers' statistics are summed.
 ///
-/// The first ranks of groups send whole tensors up the tree, and back, and then hand them on in their groups: between G
-/// groups 2 (G − 1) times the bytes of a step, as a sum does, of which the first rank alone has 2 ⌈log₂ G⌉ times.
+/// The first ranks of groups send whole tensors up the tree and back, and then pass them on within their groups.
+/// Between G groups, 2 (G − 1) times the bytes of a step travel, as in a sum; the first rank alone sends and receives 2
+/// ⌈log₂ G⌉ times these bytes.
 class AdasumExchange final : Payload {
  public:
-  /// `numbers`: where a rank has its group's, trained parameters and statistics as `layout` has them, and then gets the
-  /// result. Collective over `ranks`.
+  /// `numbers` is where a rank has its group's trained parameters and statistics, laid out as in `layout`, and where it
+  /// then gets the result. Collective over `ranks`.
   AdasumExchange(const Communicator& ranks, const Communicator& group, const ParameterLayout& layout,
                  const Tensor& numbers);
 
-  /// All ranks get the same bits. Collective.
+  /// Combines the groups' steps; all ranks get the same bits. Collective.
   void combine(const ExecSpace& space);
   double take_exposed_seconds();
 
-  /// Elements of the buffer beside `numbers`, for what is combined at a time.
+  /// Number of elements needed beside `numbers`, for what is combined at once.
   static std::int64_t longest_part(const ParameterLayout& layout);
 
  private:
@@ -44,12 +45,12 @@ class AdasumExchange final : Payload {
   std::byte* on_host(const Step::Part& part, const Tensor& place);
 
   Tensor numbers_;
-  std::vector<ParameterRange> tensors_;  ///< what is combined at a time; of statistics, all
+  std::vector<ParameterRange> tensors_;  ///< what is combined at once: each tensor; all statistics
   ParameterRange statistics_;
-  std::optional<Exchange> between_groups_;  ///< of the first rank of each
+  std::optional<Exchange> between_groups_;  ///< on the first rank of each group
   Exchange in_group_;
-  OwnedTensor theirs_, scratch_;    ///< of the longest
-  std::vector<std::byte> staging_;  ///< where the host cannot read numbers, as many
+  OwnedTensor theirs_, scratch_;    ///< for the longest part
+  std::vector<std::byte> staging_;  ///< numbers_ on the host, if it cannot read them in place
   const ExecSpace* space_ = nullptr;
   double exposed_seconds_ = 0;
 };

@@ -32,7 +32,7 @@ std::optional<double> AveragingWeights::take_in_node(const ExecSpace& space) {
 std::optional<double> AveragingWeights::take(const ExecSpace& space, double& learning_rate) {
   double own = 0;
   if (node_) {
-    // Where none has stepped since the node's last synchronization, its ranks have the same parameters.
+    // If no rank has stepped since the node's last synchronization, its ranks have the same parameters.
     const double share = take_in_node(space).value_or(1.0 / node_->size());
     own = share * std::exchange(examples_of_node_, 0.0);
   } else {

@@ -8,32 +8,36 @@
 
 namespace lockstep {
 
-/// What a rank's numbers count where groups of ranks synchronize: its share of the examples that they have stepped on.
+/// The weight of a rank's numbers where groups of ranks synchronize: its share of the examples that they have stepped
+/// on.
 ///
-/// With m_g examples that group g has stepped on since its last synchronization of any kind, and n_N those of all
-/// groups of node N since the last synchronization of all, the average of a node is Σ m_g x_g / Σ m_g over its groups,
-/// and that of all groups has the weights (m_g / Σ m_g of g's node) · n_N / Σ n_N: that of all nodes' averages.
+/// With m_g the examples that group g has stepped on since its last synchronization of any kind, and n_N those of all
+/// groups of node N since the last synchronization of all, the average of a node is Σ m_g x_g / Σ m_g over its groups.
+/// The average of all groups has the weights (m_g / Σ m_g of g's node) · n_N / Σ n_N: it is the average of the nodes'
+/// averages.
 class AveragingWeights {
  public:
-  /// `node`: ranks that also synchronize by themselves; none: they do not.
+  /// `node` are the ranks that also synchronize by themselves; none: they do not.
   AveragingWeights(const Communicator& ranks, const std::optional<Communicator>& node);
 
-  /// This rank's share in its group's step; nothing where `left_out`, in the step's memory, is not 0.
+  /// Adds this rank's share of the examples in its group's step; nothing if `left_out`, in the step's memory, is not 0.
   void add(const ExecSpace& space, double examples, const std::int32_t* left_out);
-  /// All that was added since the last synchronization.
+  /// Examples added since the last synchronization. Waits for the device.
   double examples(const ExecSpace& space) const { return f64_on_host(space, stepped_.get()); }
   void forget(const ExecSpace& space);
 
-  /// In sums over the node; none where no group of it has stepped. A new count begins. Collective over the node.
+  /// Returns this rank's weight in sums over the node, none if no group of the node has stepped, and begins a new
+  /// count. Collective over the node.
   std::optional<double> take_in_node(const ExecSpace& space);
-  /// In sums over all ranks, and `learning_rate` as rank 0 has it. None where no group has stepped. Collective.
+  /// Returns this rank's weight in sums over all ranks, none if no group has stepped, and begins a new count;
+  /// `learning_rate` becomes that of rank 0. Collective.
   std::optional<double> take(const ExecSpace& space, double& learning_rate);
 
  private:
   Communicator ranks_;
   std::optional<Communicator> node_;
   OwnedTensor stepped_;          // f64 [1]
-  double examples_of_node_ = 0;  ///< since the last synchronization of all, up to that of the node
+  double examples_of_node_ = 0;  ///< since the last synchronization of all, as of the node's last one
 };
 
 }  // namespace lockstep

@@ -16,14 +16,13 @@ std::vector<ParameterRange> local_fragments(const ParameterLayout& layout, std::
   validate_key(std::ssize(tensors) >= count, "parallel.local.fragments",
                "{} trained tensors cannot be cut into {} fragments; take at most as many", tensors.size(), count);
   std::vector<ParameterRange> fragments;
-  std::size_t cut = 0;  // the tensor that the next fragment begins with
+  std::size_t cut = 0;  // first tensor of the next fragment
   for (std::int64_t i = 1; i < count; ++i) {
     const auto target = static_cast<double>(size) * static_cast<double>(i) / static_cast<double>(count);
     const auto distance = [&](std::size_t tensor) {
       return std::abs(static_cast<double>(tensors[tensor].range.first) - target);
     };
-    const std::size_t last = tensors.size() -
-                             static_cast<std::size_t>(count - i);  // one is left for each of the others
+    const std::size_t last = tensors.size() - static_cast<std::size_t>(count - i);  // leaves one for each of the others
     std::size_t nearest = cut + 1;
     for (std::size_t tensor = nearest; tensor <= last; ++tensor)
       if (distance(tensor) < distance(nearest)) nearest = tensor;
@@ -39,7 +38,7 @@ FragmentSums::FragmentSums(const ParallelConfig& config, const ShardGroups& grou
     : fragments_(local_fragments(layout, config.local.fragments)) {
   const std::int64_t largest = std::ranges::max(fragments_, {}, &ParameterRange::count).count;
   numbers_ = OwnedTensor("lockstep::fragment_sums", layout.master(), {largest + std::ssize(Beside())});
-  // Without the node's memory and the helper thread, which are those of gradients.
+  // Does without the node's memory and the helper thread, which are for gradients.
   ParallelConfig beside_steps = config;
   beside_steps.overlap = ParallelConfig::Overlap::poll;
   for (std::size_t i = 0; i < fragments_.size(); ++i) {

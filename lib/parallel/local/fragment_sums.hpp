@@ -10,31 +10,31 @@
 
 namespace lockstep {
 
-/// Stretches of the parameters that are synchronized one after the other (parallel.local.fragments): what is trained,
-/// cut between tensors into `count` stretches of about the same size, in the buffer's order (the last layer first). The
-/// last one has the layers' statistics, too. Throws KeyError where there are fewer tensors.
+/// Returns the fragments of the parameters that are synchronized one after the other (parallel.local.fragments): the
+/// trained parameters, cut between tensors into `count` stretches of about the same size, in the buffer's order (the
+/// last layer first). The last fragment also has the layers' statistics. Throws KeyError if there are fewer tensors.
 std::vector<ParameterRange> local_fragments(const ParameterLayout& layout, std::int64_t count);
 
-/// Sums over all ranks, of one such stretch at a time and two numbers beside it, which go on beside steps in memory of
-/// their own. All ranks call begin and finish at the same steps.
+/// Sums over all ranks, of one fragment (local_fragments) at a time and two numbers beside it, that go on beside steps
+/// in memory of their own. All ranks call begin and finish at the same steps.
 class FragmentSums {
  public:
-  /// Numbers that travel with a stretch, in its own type, whatever the wire's.
+  /// Numbers that travel with a fragment, in its own type, whatever the type on the wire.
   using Beside = std::array<double, 2>;
 
   /// Collective.
   FragmentSums(const ParallelConfig& config, const ShardGroups& groups, const ParameterLayout& layout);
 
   const std::vector<ParameterRange>& fragments() const { return fragments_; }
-  /// Where the numbers of a stretch lie that are to be summed, and then their sums.
+  /// Memory of the numbers of a fragment that are to be summed, and then of their sums.
   Tensor numbers(std::size_t fragment) const;
   bool under_way() const { return current_.has_value(); }
 
-  /// Of `numbers`; none may be under way. Does not wait for other ranks.
+  /// Begins the sum of numbers(fragment) and `beside`; no other may be under way. Does not wait for other ranks.
   void begin(const ExecSpace& space, std::size_t fragment, const Beside& beside);
-  /// Goes on as far as can be without waiting.
+  /// Goes on as far as possible without waiting.
   void advance(const ExecSpace& space);
-  /// Waits for the sum that is under way: of what fragment, and the sums of what travelled beside it.
+  /// Waits for the sum that is under way. Returns its fragment, and the sums of the numbers beside it.
   std::pair<std::size_t, Beside> finish(const ExecSpace& space);
   double take_exposed_seconds();
 
@@ -42,7 +42,7 @@ class FragmentSums {
   Tensor all_numbers(std::size_t fragment) const;
 
   std::vector<ParameterRange> fragments_;
-  OwnedTensor numbers_;  ///< of the largest
+  OwnedTensor numbers_;  ///< of the largest fragment
   std::vector<std::unique_ptr<BucketedReducer>> sums_;
   std::optional<std::size_t> current_;
 };

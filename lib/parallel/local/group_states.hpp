@@ -11,26 +11,27 @@
 
 namespace lockstep {
 
-/// The states of the optimizers of groups that step by themselves: at synchronizations they are kept, averaged or
-/// forgotten (LocalConfig::state), and so are the numbers of steps that they come of, where groups count their own.
+/// The optimizer states of groups that step by themselves. At synchronizations they are kept, averaged or forgotten
+/// (LocalConfig::state), and so are the numbers of steps behind them, if groups count their own.
 class GroupStates {
  public:
-  /// `own_steps`: of this rank's group; null: its steps are the run's. What is not owned outlives this.
+  /// `own_steps` is the count of this rank's group; null: its steps are the run's. Arguments that are not owned must
+  /// outlive this object.
   GroupStates(const LocalConfig& config, const Communicator& all, const StepGroup& group,
               std::unique_ptr<OwnSteps> own_steps, ParameterBuffer& parameters);
 
-  /// Whether groups have states of their own where they synchronize.
+  /// Whether groups have states of their own even after they synchronize.
   bool are_kept() const { return group_.count() > 1 && state_ == LocalConfig::State::keep; }
-  /// Null: the run's.
+  /// Null: the steps are the run's.
   OwnSteps* own_steps() const { return own_steps_.get(); }
 
-  /// The ranks of `sync` have synchronized, by these sums: `weight`, of this rank's states in an average
-  /// over them; none: nobody has stepped. What gradients were there is overwritten. Collective over these ranks.
+  /// Call when the ranks of `sync` have synchronized, with `sums`. `weight` is that of this rank's states in an average
+  /// over these ranks; none: nobody has stepped. The gradients are overwritten. Collective over `sync`.
   void sync(const ExecSpace& space, const Optimizer& optimizer, const Communicator& sync, DataParallel& sums,
             std::optional<double> weight);
 
-  /// As StrategyState's. `optimizer_steps`: see go_on_after. `together`: all ranks do the next step, for which they
-  /// need the same states; where a checkpoint has those of groups, they are the first one's.
+  /// See StrategyState. `optimizer_steps`: see go_on_after. `together` says that all ranks do the next step together,
+  /// for which they need the same states: if a checkpoint has those of groups, the first group's.
   void share(const ExecSpace& space, const Optimizer& optimizer, std::int64_t optimizer_steps, bool together);
   void add_sharded_states(const Optimizer& optimizer, std::vector<ShardedState>& all) const;
 

@@ -76,7 +76,7 @@ StepScope LocalParallel::begin_step(const ExecSpace& space, std::int64_t number,
   if (period_) {
     const std::int64_t of_period = (number - config_.from_step - 1) % config_.every + 1;
     const std::int64_t computed = period_->examples(group_.partition(), batch.global_examples, of_period);
-    if (computed == 0) return scope;  // a last batch that slow groups alone have anything of
+    if (computed == 0) return scope;  // a last batch, of which only slow groups have any examples
     if (!period_->does(group_.number(), of_period)) scope.examples = 0;
     scope.in_run.examples = computed;
   }
@@ -158,14 +158,14 @@ void LocalParallel::average_in_node(const ExecSpace& space, double weight) {
   sync_.average(space, differences);
 }
 
-/// What the last synchronizations have left changes places with what the group has stepped to.
+/// Exchanges what the last synchronizations have left with what the group has stepped to.
 void LocalParallel::show_common(const ExecSpace& space) {
   swap_numbers(space, sync_.values(), sync_.others());
   has_others_ = false;
 }
 
-/// Before groups part, each one's replica is what all have in common: so it stands in every checkpoint, from which a
-/// run may go on with another from_step.
+/// Before groups part, the replica of each is what all have in common. So it is in every checkpoint, from which a run
+/// may go on with another from_step.
 void LocalParallel::begin_replica(const ExecSpace& space) { copy(space, sync_.values(), sync_.others()); }
 
 void LocalParallel::share(const ExecSpace& space) {

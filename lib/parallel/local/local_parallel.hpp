@@ -15,40 +15,40 @@
 
 namespace lockstep {
 
-/// The ranks that step together (parallel.local.group). Throws KeyError (parallel.local.node_every), on all ranks,
-/// where groups of a node are to synchronize and a group has ranks on several. Collective.
+/// Returns the ranks that step together with this one (parallel.local.group). Throws KeyError
+/// (parallel.local.node_every) on all ranks if groups of a node are to synchronize and a group has ranks on several
+/// nodes. Collective.
 Topology local_group_of(const LocalConfig& config, const Topology& topology);
 
-/// Whole replicas, one for each group of ranks, which steps by itself (local SGD: Stich 2019; post-local SGD: Lin et
-/// al. 2020). Every `every` steps groups synchronize: with n_g examples that group g has stepped on since the last
-/// synchronization, and parameters x_g, their average is x̄ = Σ n_g x_g / Σ n_g, and what becomes of it an OuterStep
-/// says. After a synchronization, all ranks hold the same bits. Steps up to `from_step` are those of DataParallel, and
-/// the last one of a run is followed by a synchronization, too.
+/// Whole replicas, one for each group of ranks, which step by themselves (local SGD: Stich 2019; post-local SGD: Lin et
+/// al. 2020). Every `every` steps the groups synchronize: with n_g the examples that group g has stepped on since the
+/// last synchronization, and x_g its parameters, their average is x̄ = Σ n_g x_g / Σ n_g, which an OuterStep turns into
+/// the new parameters. After a synchronization, all ranks hold the same bits. Steps up to `from_step` are those of
+/// DataParallel. The last step of a run is also followed by a synchronization.
 ///
-/// Where periods are nested (hierarchical local SGD: Lin, Stich, Patel & Jaggi 2020), groups that share a node average
+/// With nested periods (hierarchical local SGD: Lin, Stich, Patel & Jaggi 2020), groups that share a node also average
 /// every `node_every` steps in between, with the weights of AveragingWeights; x₀ stays that of the last synchronization
 /// of all.
 ///
-/// Where steps are by speed (PeriodSteps), a group leaves the last ones before a synchronization of all to the others.
+/// With steps by speed (PeriodSteps), a slow group leaves out the last steps before a synchronization of all.
 ///
-/// Statistics of layers are averaged, whatever the outer step. Of elastic averaging, the parameters that a rank shows
+/// Statistics of layers are averaged, whatever the outer step. With elastic averaging, the parameters that a rank shows
 /// after a synchronization are the centre; the replica lies beside them until the next step.
 ///
-/// Where parameters are synchronized in fragments (Streaming DiLoCo: Douillard et al. 2025, algorithm 2), those that a
-/// rank shows after each `every` steps are x₀: of each fragment what its last synchronization has left. No sum is under
-/// way there.
+/// With fragments (Streaming DiLoCo: Douillard et al. 2025, algorithm 2), the parameters that a rank shows after each
+/// `every` steps are x₀: for each fragment, what its last synchronization has left. No sum is under way there.
 class LocalParallel final : public ParallelStrategy {
  public:
   struct Parts {
-    std::unique_ptr<DataParallel> all;    ///< of all ranks, which synchronize by its sums
-    std::unique_ptr<DataParallel> group;  ///< of those of a step
-    std::unique_ptr<DataParallel> node;   ///< of this node's, which also synchronize by themselves; null: they do not
+    std::unique_ptr<DataParallel> all;    ///< of all ranks, for synchronizations
+    std::unique_ptr<DataParallel> group;  ///< of the ranks of a step
+    std::unique_ptr<DataParallel> node;   ///< of this node's ranks, if they also synchronize by themselves; else null
     std::unique_ptr<FragmentSums> fragments;  ///< null: all parameters are synchronized at once
-    std::unique_ptr<AdasumExchange> adasum;   ///< null: by sums
-    std::unique_ptr<OwnSteps> own_steps;      ///< that this rank's group counts; null: as the run does
+    std::unique_ptr<AdasumExchange> adasum;   ///< null: synchronizations are sums
+    std::unique_ptr<OwnSteps> own_steps;      ///< counts the steps of this rank's group; null: they are the run's
   };
-  /// `group`: the ranks of this one's steps. `partition`: of batches among all ranks. `last_step`: of the run.
-  /// Collective.
+  /// `group` are the ranks of this rank's steps. `partition` divides batches among all ranks. `last_step` is that of
+  /// the run. Collective.
   LocalParallel(const LocalConfig& config, const Topology& topology, const Topology& group, Parts parts,
                 const BatchPartition& partition, std::int64_t last_step, ParameterBuffer& parameters);
 
@@ -94,8 +94,8 @@ class LocalParallel final : public ParallelStrategy {
   GroupStates states_;
   std::optional<StreamingSync> streamed_;  ///< none: all parameters are synchronized at once
   std::optional<PeriodSteps> period_;      ///< none: all groups do all steps
-  Tensor square_;  ///< gradient_square of the last step, whose gradients a synchronization has overwritten
-  std::int64_t step_ = 0, examples_ = 0;  ///< the last one that has begun, and the group's of its batch
+  Tensor square_;  ///< gradient_square of the last step, if a synchronization has overwritten its gradients
+  std::int64_t step_ = 0, examples_ = 0;  ///< number of the last begun step; examples of its batch in the group
   std::int64_t optimizer_steps_ = 0;      ///< see go_on_after
   bool steps_alone_ = false, has_others_ = false, has_synced_ = false;
 };

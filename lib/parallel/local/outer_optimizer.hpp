@@ -10,22 +10,22 @@
 
 namespace lockstep {
 
-/// What becomes of parameters by the difference that replicas have made to them: the outer rule of parallel.local
-/// (OuterStep), with what it remembers from one step to the next.
+/// Updates parameters by the differences that replicas have made to them: the outer rule of parallel.local (OuterStep),
+/// with what it remembers from one step to the next.
 class OuterOptimizer {
  public:
-  /// Of `count` flat parameters of this type, f32 or f64. `replicas`: how many there are.
+  /// For `count` flat parameters of type f32 or f64. `replicas` is the number of replicas.
   OuterOptimizer(const LocalConfig& config, std::int64_t replicas, DType dtype, std::int64_t count);
 
-  /// Numbers that it remembers for each parameter.
+  /// Number of values that it remembers for each parameter.
   static int numbers_each(const LocalConfig& config, std::int64_t replicas);
 
   struct Step {
     double share = 1;          ///< times the differences is x₀ − x̄
-    double learning_rate = 0;  ///< of the replicas' steps, which slowmo looks at
-    std::int64_t before = 0;   ///< outer steps before it, which delayed_nesterov counts
+    double learning_rate = 0;  ///< of the replicas' steps; for slowmo
+    std::int64_t before = 0;   ///< outer steps before this one; for delayed_nesterov
   };
-  /// A stretch of the parameters takes one. `differences`, `values`: of that stretch.
+  /// Does a step of the parameters in `range`, to which `differences` and `values` belong.
   void step(const ExecSpace& space, const Step& step, ParameterRange range, const Tensor& differences,
             const Tensor& values) const;
 
@@ -41,7 +41,7 @@ class OuterOptimizer {
 
   LocalConfig config_;
   double rate_;
-  std::int64_t gathers_;  ///< differences that a step with momentum takes up
+  std::int64_t gathers_;  ///< differences for each step with momentum
   std::vector<OwnedTensor> memory_;
   std::vector<State> states_;
 };

@@ -6,39 +6,39 @@
 
 namespace lockstep {
 
-/// What becomes of parameters that groups of ranks have stepped to by themselves: the arithmetic of parallel.local, for
-/// any stretch of them. Who sums differences over all ranks, and when, is somebody else's business.
+/// The arithmetic of parallel.local: what becomes of parameters that groups of ranks have stepped to by themselves, for
+/// any stretch of them. The caller sums differences over all ranks.
 ///
-/// Beside the parameters that a group steps, which are a buffer's, lie those that all groups have in common: x₀. Where
-/// both are kept (LocalConfig::keeps_replicas), they change places, so that who looks at the buffer sees the common
+/// The parameters that a group steps are those of a buffer. Beside them lie the ones that all groups have in common:
+/// x₀. If both are kept (LocalConfig::keeps_replicas), they change places, so that readers of the buffer see the common
 /// ones.
 class ReplicaUpdate {
  public:
-  /// `groups`: how many there are.
+  /// `groups` is the number of groups.
   ReplicaUpdate(const LocalConfig& config, int groups, ParameterBuffer& parameters);
 
-  /// The parameters that groups have of their own: what is trained, and statistics. Flat.
+  /// The parameters that groups have of their own, flat: trained ones and statistics.
   Tensor values() const { return moving(parameters_.values()); }
-  /// As many numbers of the gradients' memory.
+  /// Memory of the gradients, as long as values().
   Tensor room() const { return moving(parameters_.gradients()); }
   Tensor others() const { return others_.get(); }
   const OuterOptimizer& outer() const { return outer_; }
 
-  /// differences = weight · (x₀ − x), of a stretch of the parameters.
+  /// differences = weight · (x₀ − x), for a stretch of the parameters.
   void take_differences(const ExecSpace& space, double weight, ParameterRange range, const Tensor& differences) const;
-  /// The outer step of a stretch, whose `share` times `differences` is x₀ − x̄; `learning_rate`: of the steps. Then
-  /// x ← x₀ + mix · (x − x₀). Statistics are averaged by any rule.
+  /// Does the outer step of a stretch, where `share` times `differences` is x₀ − x̄ and `learning_rate` is that of the
+  /// groups' steps; then x ← x₀ + mix · (x − x₀). Statistics are averaged by any rule.
   void step(const ExecSpace& space, double share, double learning_rate, double mix, ParameterRange range,
             const Tensor& differences);
 
-  /// Of all parameters, with the weights of what is trained, and of statistics.
+  /// Takes the differences of all parameters, with one weight for trained ones and one for statistics.
   void take_differences(const ExecSpace& space, double trained, double statistics, const Tensor& differences) const;
 
   /// x ← x₀ − differences.
   void average(const ExecSpace& space, const Tensor& differences) const;
 
   // Elastic averaging, before and after the sum of `differences` over all ranks:
-  /// `weight`: of a rank's statistics; `group`: ranks of a group.
+  /// `weight` is that of a rank's statistics; `group` is the number of ranks in a group.
   void take_pulls(const ExecSpace& space, double weight, int group, const Tensor& differences) const;
   void pull(const ExecSpace& space, const Tensor& differences);
 

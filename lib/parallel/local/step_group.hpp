@@ -10,21 +10,21 @@
 
 namespace lockstep {
 
-/// The ranks that do steps together, of groups that step by themselves.
+/// The group of ranks that does steps together with this rank, where groups step by themselves.
 class StepGroup {
  public:
-  /// `group`: this rank's, of `all`. `partition`: of batches among all ranks. Collective.
+  /// `group` are the ranks of this rank's group, out of `all`. `partition` divides batches among all ranks. Collective.
   StepGroup(const Communicator& all, const Communicator& group, const BatchPartition& partition);
 
   const Communicator& ranks() const { return ranks_; }
-  /// The numbers of the group's ranks among all ranks.
+  /// Numbers of the group's ranks among all ranks.
   std::span<const std::int64_t> numbers() const { return numbers_; }
   int size() const { return ranks_.size(); }
-  /// The number of this group, and how many there are.
+  /// Number of this group, and number of groups.
   int number() const { return number_; }
   int count() const { return count_; }
   const BatchPartition& partition() const { return partition_; }
-  /// The examples of this group, of a batch of so many.
+  /// Number of examples of this group in a batch of `of_batch`.
   std::int64_t examples(std::int64_t of_batch);
 
  private:
@@ -32,7 +32,7 @@ class StepGroup {
   std::vector<std::int64_t> numbers_;
   int number_, count_;
   BatchPartition partition_;
-  std::int64_t of_batch_ = 0, examples_ = 0;  ///< the last answer
+  std::int64_t of_batch_ = 0, examples_ = 0;  ///< last argument and result of examples()
 };
 
 }  // namespace lockstep

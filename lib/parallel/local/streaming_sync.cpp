@@ -26,7 +26,7 @@ void StreamingSync::end_step(const ExecSpace& space, std::int64_t step, double l
       begin(space, fragment, learning_rate);
       finish(space, 0);
     }
-    copy(space, sync_.others(), sync_.values());  // of fragments, too, of which nobody has an example to weigh
+    copy(space, sync_.others(), sync_.values());  // also fragments for which no rank has examples
     return;
   }
   if ((steps + config_.delay) % period == 0 && step + config_.delay < last_step_)
@@ -37,7 +37,7 @@ void StreamingSync::end_step(const ExecSpace& space, std::int64_t step, double l
   }
 }
 
-/// Examples travel with the sum, so that nobody waits for their number here.
+/// The number of examples travels with the sum, so that nobody waits for it here.
 void StreamingSync::begin(const ExecSpace& space, std::size_t fragment, double learning_rate) {
   const double examples = weights_.examples(space);
   sync_.take_differences(space, examples, sums_->fragments()[fragment], sums_->numbers(fragment));

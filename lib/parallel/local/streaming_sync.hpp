@@ -10,19 +10,19 @@
 
 namespace lockstep {
 
-/// Parameters are synchronized in fragments, one after the other, beside steps (Streaming DiLoCo: Douillard et al.
-/// 2025, algorithm 2): a fragment's sum begins `delay` steps before it is applied. After the run's last step all of
-/// them synchronize, so no sum begins that would be applied there.
+/// Synchronizes parameters in fragments, one after the other, beside steps (Streaming DiLoCo: Douillard et al. 2025,
+/// algorithm 2): a fragment's sum begins `delay` steps before it is applied. After the run's last step all fragments
+/// synchronize, so no sum begins that would be applied there.
 class StreamingSync {
  public:
-  /// `last_step`: of the run. What is not owned outlives this.
+  /// `last_step` is that of the run. Arguments that are not owned must outlive this object.
   StreamingSync(const LocalConfig& config, std::unique_ptr<FragmentSums> sums, const Communicator& ranks,
                 std::int64_t last_step, ParameterBuffer& parameters, ReplicaUpdate& sync, AveragingWeights& weights);
 
-  /// Step number `step` is over; what is due is begun, and applied.
+  /// Ends step number `step`: begins the sum that is due, and applies the one that is due.
   void end_step(const ExecSpace& space, std::int64_t step, double learning_rate,
                 const std::function<void()>& before_change);
-  /// Goes on as far as can be without waiting.
+  /// Goes on as far as possible without waiting.
   void advance(const ExecSpace& space) { sums_->advance(space); }
   double take_exposed_seconds() { return sums_->take_exposed_seconds(); }
 

@@ -16,7 +16,7 @@
 
 namespace lockstep {
 
-/// Runs the sums, bucket by bucket, as they are allowed.
+/// A thread that runs the sums, bucket by bucket, as they are allowed.
 class BucketedReducer::Helper {
  public:
   Helper(const std::vector<Bucket>& buckets, const ExecSpace& space)
@@ -24,13 +24,13 @@ class BucketedReducer::Helper {
           bind_thread(space);
           try {
             work();
-          } catch (...) {  // RankLost, or what MPI says
+          } catch (...) {  // RankLost, or an error of MPI
             const std::lock_guard lock(mutex_);
             failure_ = std::current_exception();
             changed_.notify_all();
           }
         }) {}
-  /// After a failure a sum may be under way that never ends.
+  /// After a failure, a sum that never ends may be under way.
   ~Helper() {
     {
       const std::lock_guard lock(mutex_);
@@ -40,7 +40,7 @@ class BucketedReducer::Helper {
     thread_.join();
   }
 
-  /// The first `count` buckets are final.
+  /// Allows the sums of the first `count` buckets, which are final.
   void allow(std::size_t count) {
     {
       const std::lock_guard lock(mutex_);
@@ -83,21 +83,21 @@ class BucketedReducer::Helper {
   }
 
   const std::vector<Bucket>& buckets_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::size_t allowed_ = 0, summed_ = 0;
-  std::exception_ptr failure_;  ///< no sum ends after it
+  std::exception_ptr failure_;  ///< after which no sum ends
   std::atomic<bool> stopping_ = false;
-  std::thread thread_;  // last: starts when all else stands
+  std::thread thread_;  // last member: starts when the others are there
 };
 
-/// Runs some steps in each way, and tells which was the fastest.
+/// Tries each way of overlapping for some steps, and finds the fastest.
 class BucketedReducer::Trial {
  public:
-  /// A step has ended. The way for the next one, and whether that is for good. Collective.
+  /// Call when a step has ended. Returns the way for the next step, and whether that is final. Collective.
   std::pair<Overlap, bool> next(const Communicator& ranks) {
     const std::size_t way = steps_ / each;
-    // The first step makes what all others find there; the first of a way begins with what the way before it has left.
+    // The first step sets up what all others find; the first step of each way begins with what the way before has left.
     if (steps_ % each != 0) seconds_[way] = std::min(seconds_[way], timer_.seconds());
     timer_.restart();
     if (++steps_ < each * ways_) return {ways[steps_ / each], false};
@@ -146,7 +146,7 @@ BucketedReducer::BucketedReducer(const ParallelConfig& config, std::span<const A
     add_buckets(buckets.statistics, exact_sum_.get());
   }
   const bool automatic = config.overlap == Overlap::automatic;
-  // Sums of one node are work of the cores that compute: there is nothing to hide behind each other.
+  // Sums on one node are done by the cores that compute: there is nothing to hide them behind.
   if (automatic && (memory_is_separate || !groups.ranks.one_node())) trial_ = std::make_unique<Trial>();
   use(automatic ? Trial::ways[0] : config.overlap);
 }
@@ -175,7 +175,7 @@ void BucketedReducer::ready(const ExecSpace& space, std::int64_t end) {
   if constexpr (!memory_is_separate)
     if (available_ > before) space.fence("lockstep::gradient_reducer");
   switch (overlap_) {
-    case Overlap::none: complete(std::min(available_, buckets_.size() - 1), [] {}); break;  // the last one in `finish`
+    case Overlap::none: complete(std::min(available_, buckets_.size() - 1), [] {}); break;  // `finish` does the last
     case Overlap::poll: advance(available_); break;
     case Overlap::thread:
       if (available_ > before) helper_->allow(available_);
@@ -201,7 +201,7 @@ std::int64_t BucketedReducer::summed() const {
 
 void BucketedReducer::finish(const ExecSpace& space, const std::function<void()>& meanwhile) {
   if (!sum_) return;
-  gradient_sum_done(space);  // of which a rank without examples has heard nothing
+  gradient_sum_done(space);  // not called yet on a rank without examples
   wait_for_kernels(space);
   const Timer timer;
   if constexpr (!memory_is_separate) space.fence("lockstep::gradient_reducer");
@@ -221,7 +221,7 @@ void BucketedReducer::finish(const ExecSpace& space, const std::function<void()>
   if (chosen) trial_.reset();
 }
 
-/// The buckets before `last` are final, and those of a device begin to be copied to the host.
+/// Marks the buckets before `last` as final; those of a device begin to be copied to the host.
 void BucketedReducer::make_available(const ExecSpace& space, std::size_t last) {
   if (streams_ && last > available_) wait_for(streams_->to_host, StreamEvent(space));
   for (; available_ < last; ++available_) copy_out(buckets_[available_]);
@@ -245,7 +245,7 @@ Tensor BucketedReducer::gradients_of(const Bucket& bucket) const {
   return flat_part(gradients_, {bucket.first, bucket.end - bucket.first});
 }
 
-/// Begins what can be begun of the buckets before `last`, and goes on with it as far as it goes without waiting.
+/// Begins sums of the buckets before `last`, and goes on with them as far as possible without waiting.
 void BucketedReducer::advance(std::size_t last) {
   for (;;) {
     if (running_) {

@@ -14,18 +14,19 @@
 
 namespace lockstep {
 
-/// Sums in buckets: as the backward pass makes stretches of the gradients final, from their beginning on, each full
-/// bucket is summed, one after the other. Buckets of a device are copied to the host and back beside its kernels, which
-/// the host goes on starting meanwhile.
+/// Sums gradients in buckets. As the backward pass makes stretches of the gradients final, from their beginning on,
+/// each full bucket is summed, one after the other. On a device, buckets are copied to the host and back beside
+/// kernels, which the host goes on starting meanwhile.
 class BucketedReducer final : public GradientReducer {
  public:
   using Overlap = ParallelConfig::Overlap;
 
-  /// `measured`: see make_all_reduce. `memory`: see gradient_memory; on hosts `gradients` lie in it. Those of what is
-  /// trained are divided among ranks where the deck says so (config.shard): each has the sums that it owns
-  /// (make_shard_place). `compressed`: their sum, in the place of the one that the rest of the deck asks for; null:
-  /// that one. Those after them travel in their own type, whatever config.wire says. Collective; throws SharedError
-  /// where overlap: thread is asked of an MPI that cannot, and where the deck's all-reduce cannot be had.
+  /// `measured`: see make_all_reduce. `memory`: see gradient_memory; on hosts `gradients` lie in it. If the deck says
+  /// so (config.shard), ranks divide the sums of trained gradients, and each has those that it owns (make_shard_place).
+  /// `compressed` replaces the sum of trained gradients that the rest of the deck asks for; null: it does not.
+  /// Gradients after the trained ones travel in their own type, whatever config.wire says. Collective; throws
+  /// SharedError if overlap: thread is asked of an MPI that cannot serve threads, or if the deck's all-reduce cannot be
+  /// had.
   BucketedReducer(const ParallelConfig& config, std::span<const AllReduceRow> measured, const ShardGroups& groups,
                   const std::optional<NodeMemory>& memory, const Tensor& gradients, const GradientBuckets& buckets,
                   std::unique_ptr<Collective> compressed = nullptr);
@@ -43,12 +44,12 @@ class BucketedReducer final : public GradientReducer {
   struct Bucket {
     std::int64_t first, end;
     Collective* sum;
-    std::optional<StreamEvent> on_host;  ///< that its copy is there; none: nothing is copied
+    std::optional<StreamEvent> on_host;  ///< when its copy has arrived there; none: nothing is copied
 
     bool has_arrived() const { return !on_host || on_host->has_happened(); }
     void start() const { sum->start(first, end - first); }
   };
-  /// Where memory is separate: the ways that buckets are copied.
+  /// Streams in which buckets are copied, if the device has memory of its own.
   struct Streams {
     ExecSpace to_host, to_device;
   };
@@ -65,16 +66,16 @@ class BucketedReducer final : public GradientReducer {
 
   Communicator ranks_;
   Tensor gradients_;
-  StagingMemory staging_;      ///< where the device writes what the host cannot read
+  StagingMemory staging_;      ///< where the device writes gradients that the host cannot read
   std::byte* host_ = nullptr;  ///< where the gradients are summed
   PinnedMemory pinned_;
   std::optional<Streams> streams_;
-  std::unique_ptr<Collective> sum_, exact_sum_;  ///< of what is trained, and of what is after it
+  std::unique_ptr<Collective> sum_, exact_sum_;  ///< of trained gradients, and of those after them
   std::vector<Bucket> buckets_;
   std::size_t available_ = 0;  ///< buckets that are final, and on their way to the host
-  std::size_t next_ = 0;       ///< bucket to be begun
-  bool running_ = false;       ///< the one before it is being summed
-  std::int64_t ready_ = 0;     ///< elements that are final, where one rank sums nothing
+  std::size_t next_ = 0;       ///< next bucket to be summed
+  bool running_ = false;       ///< whether the bucket before next_ is being summed
+  std::int64_t ready_ = 0;     ///< elements that are final, if one rank sums nothing
   double exposed_seconds_ = 0;
   Overlap overlap_ = Overlap::none;
   std::unique_ptr<Trial> trial_;

@@ -65,14 +65,15 @@ std::vector<WindowTurn> window_turns(const ParameterWindows& windows, const Grad
   std::vector<WindowTurn> turns;
   for (std::size_t unit = 0; unit < windows.units.size(); ++unit) {
     if (windows.gradients[unit].none()) continue;
-    // The last unit that had the window before: in this micro-batch, or in the one before, where it may be itself.
+    // The last unit that had the window before: in this micro-batch; or in the one before, where it may be the same
+    // unit.
     std::optional<std::size_t> here, before;
     for (std::size_t other = 0; other < windows.units.size(); ++other)
       if (places[other] == places[unit] && !windows.gradients[other].none()) (other < unit ? here : before) = other;
     turns.push_back(
         {windows.gradients[unit].first, buckets_before(windows.units[here ? *here : *before].end()), !here});
   }
-  // What is to be added to statistics has memory of its own, which any layer may write.
+  // Numbers that are to be added to statistics have memory of their own, which any layer may write.
   if (!buckets.statistics.empty()) turns.push_back({0, buckets.trained.size() + buckets.statistics.size(), true});
   return turns;
 }

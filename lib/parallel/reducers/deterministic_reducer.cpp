@@ -25,7 +25,7 @@ DeterministicReducer::DeterministicReducer(const Communicator& ranks, const Para
                                                         : shard_buffers(shards, runs_[at], runs_[at + 1]);
     for (std::int64_t i = 0; i < count; ++i)
       sums_.emplace_back("lockstep::shard_sum", gradients.dtype, gradients.shape);
-    std::int64_t longest = 0;  // message
+    std::int64_t longest = 0;  // elements of a message
     for (const Step& step : schedule_) longest = std::max({longest, step.send.count, step.receive.count});
     const auto bytes = static_cast<std::size_t>(longest) * size_of(gradients.dtype);
     if (memory_is_separate) outgoing_.resize(bytes);
@@ -64,13 +64,14 @@ void DeterministicReducer::set_rank_shares(std::span<const std::int64_t> of_rank
 
 void DeterministicReducer::gradient_sum_done(const ExecSpace& space) {
   const std::int64_t shard = runs_[static_cast<std::size_t>(rank_)] + added_++;
-  // The way from the node down to this shard: its right halves end with it where it is their last one.
+  // The path from the node down to this shard. Right halves on it end with this shard, if it is their last one.
   std::vector<ShardNode> path{local_[node_]};
   while (!path.back().is_shard()) {
     const ShardNode node = path.back();
     path.push_back(shard < node.mid() ? node.left() : node.right());
   }
-  // Whatever is complete with this shard: gradients_ holds the right half, the last one that waits is the left half.
+  // Adds up what is complete with this shard: gradients_ holds the right half, and the last half that waits is the left
+  // one.
   while (path.size() > 1 && path.back().lo > path[path.size() - 2].lo) {
     accumulate(space, sums_[node_ + waiting_.size() - 1].get(), gradients_);
     waiting_.pop_back();
@@ -85,7 +86,7 @@ void DeterministicReducer::gradient_sum_done(const ExecSpace& space) {
 }
 
 void DeterministicReducer::finish(const ExecSpace& space, const std::function<void()>& meanwhile) {
-  if (!schedule_.empty()) wait_for_kernels(space);  // one rank has nothing to send
+  if (!schedule_.empty()) wait_for_kernels(space);  // a single rank has nothing to send
   const Timer timer;
   assert(node_ == local_.size() && waiting_.empty());
   space_ = &space;
@@ -102,7 +103,7 @@ void DeterministicReducer::finish(const ExecSpace& space, const std::function<vo
   exposed_seconds_ += timer.seconds();
 }
 
-/// These elements of the sums, of which each has as many as the gradients.
+/// Returns these elements of the sums, counted over all sums, each of which has as many as the gradients.
 Tensor DeterministicReducer::sums_at(const Step::Part& part) const {
   const std::int64_t count = gradients_.count();
   return flat_part(sums_[static_cast<std::size_t>(part.first / count)].get(), {part.first % count, part.count});

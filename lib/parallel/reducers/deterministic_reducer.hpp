@@ -12,12 +12,12 @@
 namespace lockstep {
 
 /// Sums the gradients of a fixed number of shards in a fixed tree over their numbers: [lo, hi) is the sum of [lo, mid)
-/// and [mid, hi), mid = (lo + hi) / 2. Each rank has a run of shards, one rank's after the other's, and sums within it
-/// what the tree has there, so that the sum has the same bits on any number of ranks and in any runs.
+/// and [mid, hi), with mid = (lo + hi) / 2. Each rank has a run of consecutive shards, and adds up within it what the
+/// tree adds up there, so that the sum has the same bits on any number of ranks and with any runs.
 class DeterministicReducer final : public GradientReducer, Payload {
  public:
-  /// Runs are equal until others are dealt out, up to config.largest_share. `gradients` is where each shard's are
-  /// computed, and where the sum goes. Collective.
+  /// Runs are equal until others are dealt out, up to config.largest_share. `gradients` is where the gradients of each
+  /// shard are computed, and where the sum goes. Collective.
   DeterministicReducer(const Communicator& ranks, const ParallelConfig& config, const Tensor& gradients);
 
   void begin_step(const BatchPlan& batch) override { set_rank_shares(batch.rank_shares); }
@@ -26,17 +26,16 @@ class DeterministicReducer final : public GradientReducer, Payload {
   void finish(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   double take_exposed_seconds() override;
 
-  /// Buffers as large as the gradients that a rank has beside them, at most.
+  /// Largest number of buffers, each as large as the gradients, that a rank has beside them.
   static std::int64_t buffers(const ParallelConfig& config, int ranks);
 
  private:
-  // The sums of this rank's nodes, as shard_tree's schedule has them.
+  // Sums of this rank's nodes, as in the schedule of shard_tree.
   std::span<const std::byte> outgoing(const Step::Part& part) override;
   std::span<std::byte> incoming(const Step::Part& part) override;
   void arrived(const Step::Part& part) override;
   Tensor sums_at(const Step::Part& part) const;
-  /// Shards of the next steps belong to ranks by these numbers of each, one rank's after the other's; empty: equally
-  /// many.
+  /// Gives each rank so many consecutive shards in the next steps, in the order of ranks; empty: equally many.
   void set_rank_shares(std::span<const std::int64_t> of_ranks);
   void follow(ShardRuns runs);
 
@@ -45,13 +44,13 @@ class DeterministicReducer final : public GradientReducer, Payload {
   Executor executor_;
   ShardRuns runs_;
   Schedule schedule_;
-  std::vector<ShardNode> local_;   ///< the largest nodes whose shards are all this rank's, in their order
-  std::vector<OwnedTensor> sums_;  ///< theirs; of the one that is summed now, also left halves that wait for right ones
-  std::vector<ShardNode> waiting_;    ///< these
-  std::int64_t added_ = 0;            ///< shards of this rank
-  std::size_t node_ = 0;              ///< of local_, to which the next shard belongs
+  std::vector<ShardNode> local_;      ///< the largest nodes whose shards are all this rank's, in order
+  std::vector<OwnedTensor> sums_;     ///< their sums; of the current node also left halves that wait for right ones
+  std::vector<ShardNode> waiting_;    ///< nodes of these left halves
+  std::int64_t added_ = 0;            ///< shards of this rank added so far
+  std::size_t node_ = 0;              ///< index in local_ of the node of the next shard
   const ExecSpace* space_ = nullptr;  ///< while sums are exchanged
-  std::vector<std::byte> outgoing_;   ///< where the host cannot read sums
+  std::vector<std::byte> outgoing_;   ///< message, if the host cannot read the sums
   std::vector<std::byte> incoming_;
   double exposed_seconds_ = 0;
 };

@@ -47,10 +47,11 @@ void DeviceReducer::gradient_sum_done(const ExecSpace& space) {
 }
 
 void DeviceReducer::finish(const ExecSpace& space, const std::function<void()>& meanwhile) {
-  start(space, buckets_.size());  // of which a rank without examples has heard nothing
+  start(space, buckets_.size());  // not begun yet on a rank without examples
   outlast_kernels(space, [this] { advance(); });
   const Timer timer;
-  // The device could wait by itself. The host does, as it has to see sums that fail, and for whom it waits.
+  // The device could wait by itself. The host waits instead, because it must see sums that fail, and which ranks it
+  // waits for.
   SpinBackoff backoff;
   for (std::size_t before = buckets_.size(), left = 0; (left = advance()) > 0; before = left) {
     meanwhile();
@@ -64,7 +65,7 @@ void DeviceReducer::finish(const ExecSpace& space, const std::function<void()>& 
   heartbeat().sum(-1);
 }
 
-/// The buckets before `last` are final.
+/// Starts the sums of the buckets before `last`, which are final.
 void DeviceReducer::start(const ExecSpace& space, std::size_t last) {
   if (started_ >= last) return;
   for (std::size_t i = started_; i < last; ++i)

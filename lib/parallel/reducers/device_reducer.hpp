@@ -11,16 +11,17 @@
 
 namespace lockstep {
 
-/// Sums in buckets where the gradients are, in the device's memory, beside the kernels of the backward pass. Numbers
-/// that travel in 16 bits are added in 16 bits, too.
+/// Sums gradients in buckets in the device's memory, where they are, beside the kernels of the backward pass. Numbers
+/// that travel in 16 bits are also added in 16 bits.
 class DeviceReducer final : public GradientReducer {
  public:
-  /// Statistics travel in their own type, whatever config.wire says. Takes the deck's overlap: none, and else goes on
-  /// with sums between layers.
+  /// Statistics travel in their own type, whatever config.wire says. With the deck's overlap: none, sums do not run
+  /// beside the pass; with any other, they go on between layers.
   DeviceReducer(const ParallelConfig& config, std::unique_ptr<DeviceAllReduce> sums, const Tensor& gradients,
                 const GradientBuckets& buckets);
 
-  /// In which gradients of this type travel; in another one a copy of all has room beside them.
+  /// Type in which gradients of type `gradients` travel; if it is another one, there is a copy of all of them beside
+  /// them.
   static DType type_on_wire(const ParallelConfig& config, DType gradients);
 
   void ready(const ExecSpace& space, std::int64_t end) override;
@@ -32,7 +33,7 @@ class DeviceReducer final : public GradientReducer {
   struct Bucket {
     std::int64_t end;
     Tensor gradients;
-    Tensor rounded;  ///< what travels in their place; empty: they themselves
+    Tensor rounded;  ///< what travels in their place; empty: they travel themselves
 
     const Tensor& travels() const { return rounded ? rounded : gradients; }
   };
@@ -45,9 +46,9 @@ class DeviceReducer final : public GradientReducer {
   OwnedTensor rounded_;
   bool overlaps_;
   std::vector<Bucket> buckets_;
-  std::size_t started_ = 0;  ///< buckets
+  std::size_t started_ = 0;  ///< number of buckets whose sums have begun
   double exposed_seconds_ = 0;
-  std::unique_ptr<DeviceAllReduce> sums_;  // last: ends before the memory that it sums
+  std::unique_ptr<DeviceAllReduce> sums_;  // last member: destroyed before the memory that it sums
 };
 
 }  // namespace lockstep

@@ -8,8 +8,8 @@
 namespace lockstep {
 namespace {
 
-/// A sum in two steps: among the ranks of a group, and then, of what this rank has of that (`place`), among the ranks
-/// that have the same in other groups.
+/// A sum in two steps: among the ranks of a group, and then, for the part of the result that this rank has (`place`),
+/// among the ranks that have the same part in other groups.
 class GroupedSum final : public Collective {
  public:
   GroupedSum(std::unique_ptr<Collective> in_group, ShardPlace place, std::unique_ptr<Collective> between_groups)
@@ -32,7 +32,7 @@ class GroupedSum final : public Collective {
   }
 
  private:
-  /// Null: there is nothing left to sum.
+  /// Starts the next sum between groups; null: there is nothing left to sum.
   Collective* start_next() {
     while (next_ < place_.leaders()) {
       const Stretch own = place_.of_leader(next_++, count_);
@@ -47,11 +47,11 @@ class GroupedSum final : public Collective {
   ShardPlace place_;
   std::unique_ptr<Collective> between_groups_;
   std::int64_t first_ = 0, count_ = 0;  ///< of the running sum
-  int next_ = 0;                        ///< stretch of `place_`, to be summed between groups
+  int next_ = 0;                        ///< next stretch of `place_` to be summed between groups
   Collective* running_ = nullptr;
 };
 
-/// A group's sum, of which this rank has what `place` says, and then that of all groups.
+/// Extends a group's sum, of which this rank has the part `place`, to the sum of all groups.
 std::unique_ptr<Collective> with_other_groups(const SumOptions& options, const ShardGroups& groups,
                                               const ReduceBuffer& buffer, std::unique_ptr<Collective> in_group,
                                               const ShardPlace& place) {
@@ -63,7 +63,7 @@ std::unique_ptr<Collective> with_other_groups(const SumOptions& options, const S
 
 std::unique_ptr<Collective> make_sum_between_groups(SumOptions options, const ShardGroups& groups,
                                                     const ReduceBuffer& buffer) {
-  // What is between groups is between nodes, or between ranks that sum by messages.
+  // Sums between groups are sums between nodes, or between ranks that sum by messages.
   if (sums_in_node_memory(options.all_reduce)) options.all_reduce = options.between_nodes;
   return make_all_reduce(options, {}, groups.replicas, std::nullopt, buffer);
 }

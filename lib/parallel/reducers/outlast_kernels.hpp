@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-/// Does something again and again until the kernels that were started before are done. Not by SpinBackoff: a device
-/// that hangs is no other rank that is waited for.
+/// Calls `meanwhile` repeatedly until the kernels that were started before are done. SpinBackoff is not used, because
+/// it is for waits for other ranks, and a device that hangs is not one.
 template <class Meanwhile>
 void outlast_kernels(const ExecSpace& space, Meanwhile meanwhile) {
   const StreamEvent kernels(space);

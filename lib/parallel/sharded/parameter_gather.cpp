@@ -31,14 +31,14 @@ std::byte* ParameterGather::on_host(std::int64_t first) const {
   return values_on_host_.data() + static_cast<std::size_t>(first) * size_of(parameters_.dtype());
 }
 
-/// What this rank owns of it, to the host.
+/// Copies what this rank owns of a range to the host.
 void ParameterGather::copy_own(const ExecSpace& space, const ParameterRange& of) {
   for (const ParameterRange& owned : parameters_.layout().owned())
     if (const ParameterRange range = owned.within(of); range.count > 0)
       copy_to_host(space, parameters_.values(range), on_host(range.first));
 }
 
-/// Buckets travel in the order in which a forward pass needs them: the network's first layers stand last.
+/// Buckets travel in the order in which a forward pass needs them: the network's first layers are last in the buffer.
 void ParameterGather::start(const ExecSpace& space) {
   if constexpr (!memory_is_separate) space.fence("lockstep::parameter_gather");
   else if (!own_) copy_own(space, {0, parameters_.trained_size()});
@@ -47,7 +47,8 @@ void ParameterGather::start(const ExecSpace& space) {
   else have_arrived(space, 0);
 }
 
-/// Whether what a node's ranks have in common comes from other nodes without its copy in 16 bits.
+/// Whether a node's ranks make the 16-bit copy together: the parameters that they share come from other nodes without
+/// it.
 bool ParameterGather::rounds_together() const {
   return memory_.parameters && !topology_.one_node() && parameters_.rounded();
 }

@@ -11,19 +11,20 @@
 
 namespace lockstep {
 
-/// Parameters of which every rank has all, and updates some: the others' new values arrive in the order in which a
-/// forward pass needs them, and while it begins.
+/// Gathers parameters of which every rank holds all and updates some: the others' new values arrive in the order in
+/// which a forward pass needs them, while the pass begins.
 class ParameterGather final : public ParameterArrival {
  public:
-  /// `memory`: that the buffers of `parameters` lie in; both outlive this. Collective.
+  /// The buffers of `parameters` lie in `memory`; both must outlive this object. Collective.
   ParameterGather(const ParallelConfig& config, const Topology& topology, const ParallelMemory& memory,
                   ParameterBuffer& parameters, const std::vector<Stretch>& buckets);
 
-  /// This rank's values go on changing after `start`, and are new when `own` says so; null: they are there.
+  /// Says that this rank's values go on changing after `start`, and are new when `own` says so; null: they are new at
+  /// `start`.
   void follow(ParameterArrival* own);
-  /// This rank's values are new.
+  /// Call when this rank's values are new, or on their way (follow). Begins to gather.
   void start(const ExecSpace& space);
-  /// Until nobody of this rank's node reads or writes parameters that it shares. Collective.
+  /// Waits until no rank of this rank's node reads or writes parameters that they share. Collective.
   void wait_for_node();
   bool have_arrived(const ExecSpace& space, std::int64_t first) override;
   void await(const ExecSpace& space, std::int64_t first) override;
@@ -39,13 +40,13 @@ class ParameterGather final : public ParameterArrival {
   const Topology topology_;
   const ParallelMemory& memory_;
   ParameterBuffer& parameters_;
-  StagingMemory values_on_host_;  ///< where the host cannot read them in place
+  StagingMemory values_on_host_;  ///< if the host cannot read them in place
   std::unique_ptr<Collective> gather_, node_barrier_;
   const std::vector<Stretch> buckets_;
-  std::vector<Stretch> gathered_;  ///< in one go each; buckets, or all at once where the node's ranks share them
+  std::vector<Stretch> gathered_;  ///< in one go each: buckets, or everything if the node's ranks share it
   ParameterArrival* own_ = nullptr;
-  std::size_t on_their_way_ = 0;  ///< of these, from the first on
-  bool running_ = false;          ///< the last of them
+  std::size_t on_their_way_ = 0;  ///< how many of gathered_, from the first on, are on their way
+  bool running_ = false;          ///< whether the last of these is being gathered
   double exposed_seconds_ = 0;
 };
 

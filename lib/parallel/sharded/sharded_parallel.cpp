@@ -76,7 +76,7 @@ PassHooks ShardedParallel::pass_hooks() {
 void ShardedParallel::finish_update(const ExecSpace& space) {
   if (updates_) updates_->await(space, 0);
   if (gather_) gather_->await(space, 0);
-  else value_windows_->wait_for_node();  // one rank of a node updates the statistics that all have in its memory
+  else value_windows_->wait_for_node();  // one rank of a node updates the statistics that its ranks share
 }
 
 void ShardedParallel::wait_for_node() {
@@ -124,7 +124,7 @@ Tensor ShardedParallel::nonfinite_gradients(const ExecSpace& space) {
   return nonfinite_.get();
 }
 
-/// All ranks' sums of this step are done, so nobody reads the parameters any more.
+/// All ranks' sums of this step are done, so no rank reads the parameters any more.
 void ShardedParallel::update(const ExecSpace& space, const StepScalars* step, double statistics_factor) {
   optimizer().step(space, parameters_, step);
   if (!memory_.parameters || groups_.group.node.is_root())

@@ -13,15 +13,15 @@
 
 namespace lockstep {
 
-/// Every rank owns some of the parameters: of these it gets the summed gradients, keeps the optimizer's state, and
-/// makes the new values, which all others of its group (ShardGroups) then get. The gradients, and the parameters'
-/// values, may be divided likewise: then layers see them in windows (ParameterWindows). (The stages of Rajbhandari et
-/// al. 2020, "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models".) What is owned is whole blocks of
-/// the flat buffer, and sums are made in the order of DataParallel's: with one micro-batch a step the numbers are the
-/// same bits as with it.
+/// Every rank owns some of the parameters: it gets their summed gradients, keeps their optimizer state, and makes their
+/// new values, which all other ranks of its group (ShardGroups) then get. Gradients and parameter values may be divided
+/// likewise; then layers see them in windows (ParameterWindows). These are the stages of Rajbhandari et al. 2020,
+/// "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models". What a rank owns is whole blocks of the flat
+/// buffer, and sums are made in the order of DataParallel's: with one micro-batch a step, the numbers are the same bits
+/// as with DataParallel.
 class ShardedParallel final : public ParallelStrategy, WindowTraffic {
  public:
-  /// `memory`: that the buffers of `parameters` lie in. Collective.
+  /// The buffers of `parameters` lie in `memory`. Collective.
   ShardedParallel(const ParallelConfig& config, const ShardGroups& groups, ParallelMemory memory,
                   ParameterBuffer& parameters);
   ~ShardedParallel() override;
@@ -54,24 +54,24 @@ class ShardedParallel final : public ParallelStrategy, WindowTraffic {
 
  private:
   void enter(const ExecSpace& space, int time) override;
-  /// This rank's parameters are new.
+  /// Call when this rank's parameters are new.
   void start_update(const ExecSpace& space);
   void wait_for_node();
-  /// What each rank of a group says of what it owns.
+  /// Sums, over a group, what each rank says of what it owns.
   void sum_over_owners(const ExecSpace& space, const Tensor& numbers);
 
   ShardGroups groups_;
   ParallelMemory memory_;
   ParameterBuffer& parameters_;
-  Communicator first_of_node_;  ///< the first ranks of all groups on all nodes, or all others
+  Communicator first_of_node_;  ///< the first ranks of all groups on all nodes; or all other ranks
   OwnedTensor block_squares_, square_, counts_, nonfinite_;
-  std::vector<double> summed_;  ///< room of sum_over_owners
+  std::vector<double> summed_;  ///< scratch memory of sum_over_owners
   double exposed_seconds_ = 0;
-  StatePass* updates_ = nullptr;  ///< of what this rank owns, that go on after a step; null: none do
+  StatePass* updates_ = nullptr;  ///< updates of owned parameters that go on after a step; null: there are none
   std::unique_ptr<GradientReducer> reducer_;
-  WindowReducer* gradient_windows_ = nullptr;  ///< it, where gradients are divided
-  std::optional<ParameterGather> gather_;      ///< of parameters that all ranks have as a whole
-  std::optional<WindowGather> value_windows_;  ///< of others
+  WindowReducer* gradient_windows_ = nullptr;  ///< reducer_, if gradients are divided
+  std::optional<ParameterGather> gather_;      ///< if all ranks hold whole parameters
+  std::optional<WindowGather> value_windows_;  ///< if they do not
 };
 
 }  // namespace lockstep

@@ -35,18 +35,18 @@ WindowGather::WindowGather(const ParallelConfig& config, const Topology& topolog
 WindowGather::~WindowGather() {
   try {
     while (!has_own()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  } catch (const Error&) {  // nothing is read after it
+  } catch (const Error&) {  // after an error nothing is being read
   }
 }
 
 void WindowGather::enter(const ExecSpace& space, int time) {
   here_.enter(time, [&](std::size_t unit) {
     on_their_way_.push_back(unit);
-    // Layers are done with the unit before it.
+    // Waits until layers are done with the unit that had the window before.
     if constexpr (!memory_is_separate) space.fence("lockstep::window_gather");
   });
   const auto is_needed = [&](std::size_t unit) { return here_.is_needed(unit, time); };
-  if (own_) own_->have_arrived(space, 0);  // the disk has the next blocks to read then
+  if (own_) own_->have_arrived(space, 0);  // so that the disk has the next blocks to read
   const Timer timer;
   wait_until([&] {
     advance(space);
@@ -111,7 +111,7 @@ bool WindowGather::has_own() const {
   return !store || store->has_fetched();
 }
 
-/// What this rank owns of the unit, into its window.
+/// Copies what this rank owns of the unit into its window.
 void WindowGather::put_own(const ExecSpace& space, std::size_t unit) {
   for (const ParameterRange& range : units_[unit].owned) {
     const Tensor own = parameters_.owned().values(range);
@@ -121,7 +121,7 @@ void WindowGather::put_own(const ExecSpace& space, std::size_t unit) {
   if constexpr (!memory_is_separate) space.fence("lockstep::window_gather");
 }
 
-/// A rank's part of it, where windows are the node's.
+/// Makes the 16-bit copy of a unit; if windows are the node's, of this rank's part of it.
 void WindowGather::round(const ExecSpace& space, std::size_t number) {
   const ParameterRange& unit = parameters_.windows().units[number];
   if constexpr (memory_is_separate) copy_from_host(space, on_host(unit.first), parameters_.values(unit));

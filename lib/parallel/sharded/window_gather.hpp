@@ -12,27 +12,28 @@
 
 namespace lockstep {
 
-/// Parameters that no rank has as a whole: before layers need a unit's, its owners send them to all ranks' windows, the
-/// next units' while layers compute. What is still there from the pass before does not travel again. The ranks of a
-/// node may have their windows in common.
+/// Gathers parameters that no rank holds as a whole: before layers need those of a unit, the unit's owners send them to
+/// all ranks' windows; those of the next units travel while layers compute. What is still there from the pass before
+/// does not travel again. The ranks of a node may share their windows.
 class WindowGather {
  public:
-  /// `memory`: that the buffers of `parameters` lie in, which outlives this. Collective.
+  /// The buffers of `parameters`, which must outlive this object, lie in `memory`. Collective.
   WindowGather(const ParallelConfig& config, const Topology& topology, const ParallelMemory& memory,
                ParameterBuffer& parameters, const std::vector<Stretch>& buckets);
 
-  /// After a failure values may be on their way into windows, whose memory goes with their owner.
+  /// After a failure, waits for values that are on their way into windows, whose memory goes with its owner.
   ~WindowGather();
   WindowGather(const WindowGather&) = delete;
   WindowGather& operator=(const WindowGather&) = delete;
 
-  /// What this rank owns goes on changing after `forget`, and is new when `own` says so; null: it is there.
+  /// Says that what this rank owns goes on changing after `forget`, and is new when `own` says so; null: it is new at
+  /// `forget`.
   void follow(ParameterArrival* own) { own_ = own; }
-  /// Layers of this time are next: returns when their parameters are there. Collective.
+  /// Call before layers of this time run: returns when their parameters are there. Collective.
   void enter(const ExecSpace& space, int time);
-  /// The values have changed. Of all ranks.
+  /// Call on all ranks when the values have changed.
   void forget();
-  /// Until all ranks of this node have come here. Collective.
+  /// Waits until all ranks of this node have come here. Collective over the node.
   void wait_for_node();
   /// Seconds that the step has waited since the last call.
   double take_exposed_seconds();
@@ -51,17 +52,17 @@ class WindowGather {
   std::byte* on_host(std::int64_t element) const;
 
   ParameterBuffer& parameters_;
-  StagingMemory staging_;  ///< of devices
-  std::byte* host_;        ///< where windows are gathered
+  StagingMemory staging_;  ///< on devices
+  std::byte* host_;        ///< host memory in which windows are gathered
   Communicator node_;
   std::unique_ptr<Collective> gather_;
-  std::unique_ptr<Collective> node_barrier_;  ///< where windows are the node's
+  std::unique_ptr<Collective> node_barrier_;  ///< if windows are shared by the node's ranks
   std::vector<Unit> units_;
   UnitsInWindows here_;
   ParameterArrival* own_ = nullptr;
-  std::deque<std::size_t> on_their_way_;  ///< units; what follows is of the first of them
+  std::deque<std::size_t> on_their_way_;  ///< units; stage_ and bucket_ are of the first of them
   enum class Stage { begins, waits_for_window, own_arrives, travels, is_rounded } stage_ = Stage::begins;
-  std::size_t bucket_ = 0;  ///< that is gathered
+  std::size_t bucket_ = 0;  ///< bucket that is being gathered
   double exposed_seconds_ = 0;
 };
 

@@ -122,7 +122,8 @@ void WindowReducer::start(const ExecSpace& space, const Bucket& bucket) {
   piece_ = 0;
 }
 
-/// What runs is over: what is owned of its bucket has arrived, or is summed between groups, one piece after the other.
+/// Call when the running sum is over: the owned ranges of its bucket have arrived, or are summed between groups, one
+/// after the other.
 void WindowReducer::end_sum(const ExecSpace& space) {
   const std::size_t number = next_ - 1;
   const Bucket& bucket = buckets_[number % buckets_.size()];
@@ -141,11 +142,12 @@ void WindowReducer::end_sum(const ExecSpace& space) {
     }
   }
   running_ = nullptr;
-  // The window may be written next, by other ranks' sums, too.
+  // The window may be written next, also by sums of other ranks.
   if constexpr (!memory_is_separate) space.fence("lockstep::window_reducer");
 }
 
-/// The next piece of a bucket, with what there is of it of the micro-batches before. `first`: there are none.
+/// Starts the sum of the next owned range of a bucket, with what there is of it from the micro-batches before. `first`:
+/// there is nothing.
 void WindowReducer::start_between_groups(const ExecSpace& space, const Bucket& bucket, bool first) {
   const ParameterRange range = bucket.owned[piece_++];
   if (!first) {
@@ -163,7 +165,7 @@ std::byte* WindowReducer::on_host(ParameterRange range) const {
   return host_ + place * size_of(parameters_.gradients().dtype);
 }
 
-/// Gradients in their window, where the host has summed them.
+/// Returns gradients in their window, copied from where the host has summed them.
 Tensor WindowReducer::from_host(const ExecSpace& space, ParameterRange range) const {
   const Tensor sum = parameters_.gradients(range);
   if constexpr (memory_is_separate) copy_from_host(space, on_host(range), sum);

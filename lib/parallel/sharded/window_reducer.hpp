@@ -12,17 +12,19 @@
 
 namespace lockstep {
 
-/// Sums of gradients that no rank has as a whole: each micro-batch's are summed over a group's ranks bucket by bucket
-/// in their windows, and then added to what their owner has of the micro-batches before (OwnedParameters). The last
-/// one's windows get what there is of those before, and are summed between groups.
+/// Sums gradients that no rank holds as a whole. The gradients of each micro-batch are summed over a group's ranks,
+/// bucket by bucket in their windows, and then added to what their owner has of the micro-batches before
+/// (OwnedParameters). In the last micro-batch, what there is of those before is added to the windows, which are then
+/// summed between groups.
 class WindowReducer final : public GradientReducer {
  public:
-  /// `memory`: see gradient_memory; on hosts the windows of `parameters`, which outlives this, lie in it. Collective.
+  /// `memory`: see gradient_memory; on hosts, the windows of `parameters` lie in it. `parameters` must outlive this
+  /// object. Collective.
   WindowReducer(const ParallelConfig& config, const ShardGroups& groups, const std::optional<NodeMemory>& memory,
                 const ParameterBuffer& parameters, const GradientBuckets& buckets);
 
   void begin_step(const BatchPlan& batch) override;
-  /// Layers of this time are next: waits until the windows that they write are free. Collective.
+  /// Call before layers of this time run: waits until the windows that they write are free. Collective.
   void enter(const ExecSpace& space, int time);
   void ready(const ExecSpace& space, std::int64_t end) override;
   void gradient_sum_done(const ExecSpace& space) override;
@@ -34,8 +36,8 @@ class WindowReducer final : public GradientReducer {
   struct Bucket {
     ParameterRange range;
     Collective* sum;
-    std::vector<ParameterRange> owned;  ///< of it
-    Collective* between_groups;         ///< of what is owned; null: all is summed then
+    std::vector<ParameterRange> owned;  ///< owned ranges of the bucket
+    Collective* between_groups;         ///< of owned ranges; null: `sum` is already that of all ranks
   };
 
   void advance(const ExecSpace& space);
@@ -47,21 +49,21 @@ class WindowReducer final : public GradientReducer {
   Tensor from_host(const ExecSpace& space, ParameterRange range) const;
 
   const ParameterBuffer& parameters_;
-  bool waits_;                                   ///< for each bucket, when it is ready
-  StagingMemory staging_;                        ///< of devices
-  std::byte* host_;                              ///< where windows are summed
-  std::unique_ptr<Collective> sum_, exact_sum_;  ///< of what is trained, and of what is after it
+  bool waits_;                                   ///< whether to wait for each bucket when it is ready
+  StagingMemory staging_;                        ///< on devices
+  std::byte* host_;                              ///< host memory in which windows are summed
+  std::unique_ptr<Collective> sum_, exact_sum_;  ///< of trained gradients, and of those after them
   std::unique_ptr<Collective> between_groups_;   ///< null: there is one group
   std::vector<Bucket> buckets_;
   std::vector<WindowTurn> turns_;
   std::vector<ParameterRange> gaps_;  ///< between parameters
-  // Buckets of the step, those of the micro-batches before included:
-  std::size_t before_ = 0;         ///< of the micro-batches before
+  // Numbers of buckets in the step, those of earlier micro-batches included:
+  std::size_t before_ = 0;         ///< in the micro-batches before this one
   std::size_t available_ = 0;      ///< that are final
-  std::size_t next_ = 0;           ///< to be begun
-  std::size_t last_ = 0;           ///< of the micro-batches before the last one
-  Collective* running_ = nullptr;  ///< sums the one before it; null: none is being summed
-  std::size_t piece_ = 0;          ///< of what is owned of that one, to be summed between groups next
+  std::size_t next_ = 0;           ///< before the next one to be summed
+  std::size_t last_ = 0;           ///< in the micro-batches before the last one
+  Collective* running_ = nullptr;  ///< sums the bucket before next_; null: none is being summed
+  std::size_t piece_ = 0;          ///< next owned range of that bucket to be summed between groups
   double exposed_seconds_ = 0;
 };
 
