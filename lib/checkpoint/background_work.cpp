@@ -23,7 +23,7 @@ void BackgroundWork::start(bool in_thread, std::function<void()> copy, std::func
     done_ = std::async(std::launch::async, [all] {
       try {
         all();
-      } catch (const RankLost&) {  // as the thread of steps, which looks after that, finds too
+      } catch (const RankLost&) {  // found also by the thread of steps, which deals with it
       }
     });
   } catch (const std::system_error&) {

@@ -6,7 +6,8 @@
 
 namespace lockstep {
 
-/// Work on a copy of the state while steps go on: a thread makes the copy, and then works. One at a time.
+/// Work on a copy of the state while steps go on: a thread makes the copy, and then does the work. One piece of work at
+/// a time.
 class BackgroundWork {
  public:
   BackgroundWork() = default;
@@ -17,11 +18,12 @@ class BackgroundWork {
     wait([] {});
   }
 
-  /// Returns at once; where it may be no thread, or none is to be had, when all is done. Neither of the two may throw.
+  /// Starts the copy and then the work in a thread, and returns at once; if `in_thread` is false or no thread can be
+  /// had, does both before it returns. Neither may throw.
   void start(bool in_thread, std::function<void()> copy, std::function<void()> work);
-  /// Until the state may change.
+  /// Waits until the copy is made: then the state may change.
   void wait_for_copy();
-  /// Until nothing is worked on. `each_second`: called meanwhile.
+  /// Waits until the work is done. `each_second` is called every second meanwhile.
   void wait(const std::function<void()>& each_second);
 
  private:

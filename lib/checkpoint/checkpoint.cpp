@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view name_prefix = "step-";
 constexpr std::string_view name_suffix = ".h5";
 
-/// The step of "step-00001234.h5"; none for other names.
+/// Returns the step in "step-00001234.h5"; none for other names.
 std::optional<std::int64_t> step_of(std::string_view name) {
   if (!name.starts_with(name_prefix) || !name.ends_with(name_suffix)) return std::nullopt;
   name.remove_prefix(name_prefix.size());
@@ -30,7 +30,7 @@ std::optional<std::int64_t> step_of(std::string_view name) {
   return step;
 }
 
-/// "step-00001234.h5.tmp-nodea-4711": what a killed process has left of a checkpoint.
+/// Whether a name such as "step-00001234.h5.tmp-nodea-4711" is what a killed process has left of a checkpoint.
 bool is_leftover(std::string_view name) {
   const auto of = ReplaceFile::left_of(name);
   return of && step_of(*of);
@@ -38,7 +38,7 @@ bool is_leftover(std::string_view name) {
 
 std::vector<std::int64_t> extents_of(const Shape& shape) { return {shape.extents().begin(), shape.extents().end()}; }
 
-/// What a dataset is; f16 (hand-made weights) are read as f32.
+/// Describes a dataset; f16, of weights made by hand, is read as f32.
 NamedArray describe_array(const std::string& name, const std::string& file, const StoredArray& stored) {
   std::optional<DType> dtype = stored.type.dtype();
   if (stored.type == StoredType{StoredType::Kind::real, 2, true}) dtype = DType::f32;
@@ -65,14 +65,14 @@ std::vector<std::pair<std::int64_t, std::filesystem::path>> steps_in(const std::
   std::error_code code;
   for (std::filesystem::directory_iterator entry(folder, code), end; !code && entry != end; entry.increment(code))
     if (const auto step = step_of(entry->path().filename().string())) found.emplace_back(*step, entry->path());
-  // A folder that cannot be read is not an empty one: a run would start anew over the one that is there.
+  // A folder that cannot be read is not empty: a run would start anew over the one that is there.
   validate(!code || code == std::errc::no_such_file_or_directory || code == std::errc::not_a_directory,
            ExitStatus::io_error, "{}: cannot be read ({}); check its permissions", folder.string(), code.message());
   std::sort(found.begin(), found.end());
   return found;
 }
 
-/// step-….h5.aside, or .aside-2 and so on, where others of that step have been set aside before.
+/// Returns step-….h5.aside, or .aside-2 and so on if others of that step were set aside before.
 std::filesystem::path free_name_aside(const std::filesystem::path& checkpoint) {
   std::filesystem::path name = checkpoint.string() + ".aside";
   for (int number = 2; std::filesystem::exists(std::filesystem::symlink_status(name)); ++number)
@@ -80,8 +80,8 @@ std::filesystem::path free_name_aside(const std::filesystem::path& checkpoint) {
   return name;
 }
 
-/// Takes the numbers of arrays, each to its place. Flushes to disk as it goes: at the end it would take its time
-/// without a sign of life.
+/// Writes the numbers of arrays, each to its place. Flushes to disk as it goes, because one flush at the end would take
+/// long without a sign of life.
 class ArrayWriter {
  public:
   ArrayWriter(RawFile& file, std::vector<FilePart> parts, const std::function<void()>& progress)
@@ -104,7 +104,7 @@ class ArrayWriter {
     }
   }
 
-  /// With their hashes.
+  /// Returns the parts, with their hashes.
   std::vector<FilePart> parts() && {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       validate(written_[i] == parts_[i].bytes, ExitStatus::internal, "{}: {} has {} bytes of {}", file_.name(),
@@ -133,11 +133,11 @@ void write_checkpoint(const std::filesystem::path& path, const Checkpoint& check
   std::vector<FilePart> parts;
 
   ReplaceFile replacement(path);
-  // HDF5 makes the structure; the numbers go past it, so that whoever reads another file need not wait for them.
+  // HDF5 makes the structure; the numbers are written past it, so that readers of other files need not wait for them.
   Hdf5File structure = Hdf5File::create(replacement.temporary(), replacement.name(), block);
   for (const auto& array : checkpoint.arrays) {
     const auto place = structure.reserve(array.name, StoredType::of(array.dtype), extents_of(array.shape));
-    structure.write_attribute(array.name, checksum_attribute, checksum_text(0));  // not known yet
+    structure.write_attribute(array.name, checksum_attribute, checksum_text(0));  // replaced below
     parts.push_back({place.value_or(0), array.bytes(), 0, array.name});
   }
   for (const auto& [name, text] : checkpoint.texts) write_text_checked(structure, "/" + name, text);
@@ -180,7 +180,7 @@ Checkpoint open_checkpoint(const std::filesystem::path& path, const std::functio
   return checkpoint;
 }
 
-/// Of the moving average that an optimizer keeps (ema_state), where the rest of the name is a parameter's.
+/// Prefix of an array of the optimizer's moving average (ema_state); the rest of its name is a parameter's.
 constexpr const char* averages_prefix = "/optimizer/ema";
 
 ParameterFile read_parameters(const std::filesystem::path& path) {

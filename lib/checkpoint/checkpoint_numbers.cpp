@@ -23,7 +23,7 @@ std::string name_of_part(int part, const std::string& state, const std::string& 
   return fmt::format("/compression/{}/{}/{}", state, part, parameter);
 }
 
-/// The array of a parameter.
+/// Returns the name of a parameter's array.
 std::string name_of(const ShardedState& numbers, const std::string& parameter) {
   if (numbers.replica)
     return name_in(numbers.of_simulated_worker ? workers_folder : replicas_folder, numbers.replica->number,
@@ -37,7 +37,7 @@ std::string name_of(const ShardedState& numbers, const std::string& parameter) {
   return {};
 }
 
-/// sum += share · numbers, of `count` numbers.
+/// sum += share · numbers, for `count` numbers.
 template <class T>
 void add_share(double share, const std::vector<std::byte>& numbers, std::int64_t count, std::byte* sum) {
   for (std::int64_t i = 0; i < count; ++i) {
@@ -58,7 +58,7 @@ bool is_of_asynchronous_run(const Hdf5File& file) {
   return parallel && parallel->find("asynchronous");
 }
 
-/// What of a block is numbers of parameters, and where in the block and in the parameter.
+/// Visits the parts of a block that belong to parameters: parameter, first element in it and in the block, and count.
 template <class Visit>
 void for_each_part(const ShardedState& numbers, const NumberStream::Block& block, Visit visit) {
   const std::int64_t end = block.first + block.count;
@@ -193,7 +193,7 @@ void restore_numbers(NumberStream& stream, CheckpointNumbers& from, const std::f
   stream.scatter([&](const NumberStream::Block& block, std::byte* bytes) {
     const ShardedState& numbers = stream.numbers()[block.of];
     const DType dtype = numbers.values.dtype;
-    std::memset(bytes, 0, static_cast<std::size_t>(block.count) * size_of(dtype));  // the gaps
+    std::memset(bytes, 0, static_cast<std::size_t>(block.count) * size_of(dtype));  // zeros the gaps
     for_each_part(numbers, block,
                   [&](std::size_t parameter, std::int64_t first, std::int64_t in_block, std::int64_t count) {
                     std::byte* const to = bytes + static_cast<std::size_t>(in_block) * size_of(dtype);

@@ -70,7 +70,7 @@ void CheckpointWriter::write(std::int64_t step, const Contents& contents, Number
   const NumberSource numbers = [&](const NumberSink& sink) {
     source_of(numbers_)([&](std::size_t index, std::span<const std::byte> next) {
       const NamedArray& array = checkpoint.arrays[index];
-      // An average of squares may be infinite, which only stops a parameter.
+      // Optimizer states are not checked: an average of squares may be infinite, which only stops a parameter.
       if (array.name.starts_with("/model/"))
         validate(count_nonfinite(next.data(), array.dtype,
                                  static_cast<std::int64_t>(next.size() / size_of(array.dtype))) == 0,
@@ -87,7 +87,7 @@ void CheckpointWriter::write(std::int64_t step, const Contents& contents, Number
     if (contents.before_commit) events.before_commit = contents.before_commit;
     write_checkpoint(folder_ / name, checkpoint, numbers, events);
   } catch (const Error& error) {
-    // The run has made the folder: no fault of its name.
+    // The run has made the folder, so its name is not at fault.
     throw Error(error.status() == ExitStatus::internal ? error.status() : ExitStatus::io_error, error.what());
   }
   written_step_ = step;

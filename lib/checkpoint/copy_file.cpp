@@ -16,7 +16,7 @@ namespace {
 
 struct Prefix {
   char magic[8] = {'L', 'O', 'C', 'K', 'C', 'O', 'P', 'Y'};
-  std::uint64_t description = 0, numbers = 0;  ///< bytes
+  std::uint64_t description = 0, numbers = 0;  ///< bytes of each
 };
 
 [[noreturn]] void refuse(const std::string& file, const std::string& why) {
@@ -49,7 +49,7 @@ ShardedState numbers_of(const nlohmann::json& json) {
   numbers.kind = parts > 0                              ? Kind::compression
                  : json.at("of_outer_step").get<bool>() ? Kind::strategy
                                                         : Kind::optimizer;
-  numbers.of_simulated_worker = json.value("of_simulated_worker", false);  // not of earlier builds
+  numbers.of_simulated_worker = json.value("of_simulated_worker", false);  // missing in earlier builds
   if (const auto replica = json.find("replica"); replica != json.end())
     numbers.replica = {.number = replica->at(0), .count = replica->at(1)};
   std::vector<Parameter> layout;
@@ -96,7 +96,8 @@ nlohmann::json read_description(const RawFile& file, const Prefix& prefix) {
   return nlohmann::json::parse(text);
 }
 
-/// What is asked of a description; it may be anything where its bytes have changed.
+/// Does `work` on a description, which may be any text if its bytes have changed; refuses the file if it is no valid
+/// description.
 template <class Work>
 auto of_description(const RawFile& file, Work work) {
   try {

@@ -11,35 +11,35 @@
 
 #include "parallel/sharded_state.hpp"
 
-// A rank's part of a checkpoint as a file in a node's memory: "LOCKCOPY", bytes of the description (u64) and of the
-// numbers (u64), the description (JSON), the numbers that the rank holds, and XXH3 (u64) of all before.
+// A rank's part of a checkpoint as a file in a node's memory: "LOCKCOPY", the bytes of the description (u64) and of the
+// numbers (u64), the description (JSON), the numbers that the rank holds, and XXH3 (u64) of everything before.
 namespace lockstep {
 
-/// Which rank's part of which checkpoint a file has.
+/// Which rank's part of which checkpoint a file holds.
 struct CopyOrigin {
   std::string run;    ///< known to this run alone
-  std::string start;  ///< of the run, which has had others, of other steps of the same numbers
+  std::string start;  ///< identifies a start of the run: an earlier one has had other steps of the same numbers
   std::int64_t step = 0;
   int owner = 0, owners = 1;  ///< ranks
 
   friend bool operator==(const CopyOrigin&, const CopyOrigin&) = default;
 };
 
-/// What comes before the numbers. `numbers`: without their values; `texts`: of the checkpoint.
+/// Returns what comes before the numbers in a file. `numbers` need no values; `texts` are those of the checkpoint.
 std::string copy_head(const CopyOrigin& origin, const std::map<std::string, std::string>& texts,
                       const std::vector<ShardedState>& numbers);
 
-/// The origin, as the description says it, whatever follows. Throws bad_data or io_error, naming the file.
+/// Returns the origin in the description, without a look at what follows. Throws bad_data or io_error, naming the file.
 CopyOrigin origin_of_copy(const std::filesystem::path& file);
 
 struct CopyDescription {
   CopyOrigin origin;
   std::map<std::string, std::string> texts;
   std::vector<ShardedState> numbers;  ///< without their values
-  std::vector<std::uint64_t> places;  ///< in the file, of each one's values
+  std::vector<std::uint64_t> places;  ///< of the values of each of numbers, in the file
 };
 CopyDescription describe_copy(const std::string& head);
-/// Reads all of a file. Throws bad_data for one that is truncated, damaged, or none of these.
+/// Reads and verifies a whole file. Throws bad_data for one that is truncated, damaged or of another kind.
 CopyDescription verify_copy(const std::filesystem::path& file);
 
 }  // namespace lockstep

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where Linux keeps POSIX shared memory.
+/// The folder where Linux keeps POSIX shared memory.
 constexpr const char* memory = "/dev/shm";
 
 }  // namespace
@@ -49,7 +49,7 @@ std::vector<fs::path> MemoryFolder::files() const {
 }
 
 void MemoryFolder::clear() const {
-  std::error_code ignored;  // who shares the memory may have removed it
+  std::error_code ignored;  // another process that shares the memory may have removed it
   for (const fs::path& file : all()) fs::remove(file, ignored);
 }
 

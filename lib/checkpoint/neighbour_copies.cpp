@@ -23,7 +23,7 @@ using Bytes = std::span<const std::byte>;
 
 constexpr std::size_t block_bytes = NumberStream::block_bytes;
 
-/// On each node, its ranks in rising order.
+/// Returns the ranks of each node, in rising order.
 std::vector<std::vector<int>> ranks_of_nodes(const Topology& ranks) {
   std::vector<std::vector<int>> of_nodes(static_cast<std::size_t>(ranks.nodes));
   for (std::size_t rank = 0; rank < ranks.node_of.size(); ++rank)
@@ -31,7 +31,7 @@ std::vector<std::vector<int>> ranks_of_nodes(const Topology& ranks) {
   return of_nodes;
 }
 
-/// The rank of the next node that keeps the copies of `rank`.
+/// Returns the rank of the next node that keeps the copies of `rank`.
 int keeper_of(int rank, const Topology& ranks, const std::vector<std::vector<int>>& of_nodes) {
   const int node = ranks.node_of[static_cast<std::size_t>(rank)];
   const std::vector<int>& here = of_nodes[static_cast<std::size_t>(node)];
@@ -40,7 +40,7 @@ int keeper_of(int rank, const Topology& ranks, const std::vector<std::vector<int
   return there[place % there.size()];
 }
 
-/// A file that is there when all of it is.
+/// A file that gets its name when it is whole.
 class GrowingFile {
  public:
   explicit GrowingFile(std::filesystem::path path)
@@ -49,7 +49,7 @@ class GrowingFile {
   GrowingFile& operator=(const GrowingFile&) = delete;
   ~GrowingFile() {
     std::error_code ignored;
-    std::filesystem::remove(MemoryFolder::unfinished(path_), ignored);  // unless it was renamed
+    std::filesystem::remove(MemoryFolder::unfinished(path_), ignored);  // there is none if it was renamed
   }
 
   void append(Bytes bytes) {
@@ -68,18 +68,18 @@ class GrowingFile {
 };
 
 /// This rank's copy, on its way to its own node's memory and to the next node: first its size, and then blocks, of
-/// which only the last one may be smaller than others.
+/// which only the last may be shorter than the others.
 struct Sent {
   explicit Sent(const std::string& head) { pieces.push_back(std::as_bytes(std::span(head))); }
 
   void add(Bytes numbers) { pieces.push_back(numbers); }
-  /// After all that is added.
+  /// Call after everything else is added.
   void add_hash() {
     pieces.push_back(std::as_bytes(std::span(&hash_value, 1)));
     for (const Bytes& piece : pieces) size += piece.size();
   }
 
-  /// Until the next call; empty after the last one.
+  /// Returns the next block, which is valid until the next call; empty after the last one.
   Bytes take_block() {
     std::size_t filled = 0;
     while (filled < block.size() && piece < pieces.size()) {
@@ -100,21 +100,21 @@ struct Sent {
 
   std::uint64_t size = 0;  ///< of the file
   std::vector<Bytes> pieces;
-  std::size_t piece = 0, taken = 0;  ///< the next one, and bytes of it that are gone
+  std::size_t piece = 0, taken = 0;  ///< index of the next piece; bytes of it that are taken
   RunningHash hash;
   std::uint64_t hash_value = 0;
   std::vector<std::byte> block = std::vector<std::byte>(block_bytes);
   std::optional<GrowingFile> file;
 };
 
-/// The copies of other ranks, one after the other.
+/// The copies of other ranks, which arrive one after the other.
 struct Received {
   std::vector<std::byte> block = std::vector<std::byte>(block_bytes);
-  std::size_t from = 0;     ///< counts in the ranks whose they are
+  std::size_t from = 0;     ///< index in kept_for_ of the rank whose copy arrives
   std::uint64_t size = 0;   ///< of the file
-  std::uint64_t there = 0;  ///< of it
+  std::uint64_t there = 0;  ///< bytes of it that have arrived
   enum class Stage { begins, knows_size, arrives } stage = Stage::begins;
-  std::optional<GrowingFile> file;  ///< none where it cannot be written
+  std::optional<GrowingFile> file;  ///< none if it cannot be written
 };
 
 }  // namespace
@@ -154,7 +154,7 @@ void NeighbourCopies::write(std::int64_t step, std::map<std::string, std::string
       });
 }
 
-/// What was written last takes the place of what was written before it, if all ranks have it.
+/// If all ranks have the last copies, these replace the ones before; else the last ones are removed.
 void NeighbourCopies::settle_last() {
   if (!last_) return;
   const bool failed = ranks_.all.all_reduce_max(failure_.empty() ? 0 : 1) != 0;
@@ -176,7 +176,8 @@ void NeighbourCopies::settle_last() {
   for (const int owner : kept_for_) std::filesystem::remove(folder_.file(node, owner, *old), ignored);
 }
 
-/// Never throws: others wait for this rank's messages.
+/// Writes this rank's copy, sends it, and receives those of others. Never throws, because other ranks wait for this
+/// rank's messages.
 void NeighbourCopies::exchange(std::int64_t step, const std::map<std::string, std::string>& texts) {
   const int rank = ranks_.all.rank(), node = ranks_.node_of[static_cast<std::size_t>(rank)];
   const auto guarded = [this](auto work) {

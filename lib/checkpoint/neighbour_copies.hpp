@@ -17,28 +17,28 @@
 
 namespace lockstep {
 
-/// Checkpoints in memory: every rank leaves what it holds in files in the memory of its own node and of the next one,
-/// while steps go on, where they outlive its process; so that all of it is there when processes, or the processes and
-/// the memory of one node, are gone (recover_from_neighbours). Two of them are kept, of which one is whole while the
+/// Checkpoints in memory: while steps go on, every rank leaves what it holds in files in the memory of its own node and
+/// of the next node. The files outlive the process, so everything is still there when processes, or the processes and
+/// the memory of one node, are gone (recover_from_neighbours). Two copies are kept, of which one is whole while the
 /// other is written.
 class NeighbourCopies {
  public:
-  /// `run`: known to this run alone. `numbers`: which has room for a copy. Collective.
+  /// `run` is known to this run alone. `numbers` must have room for a copy (make_room). Collective.
   NeighbourCopies(const Topology& ranks, MemoryFolder folder, std::string run, NumberStream& numbers);
   NeighbourCopies(const NeighbourCopies&) = delete;
   NeighbourCopies& operator=(const NeighbourCopies&) = delete;
   ~NeighbourCopies() { wait(); }
 
-  /// Begins to write those of this step: numbers must stay as they are until `wait_for_snapshot`, and nobody else may
-  /// use their copy until `wait`. `texts`: of the checkpoint, on rank 0. `at_once`: the copy is made before this
-  /// returns. `before_commit`: runs in the writing thread, before the copies count. What cannot be written is a
-  /// warning. Collective.
+  /// Begins to write the copies of this step. The numbers must stay as they are until `wait_for_snapshot`, and nobody
+  /// else may use their copy until `wait`. `texts` are those of the checkpoint, on rank 0. With `at_once` the copy is
+  /// made before this returns. `before_commit` runs in the writing thread, before the copies count. What cannot be
+  /// written causes a warning. Collective.
   void write(std::int64_t step, std::map<std::string, std::string> texts, bool at_once,
              std::function<void()> before_commit);
   void wait_for_snapshot() { writing_.wait_for_copy(); }
-  /// Until nothing is being written.
+  /// Waits until nothing is being written.
   void wait();
-  /// Removes all of them, since what they hold is on disk. Collective.
+  /// Removes all copies, because what they hold is on disk. Collective.
   void remove();
 
  private:
@@ -48,14 +48,14 @@ class NeighbourCopies {
 
   Topology ranks_;
   MemoryFolder folder_;
-  std::string run_, start_;  ///< CopyOrigin's
+  std::string run_, start_;  ///< see CopyOrigin
   NumberStream& numbers_;
-  std::unique_ptr<Transport> transport_;            ///< null: there is no other node
-  int next_ = 0;                                    ///< the rank that keeps this one's copies
-  std::vector<int> kept_for_;                       ///< ranks whose copies this one keeps
-  std::optional<std::int64_t> last_, before_last_;  ///< steps of what was written
-  std::string failure_;                             ///< of this rank, in the last one; the thread writes it
-  BackgroundWork writing_;                          ///< last: it ends before they do
+  std::unique_ptr<Transport> transport_;            ///< null: there is one node only
+  int next_ = 0;                                    ///< the rank that keeps this rank's copies
+  std::vector<int> kept_for_;                       ///< the ranks whose copies this rank keeps
+  std::optional<std::int64_t> last_, before_last_;  ///< steps of the last copies that were written, and of those before
+  std::string failure_;                             ///< of this rank in the last write; set by the thread
+  BackgroundWork writing_;                          ///< last member: ends before the others
 };
 
 }  // namespace lockstep

@@ -20,7 +20,7 @@
 namespace lockstep {
 namespace {
 
-/// The copy of an owner's part, in a file that the machine of rank `by` has.
+/// A copy of an owner's part, in a file on the machine of rank `by`.
 struct Find {
   CopyOrigin origin;
   int by = 0;
@@ -47,7 +47,7 @@ std::vector<Find> finds_of(const std::string& text) {
   return finds;
 }
 
-/// This rank's share of what its node has.
+/// Looks for files on this node; the node's ranks divide them.
 std::vector<Find> look(const Topology& ranks, const MemoryFolder& folder, std::string& problems) {
   std::vector<Find> finds;
   int number = 0;
@@ -62,7 +62,8 @@ std::vector<Find> look(const Topology& ranks, const MemoryFolder& folder, std::s
   return finds;
 }
 
-/// The newest step of which each owner's part is found, once each, all of one start of the run; empty: there is none.
+/// Returns the finds of the newest step for which each owner's part is found, once each, all of one start of the run;
+/// empty if there is none.
 std::vector<Find> newest_whole(const std::vector<Find>& finds, const std::string& run, std::int64_t step) {
   using Set = std::tuple<std::int64_t, std::string, int>;
   std::map<Set, std::map<int, Find>> sets;
@@ -79,10 +80,10 @@ std::vector<Find> newest_whole(const std::vector<Find>& finds, const std::string
   return {};
 }
 
-/// A rank's share of the parts that are chosen, or those that are damaged.
+/// This rank's share of the chosen parts, and those of it that are damaged.
 struct Loaded {
   std::vector<CopyDescription> copies;
-  std::vector<std::string> files;  ///< theirs
+  std::vector<std::string> files;  ///< of the copies
   std::vector<Find> damaged;
 };
 
@@ -102,13 +103,14 @@ Loaded load(const std::vector<Find>& chosen, int rank, std::string& problems) {
   return loaded;
 }
 
-/// The numbers of all copies of this rank as what it holds; `all`: what there is. `memory`: keeps them.
+/// Returns the numbers of all of this rank's copies as what it holds. `all` says what numbers there are; `memory` keeps
+/// them.
 std::vector<ShardedState> sharded_states(const std::vector<ShardedState>& all, const Loaded& loaded,
                                          std::vector<OwnedTensor>& memory) {
   struct Piece {
     ParameterRange range;
     std::size_t copy;
-    std::uint64_t place;  ///< in its file
+    std::uint64_t place;  ///< in the file of its copy
   };
   std::vector<ShardedState> held;
   std::vector<std::byte> bytes;
@@ -141,7 +143,7 @@ std::vector<ShardedState> sharded_states(const std::vector<ShardedState>& all, c
   return held;
 }
 
-/// Rank 0 names what any rank has found. Collective.
+/// Rank 0 warns of what any rank has found. Collective.
 void report(const Communicator& ranks, const std::string& problems) {
   for (const std::string& text : ranks.gather_to_root(problems))
     for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != text.npos; begin = end + 1)
@@ -175,7 +177,7 @@ std::optional<std::int64_t> recover_from_neighbours(const Topology& ranks, const
     for (const std::string& damaged : all.gather_to_root(text_of(loaded.damaged)))
       for (const Find& find : finds_of(damaged)) std::erase(finds, find);
   }
-  // The copy of the first owner says what there is, and has the texts.
+  // The copy of the first owner says what numbers there are, and has the texts.
   std::string first;
   if (chosen[0].by == all.rank()) first = copy_head(chosen[0].origin, loaded.copies[0].texts, loaded.copies[0].numbers);
   all.broadcast(first, chosen[0].by);

@@ -12,10 +12,10 @@
 
 namespace lockstep {
 
-/// Makes a checkpoint, in `checkpoints`, of the newest step after `step` of which the nodes' memory has what all ranks
-/// of the run held (NeighbourCopies), whatever ranks there are now. Returns the step; none: there is no such. Copies
-/// that are damaged are named and passed over. Of rank 0 are `run` (which run it is), `step` and `checkpoints`. Throws
-/// what write_checkpoint throws, on all ranks. Collective.
+/// Makes a checkpoint, in `checkpoints`, of the newest step after `step` for which the nodes' memory has what all ranks
+/// of the run held (NeighbourCopies), whatever the ranks are now. Returns that step, or none if there is no such step.
+/// Damaged copies are named in warnings and skipped. `run`, which identifies the run, `step` and `checkpoints` are
+/// those of rank 0. Throws what write_checkpoint throws, on all ranks. Collective.
 std::optional<std::int64_t> recover_from_neighbours(const Topology& ranks, const MemoryFolder& folder,
                                                     const std::string& run, std::int64_t step,
                                                     const std::filesystem::path& checkpoints,

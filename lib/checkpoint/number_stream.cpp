@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-/// Where they stand among each other.
+/// Returns ranges as pieces that stand one after the other.
 template <class Piece>
 std::vector<Piece> pieces_of_ranges(const std::vector<ParameterRange>& ranges) {
   std::vector<Piece> pieces;
@@ -27,7 +27,8 @@ std::vector<Piece> pieces_of_ranges(const std::vector<ParameterRange>& ranges) {
   return pieces;
 }
 
-/// What a rank holds of those numbers of which it holds any: their number, how many ranges, and these.
+/// Encodes what a rank holds: for each of the numbers of which it holds any, their index, the number of ranges, and the
+/// ranges.
 std::string text_of(const std::vector<ShardedState>& numbers) {
   std::vector<std::int64_t> words;
   for (std::size_t of = 0; of < numbers.size(); ++of) {
@@ -39,7 +40,7 @@ std::string text_of(const std::vector<ShardedState>& numbers) {
   return {reinterpret_cast<const char*>(words.data()), words.size() * sizeof(words[0])};
 }
 
-/// `note(number, ranges)` of each.
+/// Calls note(index, ranges) for each entry of such a text.
 template <class Note>
 void for_each_held(const std::string& text, const Note& note) {
   std::vector<std::int64_t> words(text.size() / sizeof(std::int64_t));
@@ -69,7 +70,7 @@ NumberStream::NumberStream(const Communicator& ranks, std::vector<ShardedState> 
   }
   if (!transport_ && !ranks.is_root()) return;
   const auto room = [&] { return std::make_unique_for_overwrite<std::byte[]>(largest + 1); };
-  block_ = room();  // after an answer stands whether it is one
+  block_ = room();  // an answer ends with a byte that says whether it failed
   if (!transport_ || !ranks.is_root()) return;
   arriving_ = room();
   arrived_ = room();
@@ -209,7 +210,7 @@ void NumberStream::receive(int rank, void* data, std::size_t bytes) {
   wait_until([this] { return transport_->received(); });
 }
 
-/// The answer arrives meanwhile.
+/// Asks for a block, and begins to receive the answer.
 void NumberStream::ask(const RemoteBlock& block) {
   const Request request{Request::Kind::give, static_cast<std::int64_t>(block.block.of), block.block.first};
   send(block.rank, &request, sizeof request);
@@ -300,7 +301,7 @@ void NumberStream::serve() {
 
 void NumberStream::end_turn() {
   if (!transport_) return;
-  wait_until([this] { return transport_->received(); });  // what has been asked for, where a turn has failed
+  wait_until([this] { return transport_->received(); });  // an answer that a failed turn has asked for
   const Request end;
   for (int rank = 1; rank < transport_->size(); ++rank) send(rank, &end, sizeof end);
 }

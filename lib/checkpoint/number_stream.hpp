@@ -18,35 +18,35 @@
 namespace lockstep {
 
 /// Numbers that ranks hold, on their way to a file that rank 0 writes, or from one that it reads: block by block, of
-/// which rank 0 has a few at a time. In a turn rank 0 asks others for what they hold of a block, or sends it to them;
-/// they answer (`serve`) until it ends the turn, which it does whatever happens (Turn). So where rank 0 fails, nobody
-/// is left waiting; the others need nothing in a turn that they might not get, for they have it before it begins
-/// (make_room). Where rank 0 holds everything, nothing travels.
+/// which rank 0 has a few at a time. In a turn, rank 0 asks other ranks for what they hold of a block, or sends it to
+/// them; they answer (`serve`) until rank 0 ends the turn, which it does whatever happens (Turn). So nobody is left
+/// waiting if rank 0 fails. The others cannot fail for lack of memory in a turn, because they have it before
+/// (make_room). If rank 0 holds everything, nothing travels.
 class NumberStream {
  public:
   static constexpr std::size_t block_bytes = std::size_t{4} << 20;
 
-  /// `numbers`: which stay where they are. Collective.
+  /// The values of `numbers` must stay where they are. Collective.
   NumberStream(const Communicator& ranks, std::vector<ShardedState> numbers);
 
   const std::vector<ShardedState>& numbers() const { return numbers_; }
   std::size_t bytes() const;  ///< of all ranks' numbers
-  /// Whether threads beside the step's may be those that have a turn, and serve in it.
+  /// Whether threads other than the step's may have turns, and serve in them.
   bool may_work_in_background() const { return !transport_ || mpi_serves_threads(); }
 
-  /// Room for a copy of what this rank holds, which takes memory for as long as this lives.
+  /// Allocates room for a copy of what this rank holds, for the lifetime of this object.
   void make_room();
-  /// Copies what this rank holds; given is then the copy, so the numbers may change. (Of those in a file the file keeps
-  /// this version: PassingBlocks::hold.)
+  /// Copies what this rank holds. From then on the copy is given, so the numbers may change. (The file of offloaded
+  /// numbers keeps this version itself: PassingBlocks::hold.)
   void copy(const ExecSpace& space);
   /// What this rank held of numbers()[of] when it was copied, on the host.
   std::span<const std::byte> copied(std::size_t of) const {
     return {static_cast<const std::byte*>(given_[of].data), given_[of].bytes()};
   }
-  /// Given are the numbers themselves again.
+  /// From now on, the numbers themselves are given again.
   void forget_copy() { is_copied_ = false; }
 
-  /// A turn of rank 0, which ends with this.
+  /// A turn of rank 0, which ends with this object.
   class Turn {
    public:
     explicit Turn(NumberStream& stream) : stream_(&stream) {}
@@ -55,7 +55,7 @@ class NumberStream {
     ~Turn() {
       try {
         end();
-      } catch (const RankLost&) {  // others have it too, and wait for no end
+      } catch (const RankLost&) {  // the other ranks have lost it too, and wait for no end
       }
     }
     void end() {
@@ -66,18 +66,18 @@ class NumberStream {
     NumberStream* stream_;
   };
 
-  /// A stretch of numbers()[of], by element. `bytes`: there, on the host.
+  /// A stretch of numbers()[of], in elements.
   struct Block {
     std::size_t of = 0;
     std::int64_t first = 0, count = 0;
   };
-  /// Gives all blocks of all ranks' numbers, in order; the numbers of the gaps between parameters are any. Of rank 0 in
-  /// a turn. What `take` throws goes through.
+  /// Gives all blocks of all ranks' numbers to `take`, in order, with `bytes` on the host; the numbers in gaps between
+  /// parameters are undefined. For rank 0 in a turn. Passes on what `take` throws.
   void gather(const std::function<void(const Block& block, const std::byte* bytes)>& take);
-  /// Asks for all blocks, in order, and puts them where they belong. Likewise.
+  /// Asks `fill` for all blocks, in order, and puts them where they belong. For rank 0 in a turn.
   void scatter(const std::function<void(const Block& block, std::byte* bytes)>& fill);
-  /// Answers what rank 0 asks, until it ends its turn; for the other ranks. Where this rank's file fails (of offloaded
-  /// numbers), rank 0 is told so, and then that is thrown.
+  /// Answers what rank 0 asks, until it ends its turn. For the other ranks. If this rank's file of offloaded numbers
+  /// fails, rank 0 is told, and the error is thrown at the end.
   void serve();
 
  private:
@@ -86,18 +86,18 @@ class NumberStream {
     enum class Kind : std::int64_t { give, take, end } kind = Kind::end;
     std::int64_t of = 0, first = 0;
   };
-  /// A block of which another rank holds something.
+  /// A block of which another rank holds a part.
   struct RemoteBlock {
     Block block;
     int rank = 0;
   };
 
-  /// A stretch of a buffer that a rank holds, and where it stands in what that rank has of the buffer.
+  /// A stretch of a buffer that a rank holds, and its place in what the rank holds of the buffer.
   struct Piece {
     std::int64_t first = 0, count = 0, at = 0;
   };
 
-  /// A rank that holds something of some numbers.
+  /// A rank that holds a part of some numbers.
   struct Holder {
     int rank = 0;
     std::vector<Piece> pieces;
@@ -106,14 +106,14 @@ class NumberStream {
   void note_holders(const Communicator& ranks);
   Block block_at(std::size_t of, std::int64_t first) const;
   void for_each_block(const std::function<void(const Block&)>& visit) const;
-  /// What the rank holds of a block.
+  /// Returns what the rank holds of a block.
   std::vector<Piece> pieces_of(const Block& block, int rank) const;
   static std::vector<Piece> pieces_of(const Block& block, const Holder& holder);
   std::vector<RemoteBlock> remote_blocks() const;
   std::size_t element_bytes(const Block& block) const { return size_of(numbers_[block.of].values.dtype); }
   std::size_t bytes_of(const Block& block, const std::vector<Piece>& pieces) const;
 
-  /// Null: the host has the block in no one piece.
+  /// Returns the block in host memory; null if it is not there in one piece.
   const std::byte* whole_block(const Block& block) const;
   void read(const Block& block, const Piece& piece, std::byte* to) const;
   void write(const Block& block, const Piece& piece, const std::byte* from) const;
@@ -125,12 +125,12 @@ class NumberStream {
 
   int rank_;
   std::vector<ShardedState> numbers_;
-  std::vector<std::vector<Holder>> holders_;  ///< by numbers, by rising rank; other ranks than 0 know themselves
+  std::vector<std::vector<Holder>> holders_;  ///< by number and rising rank; ranks other than 0 know only themselves
   std::unique_ptr<Transport> transport_;      ///< null: rank 0 holds everything
   StagingMemory room_;
-  std::vector<Tensor> given_;  ///< in `room_`
+  std::vector<Tensor> given_;  ///< copies, in `room_`
   bool is_copied_ = false;
-  // Of messages; system's pages that no turn has used yet take no memory.
+  // For messages. The system gives no memory for pages that no turn has used yet.
   std::unique_ptr<std::byte[]> block_, arriving_, arrived_;
   ExecSpace space_;
 };

@@ -16,7 +16,7 @@ class StateWriter final : public StateFields {
  public:
   void integer(std::string_view key, std::int64_t& value) override { put(key, value); }
   void real(std::string_view key, double& value) override {
-    put(key, std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value)));  // JSON has no word for these
+    put(key, std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value)));  // not numbers in JSON
   }
   void flag(std::string_view key, bool& value) override { put(key, value); }
   void text(std::string_view key, std::string& value) override { put(key, value); }
@@ -80,7 +80,7 @@ class StateReader final : public StateFields {
 
   const Json json_;
   const Json* at_;
-  std::size_t entry_ = 0;  ///< of an array, the next one
+  std::size_t entry_ = 0;  ///< next entry, in an array
 };
 
 }  // namespace

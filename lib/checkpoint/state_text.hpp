@@ -7,10 +7,10 @@
 
 namespace lockstep {
 
-/// What `describe` names, as JSON: the text "state" of a checkpoint.
+/// Returns what `describe` names as JSON: the text "state" of a checkpoint.
 std::string state_text(const StateFields::Describe& describe);
 
-/// Sets what `describe` names from such a text. Throws bad_data where something is missing or of another kind.
+/// Sets what `describe` names from such a text. Throws bad_data if something is missing or of another kind.
 void restore_state(const std::string& text, const StateFields::Describe& describe);
 
 }  // namespace lockstep

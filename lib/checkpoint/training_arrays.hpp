@@ -14,23 +14,23 @@
 // Arrays of a file for the parameters of a network.
 namespace lockstep {
 
-/// Null where there is none of that name.
+/// Returns the array of this name; null if there is none.
 const NamedArray* find_array(const std::vector<NamedArray>& arrays, const std::string& name);
 
-/// `count` numbers as those of another type: both f32 or f64, or the same.
+/// Converts `count` numbers to another type: both types f32 or f64, or the same.
 void convert_numbers(const std::byte* from, DType dtype, std::byte* to, DType wanted, std::int64_t count);
 
-/// What of a deck asks for arrays, and what to do where a file has others.
+/// Which part of a deck asks for arrays, and what to do if a file has others.
 struct ArraysOf {
   std::string_view what = "network", advice = "use a file of the same network";
 };
 inline constexpr ArraysOf of_optimizer{
     "optimizer", "keep the optimizer's options, or start from the parameters alone with model.weights"};
 
-/// bad_data: arrays of a file are not those of the deck's network or optimizer.
+/// bad_data: the arrays of a file are not those of the deck's network or optimizer.
 class ArraysDiffer : public Error {
  public:
-  /// `difference`: "model/fc2/weight is 10×32 there, 10×64 here".
+  /// `difference` is a text such as "model/fc2/weight is 10×32 there, 10×64 here".
   ArraysDiffer(const std::string& message, const ArraysOf& of, std::string difference)
       : Error(ExitStatus::bad_data, message), of_(of), difference_(std::move(difference)) {}
 
@@ -43,16 +43,16 @@ class ArraysDiffer : public Error {
 };
 
 /// Throws ArraysDiffer unless the arrays below `prefix` ("/model") are those of the parameters, with their shapes, and
-/// no others; bad_data where these are no numbers of a network.
+/// no others. Throws bad_data if they do not hold f32 or f64.
 void check_arrays(const std::vector<NamedArray>& arrays, const std::string& prefix, const std::string& file,
                   const std::vector<Parameter>& parameters, const ArraysOf& of = {});
 
-/// Copies the arrays below /model, which must pass check_arrays, into parameters. Values of fp32 files go into
-/// fp64 models and the reverse.
+/// Copies the arrays below /model, which must pass check_arrays, into parameters. Values of fp32 files go into fp64
+/// models, and the reverse.
 void restore_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file,
                         ParameterBuffer& parameters);
-/// Copies the arrays that are there into parameters, whose names and shapes must fit; the other parameters stay as they
-/// are. Of divided values, those that this rank owns.
+/// Copies the arrays that are there into parameters, whose names and shapes must fit; other parameters stay as they
+/// are. If values are divided, copies those that this rank owns.
 void set_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, ParameterBuffer& parameters);
 
 }  // namespace lockstep

@@ -70,7 +70,7 @@ class Compression {
   Momentum momentum_;
   std::vector<CompressedBucket> buckets_;
   SharedLayout trained_, thin_layout_;
-  int places_, place_ = -1;          ///< number of places that have errors; this rank's place, or −1
+  int places_, place_ = -1;          ///< number of places that have errors; this rank's place, or -1
   OwnedTensor errors_, velocities_;  ///< laid out like the flat buffer
   OwnedTensor thin_;                 ///< all Q, one after the other
 };
