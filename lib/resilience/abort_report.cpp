@@ -19,7 +19,8 @@ namespace {
 
 int own_rank = 0;
 
-/// The process ends, so that what a handler may not call may do no more harm than hang, which the watchdog sees.
+/// The process ends anyway, so functions that a handler must not call can do no worse than hang, which the watchdog
+/// sees.
 void report(int) {
   std::signal(SIGABRT, SIG_DFL);
   const Heartbeat& heart = heartbeat();

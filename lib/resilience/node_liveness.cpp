@@ -24,13 +24,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Less than what makes a watchdog believe that another one is stopped: this one waits for the answer.
+/// Less than the time after which a watchdog takes another one for stopped, because this one waits for the answer.
 constexpr auto answers_within = std::chrono::seconds(1);
 
 fs::path mark(const fs::path& folder, int first_of_node) { return folder / std::to_string(first_of_node); }
 
-/// Differs between folders of the same path on nodes that share no file system; 0: there is none. Opened, so that
-/// network file systems do not answer from memory.
+/// Returns a number that differs between folders of the same path on nodes that share no file system; 0: there is no
+/// folder. The folder is opened, so that network file systems do not answer from a cache.
 std::int64_t identity(const fs::path& folder) {
   const int file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (file < 0) return 0;
@@ -41,7 +41,7 @@ std::int64_t identity(const fs::path& folder) {
   return static_cast<std::int64_t>(status.st_ino) ^ (status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec);
 }
 
-/// In a thread that nobody waits for. Whether there was one to have.
+/// Does `work` in a thread that nobody waits for. Returns whether a thread could be had.
 template <class Work>
 bool start_apart(Work work) {
   try {
@@ -54,7 +54,7 @@ bool start_apart(Work work) {
 
 }  // namespace
 
-/// Whether this node's file is to be there. Threads make it so one after the other, however late they come.
+/// Whether this node's file is to be there. Threads bring that about one after the other, however late they come.
 struct NodeLiveness::WaitMark {
   std::mutex one_at_a_time;
   std::atomic<bool> waits{false};
@@ -100,7 +100,7 @@ std::optional<NodeLiveness::Answer> NodeLiveness::ask(bool in_any_case) const {
   using Found = std::optional<Answer>;
   std::packaged_task<Found()> task([=, nodes = nodes_, folder = folder_, first = first_]() -> Found {
     std::error_code error;
-    if (!fs::exists(mark(folder, first), error) || error) return std::nullopt;  // nor would those of others be there
+    if (!fs::exists(mark(folder, first), error) || error) return std::nullopt;  // nor would other nodes' files be there
     Answer answer{.speaks = true, .silent = {}};
     for (const auto& [other, node] : nodes) {
       const bool waits = fs::exists(mark(folder, other), error);

@@ -12,18 +12,18 @@
 
 namespace lockstep {
 
-/// Finds the node that stands still as a whole, watchdogs and all, which no other node can see: nodes whose ranks have
-/// waited for too long say so, by a file each in a folder that all of them see. Those that have not are to blame.
+/// Finds a node that stands still as a whole, watchdogs and all, which no other node can see. Nodes whose ranks have
+/// waited for too long say so, each by a file in a folder that all of them see; the nodes that have not are to blame.
 ///
-/// File systems hang too, and hold up nobody here: threads of their own touch them.
+/// File systems hang too, but nobody waits for them here: threads of their own use them.
 class NodeLiveness {
  public:
-  /// `first_of_node`: the lowest of the ranks that this one watches; `folder`: for the files, made when it is needed.
-  /// None unless all ranks see the same folder around it. Collective.
+  /// `first_of_node` is the lowest of the ranks that this rank's watchdog watches. `folder` is for the files, and is
+  /// made when it is needed. Returns none unless all ranks see the same parent folder. Collective.
   static std::optional<NodeLiveness> make(const Communicator& ranks, int first_of_node,
                                           const std::filesystem::path& folder);
 
-  /// This node's ranks wait, or no longer do.
+  /// Says that this node's ranks wait, or no longer do. Does not wait for the file system.
   void waits(bool waits);
 
   struct Node {
@@ -31,10 +31,10 @@ class NodeLiveness {
     std::vector<int> ranks;
   };
   struct Answer {
-    bool speaks = false;       ///< of the nodes that have said so this is the first: the others leave it the word
-    std::vector<Node> silent;  ///< who have not; all of them where this one speaks, or wants to `in_any_case`
+    bool speaks = false;       ///< this node is the first of those that have said so: the others leave the report to it
+    std::vector<Node> silent;  ///< nodes that have not said so; all of them only if this node speaks, or `in_any_case`
   };
-  /// None when the file system does not answer within a second, or has not taken this node's own file.
+  /// Returns none if the file system does not answer within a second, or has not taken this node's own file.
   std::optional<Answer> ask(bool in_any_case) const;
 
  private:
@@ -44,7 +44,7 @@ class NodeLiveness {
   int first_ = 0;
   std::map<int, Node> nodes_;  ///< by their first ranks
   std::filesystem::path folder_;
-  std::shared_ptr<WaitMark> wait_mark_;  // with threads that may outlive this object
+  std::shared_ptr<WaitMark> wait_mark_;  // shared with threads that may outlive this object
 };
 
 }  // namespace lockstep

@@ -39,16 +39,16 @@ void take(int signal) {
     first_at_ns = at;
     return;
   }
-  // Launcher and scheduler may both pass the same request on.
+  // The launcher and the scheduler may both pass on the same request.
   constexpr std::int64_t same_request_ns = 1000000000;
   if (first_at_ns == 0 || at - first_at_ns < same_request_ns) return;
-  heartbeat().ends_by = signal;  // the others need not miss it
+  heartbeat().ends_by = signal;  // the watchdogs of the node's other ranks follow
   end_by_signal(signal);
 }
 
-/// Lets a thread of its own handle `taken`, and no other that is there now or comes later: oneDNN (up to 3.11; its
-/// issue 4845) multiplies with a stack pointer that points into the heap, which the frame of a handler would overwrite.
-/// In every process once: a child begins without its parent's threads.
+/// Makes a thread of its own handle `taken`, and no other thread that is there now or comes later: oneDNN (up to 3.11;
+/// its issue 4845) multiplies with a stack pointer that points into the heap, which the frame of a handler would
+/// overwrite. Done once in every process, because a child begins without its parent's threads.
 void handle_apart(const sigset_t& taken) {
   static sigset_t usual;  // the mask of a process that takes no signals
   static pid_t process = 0;
@@ -63,7 +63,8 @@ void handle_apart(const sigset_t& taken) {
   }).detach();
 }
 
-/// What a variable of the environment says in seconds; none where it is not set, or is no number, which is warned of.
+/// Returns the seconds that a variable of the environment gives; none if it is not set, or is no number, which causes a
+/// warning.
 std::optional<double> seconds_in(const char* variable) {
   const char* text = std::getenv(variable);
   if (!text) return std::nullopt;
@@ -87,7 +88,7 @@ void StopRequest::take_signals() {
   for (const auto& [signal, name] : signals) {
     struct sigaction before{};
     ::sigaction(signal, nullptr, &before);
-    if (signal == SIGHUP && before.sa_handler == SIG_IGN) continue;  // nohup
+    if (signal == SIGHUP && before.sa_handler == SIG_IGN) continue;  // as nohup does
     ::sigaction(signal, &action, nullptr);
     ::sigaddset(&taken, signal);
   }

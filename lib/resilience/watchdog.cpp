@@ -29,20 +29,22 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto turn = std::chrono::milliseconds(250);
-/// What a turn counts at most: one that took longer was suspended, with all that it watches.
+/// Most seconds that a turn counts: one that took longer was suspended, with all that it watches.
 constexpr double longest_turn = 1;
-/// A rank whose watchdog has stood still for so long is looked at more closely; for this long: is stopped itself.
+/// Seconds for which a rank's watchdog may stand still before the rank is looked at more closely; before it counts as
+/// stopped itself.
 constexpr double suspicious_after = 0.5;
 constexpr double stopped_after = 2;
-/// How long a rank that is to blame has to report itself, which it can do better than others.
+/// Seconds that a rank that is to blame has to report itself, which it can do better than others.
 constexpr double own_report = 3;
 constexpr double least_timeout = 30, median_steps = 10;
 /// File systems may stand still for minutes while one of their servers takes over from another.
 constexpr double least_data_timeout = 300;
-/// Set-up reads files, and checkpoints write them; the first step makes what all others find there.
+/// Factor for phases that take long: set-up reads files, checkpoints write them, and the first step sets up what all
+/// others find.
 constexpr double patience = 10;
-/// Ranks that wait for somebody elsewhere leave it to those who can name him, and give him time: he may show signs of
-/// life there.
+/// Ranks that wait for a rank elsewhere leave it (so many seconds) to those that can name it, and give it more time (by
+/// this factor), because it may show signs of life there.
 constexpr double courtesy = 2, elsewhere = 2;
 
 bool is_gone(int process) { return ::kill(process, 0) != 0 && errno == ESRCH; }
@@ -53,27 +55,27 @@ std::string listed(const std::vector<int>& ranks) {
 
 }  // namespace
 
-/// What a rank shows its node.
+/// What a rank shows to its node.
 struct Watchdog::RankStatus {
   Heartbeat heart;
-  std::atomic<std::uint64_t> turns{0};  ///< of its watchdog
-  std::atomic<double> median{0};        ///< of its steps, seconds
+  std::atomic<std::uint64_t> turns{0};  ///< turns of its watchdog
+  std::atomic<double> median{0};        ///< median seconds of its steps
   std::atomic<bool> patient{false};
   std::atomic<bool> idle{false};      ///< nothing is expected of it
   std::atomic<bool> left{false};      ///< it is done, or has said itself what is wrong
-  std::atomic<bool> reported{false};  ///< a hang: all leave
+  std::atomic<bool> reported{false};  ///< it has reported a fault: all leave
   std::atomic<int> asked_by{0};       ///< the signal that asks it to stop; 0: none has come
-  int rank = 0, process = 0;          ///< rank: of all
+  int rank = 0, process = 0;          ///< rank: among all ranks
   std::uint64_t process_namespace = 0;
 
   StepPhase phase() const { return static_cast<StepPhase>(heart.phase.load(std::memory_order_relaxed)); }
 };
 
-/// What a watchdog knows of one of them.
+/// What a watchdog knows of a rank of its node.
 struct Watchdog::PeerView {
   RankStatus* status = nullptr;
-  std::uint64_t beats = 0, turns = 0;  ///< last seen
-  double still = 0, stopped = 0;       ///< seconds since they have changed
+  std::uint64_t beats = 0, turns = 0;  ///< as last seen
+  double still = 0, stopped = 0;       ///< seconds since beats, and turns, have changed
   bool idle = false, waits = false, died = false;
 };
 
@@ -132,7 +134,7 @@ void Watchdog::watch() {
     const auto now = Clock::now();
     try {
       look(std::min(std::chrono::duration<double>(now - before).count(), longest_turn));
-    } catch (const std::exception& error) {  // hangs and full memories go together
+    } catch (const std::exception& error) {  // a hang may come with a lack of memory
       write_unbuffered("a rank hangs or has died, and its report failed:");
       write_unbuffered(error.what());
       end_all();
@@ -150,7 +152,8 @@ void Watchdog::look(double seconds) {
     const RankStatus& status = *peer.status;
     if (status.reported) std::_Exit(static_cast<int>(ExitStatus::rank_lost));
     if (const int signal = status.heart.ends_by) end_by_signal(signal);
-    // Before the beats: a rank beats, and then its wait is over. Who is not seen to wait has been seen to beat.
+    // Read before the beats, because a rank beats before its wait is over: a rank that is not seen to wait has been
+    // seen to beat.
     peer.idle = status.idle;
     peer.waits = status.heart.waits.load(std::memory_order_acquire) > 0;
     const std::uint64_t beats = status.heart.beats.load(std::memory_order_acquire), turns = status.turns;
@@ -174,7 +177,7 @@ void Watchdog::look(double seconds) {
   end_all();
 }
 
-/// A step may take minutes, and who sends a signal wants to know that it has come. Rank 0 speaks for its node.
+/// A step may take minutes, and whoever sends a signal wants to know that it has come. Rank 0 speaks for its node.
 void Watchdog::acknowledge_signal() {
   if (has_acknowledged_ || ranks_.rank() != 0 || peers_[me_].status->idle) return;
   const auto asked = std::ranges::find_if(peers_, [](const PeerView& peer) { return peer.status->asked_by != 0; });
@@ -186,9 +189,9 @@ void Watchdog::acknowledge_signal() {
 
 void Watchdog::end_all() {
   peers_[me_].status->reported = true;
-  std::this_thread::sleep_for(2 * turn);  // the others leave first: this rank has not died
+  std::this_thread::sleep_for(2 * turn);  // the others leave first, or they would take this rank for dead
   if (!sees_all_) {
-    // Ranks of other nodes are ended by the launcher, whatever the library waits for.
+    // If MPI_Abort hangs, this process leaves all the same, upon which the launcher ends the ranks of other nodes.
     std::thread([] {
       std::this_thread::sleep_for(std::chrono::duration<double>(courtesy));
       std::_Exit(static_cast<int>(ExitStatus::rank_lost));
@@ -225,7 +228,7 @@ bool Watchdog::all_wait() const {
 
 bool Watchdog::gives_up(Finding& finding) const {
   const PeerView& peer = peers_[finding.peer];
-  // Ranks of other nodes may be waiting for data, which cannot be seen from here.
+  // Ranks of other nodes may wait for data, which cannot be seen from here.
   const double least = timeout_ ? 0 : least_data_timeout;
   const double most = std::max(least, limit(peer) * (node_liveness_ && !takes_long(peer) ? elsewhere : patience)) +
                       courtesy;
@@ -242,7 +245,7 @@ Watchdog::Finding Watchdog::judge() const {
   if (timeout_ && *timeout_ == 0) return {};
 
   Finding blamed, waiting;
-  bool all_wait = true;  // of those of which something is expected
+  bool all_wait = true;  // of the ranks of which something is expected
   const auto step = [&](std::size_t i) { return peers_[i].status->heart.step.load(std::memory_order_relaxed); };
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     const PeerView& peer = peers_[i];
@@ -250,7 +253,7 @@ Watchdog::Finding Watchdog::judge() const {
     const double most = limit(peer);
     if (!peer.waits || peer.stopped >= stopped_after) {
       all_wait = false;
-      // Several are as still: the one that is behind is blamed.
+      // Of several that stand still, the one in the earliest step is blamed.
       if (peer.still > most && (blamed.fault == Fault::none || step(i) < step(blamed.peer)))
         blamed = {Fault::stands_still, i};
     } else if (peer.still > most + courtesy) {
@@ -264,7 +267,7 @@ Watchdog::Finding Watchdog::judge() const {
   return all_wait ? waiting : Finding{};
 }
 
-/// The rank that is to blame knows most of itself, where it can speak; else the first that can.
+/// The rank that is to blame reports, if it can, because it knows most about itself; else the first rank that can.
 bool Watchdog::is_reporter(const Finding& finding) const {
   const PeerView& blamed = peers_[finding.peer];
   if (finding.fault == Fault::stands_still) {
