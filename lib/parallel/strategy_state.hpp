@@ -20,8 +20,8 @@ class StrategyState {
   virtual void go_on_after(std::int64_t /*steps*/, std::int64_t /*optimizer_steps*/) {}
   /// Waits until all ranks' new parameters are there. Collective.
   virtual void finish_update(const ExecSpace& /*space*/) {}
-  /// Runs `change`, which changes the parameters that this rank owns, when nobody reads them; afterwards all ranks hold
-  /// all changes. Collective.
+  /// Runs `change`, which changes the parameters that this rank owns, while no rank reads them; afterwards all ranks
+  /// hold all changes. Collective.
   virtual void change_parameters(const ExecSpace& /*space*/, const std::function<void()>& change) { change(); }
 
   /// Gives all ranks the parameters of rank 0, and those of its optimizer states that are whole. Collective; an error

@@ -24,15 +24,15 @@ class OptimizerSteps {
   /// Brings the coefficients of the next step into the step's memory, whether or not the last step turns out to be
   /// skipped. Most of the time they are there already. Collective.
   void provide(const ExecSpace& space, const KnownSteps& steps);
-  /// The same after exactly `count` steps, of which the optimizer has done `own`. Collective over the ranks that count
-  /// those.
+  /// Brings the coefficients of the step after exactly `count` steps, of which the optimizer has done `own`, into the
+  /// step's memory. Collective over the ranks that count those.
   void provide(const ExecSpace& space, const StepCount& count, OwnSteps& own);
   /// Computes, on this rank, the scalars of the step after `applied` others of a run that skips none, without the scale
   /// of its gradients. `own` is the number of steps behind the optimizer's states; none: all those of the run.
   StepScalars scalars(std::int64_t applied, std::optional<std::int64_t> own) const;
   /// Returns the factors of the step for which coefficients were provided and whose gradients are summed. Collective.
   UpdateOptions update_options(const ExecSpace& space, ParallelStrategy& strategy);
-  /// As ParallelStrategy::gradient_square, but also after the update. Collective.
+  /// See ParallelStrategy::gradient_square; also valid after the update. Collective.
   Tensor gradient_square(const ExecSpace& space, ParallelStrategy& strategy) const {
     return optimizer_.overwrites_gradients() ? square_ : strategy.gradient_square(space);
   }

@@ -90,7 +90,7 @@ class StepUpdate final : public Stateful {
       try {
         return work();
       } catch (...) {
-        swap();  // not collective: ranks that have failed wait for nobody
+        swap();  // not collective: a rank that has failed must not wait for others
         throw;
       }
     }();

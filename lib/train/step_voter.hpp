@@ -10,7 +10,7 @@
 namespace lockstep {
 
 /// Collects the votes of all ranks on a step. What this rank votes by is copied from the step's memory while the
-/// backward pass runs. A single rank has nobody to tell its loss to, and copies nothing.
+/// backward pass runs. On a single rank nothing is copied, because there is no other rank to tell.
 class StepVoter {
  public:
   /// `group` are the ranks of a local step (StepScope). Collective.

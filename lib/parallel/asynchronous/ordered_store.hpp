@@ -24,7 +24,7 @@ class OrderedStore {
                const WorkerGroup& group, const std::string& record, std::int64_t part_examples,
                ParameterBuffer& parameters);
 
-  /// Opens the record, which holds the whole run: the first `updates` updates are taken over from what there is of it.
+  /// Opens the record, which holds the whole run: the first `updates` updates are taken over from the existing one.
   /// Throws Error(bad_data) if that is the record of other workers, and cannot_create or io_error if the file cannot be
   /// written.
   void go_on_after(std::int64_t updates);

@@ -17,9 +17,8 @@ struct LocalConfig : Config {
   enum class State { keep, average, reset };
 
   bool present = false;
-  bool asynchronous =
-      false;               ///< replicas are asynchronous workers, which wait for nobody (ParallelConfig::asynchronous)
-  std::int64_t every = 0;  ///< steps between two synchronizations
+  bool asynchronous = false;               ///< replicas are asynchronous workers (ParallelConfig::asynchronous)
+  std::int64_t every = 0;                  ///< steps between two synchronizations
   std::optional<std::int64_t> node_every;  ///< steps between two of the groups of a node; none: they have none
   std::int64_t from_step = 0;              ///< number of steps that all ranks do together before
   Outer outer = Outer::average;

@@ -26,7 +26,7 @@ class GroupStates {
   OwnSteps* own_steps() const { return own_steps_.get(); }
 
   /// Call when the ranks of `sync` have synchronized, with `sums`. `weight` is that of this rank's states in an average
-  /// over these ranks; none: nobody has stepped. The gradients are overwritten. Collective over `sync`.
+  /// over these ranks; none: no group has stepped. The gradients are overwritten. Collective over `sync`.
   void sync(const ExecSpace& space, const Optimizer& optimizer, const Communicator& sync, DataParallel& sums,
             std::optional<double> weight);
 

@@ -37,7 +37,7 @@ void StreamingSync::end_step(const ExecSpace& space, std::int64_t step, double l
   }
 }
 
-/// The number of examples travels with the sum, so that nobody waits for it here.
+/// The number of examples travels with the sum, so that no rank waits for it here.
 void StreamingSync::begin(const ExecSpace& space, std::size_t fragment, double learning_rate) {
   const double examples = weights_.examples(space);
   sync_.take_differences(space, examples, sums_->fragments()[fragment], sums_->numbers(fragment));

@@ -15,8 +15,8 @@ namespace lockstep {
 
 /// Every rank owns some of the parameters: it gets their summed gradients, keeps their optimizer state, and makes their
 /// new values, which all other ranks of its group (ShardGroups) then get. Gradients and parameter values may be divided
-/// likewise; then layers see them in windows (ParameterWindows). These are the stages of Rajbhandari et al. 2020,
-/// "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models". What a rank owns is whole blocks of the flat
+/// as well; then layers see them in windows (ParameterWindows). These are the stages of Rajbhandari et al. 2020, "ZeRO:
+/// Memory Optimizations Toward Training Trillion Parameter Models". What a rank owns is whole blocks of the flat
 /// buffer, and sums are made in the order of DataParallel's: with one micro-batch a step, the numbers are the same bits
 /// as with DataParallel.
 class ShardedParallel final : public ParallelStrategy, WindowTraffic {

@@ -146,8 +146,8 @@ void WindowReducer::end_sum(const ExecSpace& space) {
   if constexpr (!memory_is_separate) space.fence("lockstep::window_reducer");
 }
 
-/// Starts the sum of the next owned range of a bucket, with what there is of it from the micro-batches before. `first`:
-/// there is nothing.
+/// Starts the sum of the next owned range of a bucket, after adding its sums of the micro-batches before. `first`:
+/// there are none.
 void WindowReducer::start_between_groups(const ExecSpace& space, const Bucket& bucket, bool first) {
   const ParameterRange range = bucket.owned[piece_++];
   if (!first) {

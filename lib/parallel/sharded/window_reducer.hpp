@@ -14,8 +14,8 @@ namespace lockstep {
 
 /// Sums gradients that no rank holds as a whole. The gradients of each micro-batch are summed over a group's ranks,
 /// bucket by bucket in their windows, and then added to what their owner has of the micro-batches before
-/// (OwnedParameters). In the last micro-batch, what there is of those before is added to the windows, which are then
-/// summed between groups.
+/// (OwnedParameters). In the last micro-batch, the sums of those before are added to the windows, which are then summed
+/// between groups.
 class WindowReducer final : public GradientReducer {
  public:
   /// `memory`: see gradient_memory; on hosts, the windows of `parameters` lie in it. `parameters` must outlive this

@@ -24,13 +24,13 @@ enum class StepOutcome : std::int32_t {
 
 /// Lies in the step's memory; the host has copies.
 struct StepDecision {
-  // From step to step:
+  // Carried from step to step:
   LossScaleRule::State scaler;
   std::int64_t applied = 0;             ///< applied steps; of local steps, those left out count too
   std::int32_t has_moved = 0;           ///< whether any step has been applied
   std::int32_t loss_was_nonfinite = 0;  ///< of the last step that had a loss; not set with loss_watch
   std::int32_t halted = 0;
-  // Of the last step:
+  // About the last step:
   std::int64_t steps_before = 0;  ///< steps done in the run before this one, skipped ones included
   StepOutcome outcome = StepOutcome::applied;
   std::int32_t lost_before = 0;        ///< the loss before it was not finite

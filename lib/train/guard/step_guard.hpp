@@ -35,7 +35,7 @@ class StepGuard final : public Stateful {
   StepNumber steps_before() const { return StepNumber(&on_device()->steps_before); }
   /// Factor of the current step's loss, for kernels.
   GradientFactor loss_factor() const { return GradientFactor(&on_device()->loss_factor); }
-  /// The same factor as f64 [1] in the step's memory.
+  /// Factor of the current step's loss, as f64 [1] in the step's memory.
   Tensor loss_factor_tensor() const { return memory_.tensor(offsetof(StepDecision, loss_factor), DType::f64, {1}); }
   /// Call gradient_ready when a stretch of the gradients of this rank, or of a shard, is final, and sum_done when all
   /// of them are.
@@ -75,7 +75,7 @@ class StepGuard final : public Stateful {
   /// Whether the host inspects losses itself (loss_watch).
   bool watches_loss() const { return watches_; }
 
-  // As of the last finding that was taken:
+  // State as of the last finding that was taken:
   /// The loss scale; none if the loss is not scaled.
   std::optional<double> loss_scale() const {
     return scales_ ? std::optional<double>(last_.scaler.scale) : std::nullopt;
