@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A solver that trains its own surrogate. Half of the ranks integrate damped pendulums from random starts; each sends
-// its results to one of the other half, which train a network on them while the next ones are computed. In the end all
-// ranks load the network, and compare it with the solver.
+// A solver that trains its own surrogate. Half of the ranks integrate damped pendulums from random initial states. Each
+// sends its results to a rank of the other half, which trains a network on them while the next ones are computed. At the
+// end all ranks load the network and compare it with the solver.
 //
-//   mpirun -n 4 ./embed [FILE]       (FILE: where the network goes; pendulum.h5)
+//   mpirun -n 4 ./embed [FILE]       (FILE: the network's file; default: pendulum.h5)
 #include <mpi.h>
 
 #include <Kokkos_Core.hpp>
@@ -16,16 +16,16 @@
 
 namespace {
 
-constexpr int pendulums = 64;  // of a message
+constexpr int pendulums = 64;  // per message
 constexpr int rounds = 400;
 
-/// Angle and speed of each pendulum, before and after a time step.
+/// Angle and angular speed of each pendulum, before and after one unit of time.
 struct Samples {
   using States = Kokkos::View<double* [2], Kokkos::LayoutRight, Kokkos::HostSpace>;
   States before{"before", pendulums}, after{"after", pendulums};
 };
 
-/// θ″ = −sin θ − θ′/5 over one unit of time, by 200 steps of the midpoint rule.
+/// Integrates θ″ = −sin θ − θ′/5 from random states over one unit of time, by 200 steps of the midpoint rule.
 void solve(std::mt19937_64& random, const Samples& samples) {
   std::uniform_real_distribution<double> start(-1.5, 1.5);
   for (int i = 0; i < pendulums; ++i) {
@@ -73,13 +73,13 @@ void train(MPI_Comm trainers, int solver, const std::string& file) {
     MPI_Recv(samples.after.data(), 2 * pendulums, MPI_DOUBLE, solver, round, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     session.step(samples.before, samples.after);
     if ((round + 1) % 100 != 0) continue;
-    const lockstep::Metrics metrics = session.numbers().metrics;  // of all trainers
+    const lockstep::Metrics metrics = session.numbers().metrics;  // over the examples of all trainers
     if (rank == 0) std::printf("step %d: mean squared error %.2e\n", round + 1, metrics.loss);
   }
   session.save(file);
 }
 
-/// Root of the mean squared difference between network and solver, on pendulums that nobody has seen.
+/// Returns the root mean square difference between network and solver on pendulums that no trainer has seen.
 double error_of(lockstep::Network& network, int rank) {
   std::mt19937_64 random(1000u + static_cast<unsigned>(rank));
   const Samples samples;
@@ -107,7 +107,7 @@ int run(const std::string& file) {
   if (trains) train(mine, rank + half, file);
   else compute(rank - half, rank);
   MPI_Comm_free(&mine);
-  MPI_Barrier(MPI_COMM_WORLD);  // the file is there
+  MPI_Barrier(MPI_COMM_WORLD);  // until the file exists
 
   lockstep::Network network = lockstep::Network::load(file, MPI_COMM_WORLD);
   const double error = error_of(network, rank);
