@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A solver that trains its own surrogate. Half of the ranks integrate damped pendulums from random initial states. Each
-// sends its results to a rank of the other half, which trains a network on them while the next ones are computed. At the
-// end all ranks load the network and compare it with the solver.
+// sends its results to a rank of the other half, which trains a network on them while the next ones are computed. At
+// the end all ranks load the network and compare it with the solver.
 //
 //   mpirun -n 4 ./embed [FILE]       (FILE: the network's file; default: pendulum.h5)
 #include <mpi.h>
