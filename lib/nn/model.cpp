@@ -38,7 +38,8 @@ Model::Model(Graph graph, const Options& options, StepPlan plan)
       options_(options),
       plan_(std::move(plan)),
       parameters_(graph_, options.dtype, options.memory, options.windows),
-      arena_("lockstep::activations", plan_.bytes) {
+      arena_("lockstep::activations", plan_.bytes),
+      input_check_(graph_, options.max_batch) {
   for (const GraphNode& node : graph_.nodes()) node.layer->allocate();
   prepare(options.max_batch);
 }
@@ -136,7 +137,10 @@ void Model::for_chunks(const Segment& segment, Visit visit) const {
 Tensor Model::forward(const StepContext& context, const Tensor& input) {
   assert(plan_.tile_rows == 0);
   run_segments(context, input);
-  return output_of(static_cast<int>(graph_.nodes().size()) - 1, {0, batch_}, input, false);
+  const Tensor output = output_of(static_cast<int>(graph_.nodes().size()) - 1, {0, batch_}, input, false);
+  if (batch_ > 0)
+    input_check_.mark(context.space, 0, output.reshaped({output_rows(graph_, batch_), graph_.output_shape()[-1]}));
+  return output;
 }
 
 void Model::forward(const StepContext& context, const Tensor& input, const UseOutput& use) {
@@ -168,6 +172,7 @@ void Model::run_tiles(const StepContext& context, const Tensor& input, const Use
     const Tensor x_rows = examples_of(x, first, rows);
     LayerTensors tensors = tensors_of(i, {&x_rows, 1}, tile, {0, rows}, false);
     node.layer->forward(context, tensors);
+    input_check_.mark(context.space, first, tile);
     use({.values = tile,
          .gradient = context.training ? tile : Tensor{},
          .first = first,
@@ -187,6 +192,7 @@ void Model::run_tiles(const StepContext& context, const Tensor& input, const Use
 void Model::run_segments(const StepContext& context, const Tensor& input) {
   batch_ = input.shape[0];
   prepare(batch_);
+  input_check_.look(context.space, input);
   auto& nodes = graph_.nodes();
   for (std::size_t i = 0; i < nodes.size() && !context.same_parameters; ++i)
     if (!nodes[i].view) nodes[i].layer->set_weights(parameters_.weights_of(i));

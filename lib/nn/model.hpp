@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "nn/input_check.hpp"
 #include "nn/parameters/parameter_buffer.hpp"
 #include "nn/pass_hooks.hpp"
 #include "nn/plan/step_plan.hpp"
@@ -119,6 +120,7 @@ class Model {
   Buffer workspace_;
   std::set<std::int64_t> prepared_;
   std::int64_t batch_ = 0;  ///< examples of the last forward pass
+  InputCheck input_check_;
   PassHooks hooks_;
   StatisticsInFlight statistics_;
 };

@@ -48,17 +48,15 @@ void take(int signal) {
 
 /// Makes a thread of its own handle `taken`, and no other thread that is there now or comes later: oneDNN (up to 3.11;
 /// its issue 4845) multiplies with a stack pointer that points into the heap, which the frame of a handler would
-/// overwrite. Done once in every process, because a child begins without its parent's threads.
+/// overwrite. Takes them also if the process was started with a mask that blocks them. Done once in every process,
+/// because a child begins without its parent's threads.
 void handle_apart(const sigset_t& taken) {
-  static sigset_t usual;  // the mask of a process that takes no signals
   static pid_t process = 0;
   if (process == ::getpid()) return;
-  sigset_t before;
-  ::pthread_sigmask(SIG_BLOCK, &taken, &before);
-  if (process == 0) usual = before;
   process = ::getpid();
-  std::thread([] {
-    ::pthread_sigmask(SIG_SETMASK, &usual, nullptr);
+  ::pthread_sigmask(SIG_BLOCK, &taken, nullptr);
+  std::thread([taken] {
+    ::pthread_sigmask(SIG_UNBLOCK, &taken, nullptr);
     for (;;) ::pause();
   }).detach();
 }

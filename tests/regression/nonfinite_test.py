@@ -85,7 +85,6 @@ class Nonfinite(LockstepTest):
 
     def test_an_input_that_is_no_number(self):
         example, step = next((example, step) for example in range(256) if (step := self.step_of(example)) > 2)
-        # A library's ReLU may turn what is not a number into zero: then the parameters tell, and else the loss.
         for ranks, first, values in ((1, "tanh", [math.inf, -math.inf]), (1, "tanh", [math.nan]), (1, "relu", [math.nan]), (3, "relu", [math.nan]),
                                      (4, "tanh", [math.nan])):
             with self.subTest(ranks=ranks, activation=first, values=values):
@@ -150,12 +149,29 @@ class Nonfinite(LockstepTest):
         result = self.lockstep("train", "deck.yaml", watch[0], watch[1] + "rollback", "loss_watch.at_most=2", status=70)
         self.assertEqual(result.out.count("and on with other examples"), 2, result)
 
+    def test_relu_hides_nothing(self):
+        """A library's may turn what is not a number into zero; the loss is none all the same, and the step is left out."""
+        self.decked(self.dataset("bad.h5", [(37, math.nan)], validation=[(3, math.nan)]), loss_watch={"on_anomaly": "skip", "at_most": 9})
+        for activation in ("relu", "tanh"):
+            with self.subTest(activation=activation):
+                result = self.lockstep("train", "deck.yaml", f"model.layers.1={activation}")
+                self.assertEqual(result.out.count("left out: the loss is nan"), 3, result)
+                self.assertEqual([row["loss"] for row in metrics(self.folder / "run") if row["split"] == "validation"], ["nan"] * 3)
+
     def test_going_back(self):
         """Parameters that are spoilt are replaced by those of the checkpoint."""
+        self.decked(self.dataset("good.h5"), loss_watch={"on_anomaly": "rollback", "at_most": 2},
+                    schedule={"type": "multistep", "milestones": ["10 steps"], "factor": 1e45})
+        result = self.lockstep("train", "deck.yaml", status=70)
+        self.assertEqual(result.out.count("and on with other examples"), 2, result)
+        self.assertRegex(result.errors()[0], "step 11: the parameters of layer 'body' .* are not finite after its update")
+        self.expect_finite_checkpoints(10)
+
+    def test_going_back_from_examples(self):
         self.decked(self.dataset("bad.h5", [(37, math.nan)]), loss_watch={"on_anomaly": "rollback", "at_most": 2})
         result = self.lockstep("train", "deck.yaml", status=70)
         self.assertEqual(result.out.count("and on with other examples"), 2, result)
-        self.assertIn("example 37 of bad.h5", result.errors()[0])
+        self.assertRegex(result.errors()[0], "the loss is nan; of its batch, the inputs of example 37 of bad.h5")
 
 
 if __name__ == "__main__":

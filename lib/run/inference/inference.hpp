@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "data/upload.hpp"
 #include "nn/model.hpp"
@@ -20,19 +19,14 @@ class Inference {
   Model& model() { return model_; }
   const Model& model() const { return model_; }
   /// Writes the outputs of `count` examples (at most max_batch) from `first` on to `outputs`: [count, output…], f32 or
-  /// f64. An example whose inputs are not all finite gets NaN.
+  /// f64. An example whose inputs are not all finite gets NaN (InputCheck).
   void compute(const ExecSpace& space, const HostBatch& batch, std::int64_t first, std::int64_t count,
                const Tensor& outputs);
 
  private:
-  bool flag_nonfinite(const ExecSpace& space, const HostBatch& batch, std::int64_t first, std::int64_t count);
-
-  ExampleFormat format_;
   Model model_;
   BatchUploader uploader_;
   bool has_computed_ = false;
-  OwnedTensor flags_;                        ///< i32 [max_batch]: not 0 where an example's inputs are not all finite
-  std::vector<std::int32_t> flags_on_host_;  ///< what is copied to flags_, for inputs in host memory
 };
 
 /// Type of the outputs that users get: f64 for a network in f64, else f32.

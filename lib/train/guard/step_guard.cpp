@@ -107,8 +107,9 @@ StepFinding StepGuard::watch_loss(std::int64_t step) {
   if (last_.has_loss == 0) return {};
   const double mean = last_.mean_loss;
   const double loss = std::isnan(mean) ? std::abs(mean) : mean;  // without a NaN's sign, which means nothing
-  const std::string anomaly = loss_watch_.inspect(loss);
+  std::string anomaly = loss_watch_.inspect(loss);
   if (anomaly.empty()) return {};
+  if (!std::isfinite(loss)) anomaly += "; " + nonfinite_.inputs(judges(), step);
   StepFinding finding = act_on_anomaly(fmt::format("step {}: {}", step, anomaly));
   last_.has_moved = --last_.applied > 0 ? 1 : 0;
   if (finding.status == StepStatus::skipped) finding.message = anomaly;

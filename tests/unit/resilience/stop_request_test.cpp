@@ -60,7 +60,8 @@ TEST(StopRequest, TakesSignals) {
 }
 
 TEST(StopRequest, ASecondWishEndsTheProcess) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // in a process of its own: a fork of one with threads may wait for ever
+  // In a process of its own, which inherits this one's mask: a fork of one with threads waited for ever once.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
         StopRequest::take_signals();
