@@ -72,8 +72,8 @@ KERNEL = re.compile(r"^[^/]*\b(KOKKOS_LAMBDA|parallel_(for|reduce|scan)\()", re.
 # run has (bench). All others with kernels are compiled alone.
 ROUND_ALIKE = {f"lib/{name}.cpp" for name in (
     "api/given_batch", "bench/kernels", "bench/optimizers", "bench/peak", "nn/metrics/area_under_curve", "nn/metrics/class_score",
-    "nn/metrics/confusion_matrix", "nn/metrics/top_k", "ops/concat", "ops/convert", "ops/im2col", "ops/transpose", "optim/state_pass",
-    "parallel/count_done", "run/inference/inference", "train/guard/nonfinite_report")}
+    "nn/metrics/confusion_matrix", "nn/metrics/top_k", "ops/concat", "ops/convert", "ops/im2col", "ops/nonfinite_examples", "ops/transpose", "optim/state_pass",
+    "parallel/count_done", "train/guard/nonfinite_report")}
 
 
 def compiled_alone(folder):

@@ -32,13 +32,18 @@ void ScheduleConfig::describe(Fields& fields) {
                "goes together with reference_batch, the batch that the learning rate is meant for; give both, or none");
 }
 
+double BatchRule::factor(double batch) const {
+  if (rule == ScaleRule::none) return 1;
+  const double ratio = batch / reference_batch;
+  return rule == ScaleRule::linear ? ratio : std::sqrt(ratio);
+}
+
 LearningRateSchedule::LearningRateSchedule(const ScheduleConfig& config, const RunLength& length)
     : length_(length),
       warmup_(length.step_of(training_span_of(config.warmup))),
       warmup_start_(config.warmup_start),
       course_(course_of(config).over(length, warmup_)),
-      rule_(config.scale_rule),
-      reference_batch_(static_cast<double>(config.reference_batch.value_or(1))) {}
+      rule_(config.batch_rule()) {}
 
 double LearningRateSchedule::course_factor(std::int64_t applied) const {
   const double risen = static_cast<double>(applied + 1) / static_cast<double>(warmup_);
@@ -46,9 +51,7 @@ double LearningRateSchedule::course_factor(std::int64_t applied) const {
 }
 
 double LearningRateSchedule::batch_factor(std::int64_t done) const {
-  if (rule_ == ScaleRule::none) return 1;
-  const double ratio = static_cast<double>(length_.batch_at_step(done)) / reference_batch_;
-  return rule_ == ScaleRule::linear ? ratio : std::sqrt(ratio);
+  return rule_.factor(static_cast<double>(length_.batch_at_step(done)));
 }
 
 }  // namespace lockstep

@@ -17,6 +17,15 @@ namespace lockstep {
 enum class ScaleRule { none, linear, sqrt };
 inline constexpr std::string_view scale_rule_names[] = {"none", "linear", "sqrt"};
 
+/// How the learning rate follows the batch (Goyal et al., "Accurate, large minibatch SGD", 2017).
+struct BatchRule {
+  ScaleRule rule = ScaleRule::none;
+  double reference_batch = 1;
+
+  /// Factor of the learning rate of steps on `batch` examples.
+  double factor(double batch) const;
+};
+
 /// The deck's `schedule` section.
 struct ScheduleConfig : Config {
   std::string type = "constant";
@@ -28,6 +37,7 @@ struct ScheduleConfig : Config {
 
   ScheduleConfig();
   void describe(Fields& fields) override;
+  BatchRule batch_rule() const { return {scale_rule, static_cast<double>(reference_batch.value_or(1))}; }
 };
 
 /// The learning rate as a function of only the step numbers and the deck, so that a resumed run needs no other state.
@@ -44,7 +54,7 @@ class LearningRateSchedule {
   /// Rises linearly from warmup_start to 1 over the warm-up, then follows the course of the chosen type.
   double course_factor(std::int64_t applied) const;
   /// The factor that the scale rule gives for the batch of the step after `done` steps. Skipped steps count, because
-  /// batches advance to their next stage nevertheless (Goyal et al., "Accurate, large minibatch SGD", 2017).
+  /// batches advance to their next stage nevertheless.
   double batch_factor(std::int64_t done) const;
 
  private:
@@ -52,8 +62,7 @@ class LearningRateSchedule {
   std::int64_t warmup_;
   double warmup_start_;
   std::function<double(std::int64_t step)> course_;
-  ScaleRule rule_;
-  double reference_batch_;
+  BatchRule rule_;
 };
 
 }  // namespace lockstep

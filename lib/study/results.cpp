@@ -50,7 +50,9 @@ void add_best(GroupResult& result, const TrialPlan& plan, const TrialRecord& bes
   const DeckValues values = deck_values(write_config(deck), "the deck of the best trial");
   const std::string* momentum = find_value(values, "optimizer.momentum");
   result.learning_rate = deck.optimizer.rule().learning_rate;
-  result.effective_rate = *result.learning_rate / (1 - (momentum ? number_of(*momentum).value_or(0) : 0));
+  result.effective_rate = *result.learning_rate *
+                          deck.schedule.batch_rule().factor(static_cast<double>(deck.batch.global)) /
+                          (1 - (momentum ? number_of(*momentum).value_or(0) : 0));
   result.noise_scale = read_noise_scale(plan.folder(best.id) / "metrics.csv");
   const std::vector<double> places = plan.places(best.id);
   for (std::size_t i = 0; i < places.size(); ++i)

@@ -34,7 +34,7 @@ struct GroupResult {
   std::optional<std::int64_t> resolution;  ///< steps between the evaluations around steps_to_goal
   std::optional<double> value;             ///< the best result
   std::optional<double> learning_rate;     ///< learning rate of the best trial
-  std::optional<double> effective_rate;    ///< learning rate / (1 − momentum)
+  std::optional<double> effective_rate;    ///< learning rate × schedule.scale_rule's factor / (1 − momentum)
   std::optional<double> noise_scale;       ///< gradient noise scale of the best trial, examples
   std::vector<std::string> at_border;      ///< keys of the space for which the best point is at an end of its scale
 

@@ -295,6 +295,7 @@ class Inputs(StudyTest):
                 out = self.lockstep("report", "--study", folder.name).out
                 largest = re.search("times the steps of perfect scaling: (.*)", out).group(1)
                 self.assertIn(f"times the steps of perfect scaling is {largest}", text)
+                self.assertIn(re.search(r"lr/\(1-momentum\) grows as (batch\^\S+)", out).group(1).replace("-", "−"), text)
                 for name in ("steps_to_goal.svg", "learning_rate.svg"):
                     self.assertEqual((self.folder / folder.name / name).read_text(), (folder / name).read_text())
 
