@@ -64,14 +64,16 @@ ExitStatus on_root(const Communicator& comm, const std::function<void()>& work) 
   return ExitStatus::done;
 }
 
-void check_split(const Communicator& comm, const CLI::App& command) {
-  if (command.count("--split") == 0 || command.count("--data") == 0) return;
-  const std::string data = command["--data"]->as<std::string>(), split = command["--split"]->as<std::string>();
+std::string data_place(const Communicator& comm, const CLI::App& command) {
+  if (command.count("--data") == 0) return "";
+  const std::string data = command["--data"]->as<std::string>();
+  if (command.count("--split") == 0) return data;
+  const std::string split = command["--split"]->as<std::string>(), group = DataPlace::of(data).group;
   on_root(comm, [&] {
-    const std::string group = DataPlace::of(data).group;
     validate(group.empty() || group == "/" + split, ExitStatus::bad_usage,
              "--split {}: --data {} names another group already; leave out one of them", split, data);
   });
+  return group.empty() ? data + ":/" + split : data;
 }
 
 std::shared_ptr<std::string> declare_network(CLI::App& command) {

@@ -40,8 +40,9 @@ void print(const Communicator& comm, const std::string& text);
 /// Does the work on rank 0, whatever the number of ranks. Collective.
 ExitStatus on_root(const Communicator& comm, const std::function<void()>& work);
 
-/// Throws bad_usage if --data of a command names a group (FILE:/GROUP), and --split another one. Collective.
-void check_split(const Communicator& comm, const CLI::App& command);
+/// Returns the value of --data with the group that --split names; empty without --data. Throws bad_usage if the value
+/// names another group already (FILE:/GROUP). Collective.
+std::string data_place(const Communicator& comm, const CLI::App& command);
 
 /// Declares the option of commands whose ranks may emulate another network; returns its text.
 std::shared_ptr<std::string> declare_network(CLI::App& command);

@@ -59,7 +59,7 @@ void declare_evaluate(CLI::App& app, Command& chosen) {
   command->add_flag("--overwrite", what->overwrite, "replace that file when there is one");
   command->callback([&chosen, deck, file, what, command] {
     const auto work = [deck, file, what, command](const Communicator& comm) {
-      check_split(comm, *command);
+      what->place = data_place(comm, *command);
       const Metrics metrics = evaluate_file(deck->read(comm), *file, *what, comm);
       std::string text = fmt::format("loss {:.9g}\n", metrics.loss);
       if (metrics.accuracy) text += fmt::format("accuracy {:.9g}\n", *metrics.accuracy);
@@ -123,7 +123,7 @@ void declare_predict(CLI::App& app, Command& chosen) {
     if (command->count("--probabilities") > 0) options->predict.form = PredictOptions::Form::probabilities;
     options->generate.checkpoint = options->predict.checkpoint;
     const auto work = [options, generates, command](const Communicator& comm) {
-      check_split(comm, *command);
+      options->predict.data = data_place(comm, *command);
       if (generates) return on_root(comm, [&] { print(comm, generate(options->generate) + "\n"); });
       print(comm, predict(options->predict, comm) + "\n");
       return ExitStatus::done;

@@ -104,6 +104,7 @@ class Fields {
   virtual ~Fields() = default;
 
   virtual void boolean(std::string_view key, bool& value, std::string_view help) = 0;
+  virtual void boolean(std::string_view key, std::optional<bool>& value, std::string_view help) = 0;
   virtual void integer(std::string_view key, std::int64_t& value, Range range, std::string_view help,
                        Presence presence = Presence::optional) = 0;
   virtual void integer(std::string_view key, std::optional<std::int64_t>& value, Range range,

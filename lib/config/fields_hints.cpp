@@ -87,8 +87,9 @@ std::string key_of_other_alternatives(std::string_view key, std::string_view cho
   for (const Alternative& alternative : alternatives)
     if (has_key(alternative, key)) owners.push_back(alternative.name);
   if (owners.empty()) return "";
-  return fmt::format("is an option of {}: {}, and here it is {}; remove it, or take one of these", chooser,
-                     fmt::join(owners, ", "), chosen);
+  return fmt::format(
+      "is an option of {}: {}, and here it is {}; remove it, take one of these, or write the section anew, as {{{}: {}}}",
+      chooser, fmt::join(owners, ", "), chosen, chooser, chosen);
 }
 
 std::string misplaced_option(const DeckNode& item, const DeckNode::Entry& key,

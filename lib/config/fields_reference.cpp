@@ -16,6 +16,9 @@ class ReferenceWriter final : public Fields {
   void boolean(std::string_view key, bool& value, std::string_view help) override {
     row(key, "true or false", value ? "true" : "false", help);
   }
+  void boolean(std::string_view key, std::optional<bool>&, std::string_view help) override {
+    row(key, "true or false", "–", help);
+  }
   void integer(std::string_view key, std::int64_t& value, Range range, std::string_view help,
                Presence presence) override {
     row(key, limited("whole number", range), presence == Presence::required ? "**required**" : std::to_string(value),

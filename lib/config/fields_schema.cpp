@@ -18,6 +18,9 @@ class SchemaWriter final : public Fields {
   void boolean(std::string_view key, bool& value, std::string_view help) override {
     add(key, {{"type", "boolean"}, {"default", value}}, help);
   }
+  void boolean(std::string_view key, std::optional<bool>&, std::string_view help) override {
+    add(key, {{"type", "boolean"}}, help);
+  }
   void integer(std::string_view key, std::int64_t& value, Range range, std::string_view help,
                Presence presence) override {
     Json schema = limited("integer", range);

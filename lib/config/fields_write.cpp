@@ -19,6 +19,9 @@ class Writer final : public Fields {
   explicit Writer(YAML::Emitter& out) : out_(out) {}
 
   void boolean(std::string_view key, bool& value, std::string_view) override { pair(key, value ? "true" : "false"); }
+  void boolean(std::string_view key, std::optional<bool>& value, std::string_view) override {
+    if (value) pair(key, *value ? "true" : "false");
+  }
   void integer(std::string_view key, std::int64_t& value, Range, std::string_view, Presence) override {
     pair(key, std::to_string(value));
   }

@@ -116,8 +116,6 @@ namespace {
 
 /// Describes a mistake at the parser's position that the parser itself does not explain; empty if none is recognized.
 std::string misread_value(std::string_view line, std::size_t at) {
-  if (at < line.size() && line[at] == '*')
-    return "text that begins with * stands in quotation marks, as YAML takes it for an alias";
   const std::size_t first = line.find(": "),
                     second = first == std::string_view::npos ? first : line.find(": ", first + 2);
   if (at < line.size() && line[at] == ':' && second == at)
@@ -132,15 +130,18 @@ std::string misread_value(std::string_view line, std::size_t at) {
 std::string syntax_advice(const std::string& text, const DeckPosition& where) {
   const std::vector<std::string_view> lines = lines_of(text);
   const auto found = static_cast<std::size_t>(where.line - 1);  // 0-based; may be after the last line
-  const std::vector<Bracket> open = open_brackets(lines, found, static_cast<std::size_t>(where.column - 1));
+  const bool is_there = found < lines.size();
+  const auto at = static_cast<std::size_t>(where.column - 1);
+  if (is_there && at < lines[found].size() && lines[found][at] == '*')
+    return "text that begins with * stands in quotation marks, as YAML takes it for an alias";
+  const std::vector<Bracket> open = open_brackets(lines, found, at);
   if (!open.empty())
-    return fmt::format("is the {} of line {}, column {} closed?", open.back().sign, open.back().line,
-                       open.back().column);
+    return fmt::format("is the {} of line {}, column {} closed? Is a comma missing in it?", open.back().sign,
+                       open.back().line, open.back().column);
   for (std::size_t i = std::min(found + 1, lines.size()); i > 0 && i + 1 > found; --i)
     if (lacks_space(lines[i - 1])) return fmt::format("is a space missing after the colon in line {}?", i);
-  if (found < lines.size())
-    if (std::string misread = misread_value(lines[found], static_cast<std::size_t>(where.column - 1)); !misread.empty())
-      return misread;
+  if (is_there)
+    if (std::string misread = misread_value(lines[found], at); !misread.empty()) return misread;
   const std::string uneven = uneven_indentation(lines, found + 1);
   return uneven.empty() ? "mend the syntax" : uneven;
 }

@@ -164,7 +164,7 @@ class BadInput(MistakeTest):
                                   ("data.pin_memory=true", "data.pin_memory: is not needed here (a thread of each rank reads ahead of the steps); remove it"),
                                   ("schedule={type: cosine, T_max: 9}", "schedule.T_max: has another name here (to the run's end, when not given); write period with its unit"),
                                   ("schedule={type: step, gamma: 0.1}", "schedule.gamma: has another name here; write factor"),
-                                  ("optimizer={betas: [0.9, 0.99]}", "optimizer.betas: is an option of type: adam, adamw, lion, lamb, and here it is sgd; "),
+                                  ("optimizer={betas: [0.9, 0.99]}", "optimizer.betas: is an option of type: adam, adamw, lion, lamb, and here it is sgd; remove it, take one of these, or write the section anew, as {type: sgd}"),
                                   ("model.layers=[{conv2d: {in_channels: 1, filters: 8, kernel: 3}}]", "model.layers.0.conv2d.in_channels: is not needed here"),
                                   ("model.layers=[flatten, ReLU]", "did you mean 'relu'?"), ("run.save_top_k=3", "write checkpoint.keep_best, as keep_best: {metric: ")):
             self.check(78, [words], "check", "deck.yaml", assignment)
@@ -174,7 +174,9 @@ class BadInput(MistakeTest):
         for text, words in (("run:\n  epochs:1\n  seed: 2\n", "bad.yaml:3:7: not valid YAML (illegal map value); is a space missing after the colon in line 2?"),
                             ("run: {epochs:1}\n", "run.epochs:1: has no space after its colon; write epochs: 1"),
                             ("run: {epochs: 1}\nmodel:\n  layers: [relu, {linear: 3},\n    'it]'\n  input: [3]\n", "is the [ of line 3, column 11 closed?"),
-                            ("run: {epochs: 1 # }\nmodel: {preset: fc}\n", "is the { of line 1, column 6 closed?")):
+                            ("run: {epochs: 1 # }\nmodel: {preset: fc}\n", "is the { of line 1, column 6 closed?"),
+                            ("run: {epochs: 1 seed: 2}\n", "Is a comma missing in it?"),
+                            ("model: {freeze: [*conv]}\n", "text that begins with * stands in quotation marks")):
             self.write("bad.yaml", text)
             self.check(78, [words], "check", "bad.yaml")
 

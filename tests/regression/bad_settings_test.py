@@ -170,7 +170,8 @@ class BadSettings(MistakeTest):
                                ("method: powersgd, rank: 0", "rank: 0 is out of range"), ("from_step: -1", "from_step: -1 is out of range"),
                                ("method: qsgd, levels: 4", "levels: errors of qsgd with so few levels"), ("method: dgc, ramp_steps: -1", "ramp_steps: -1 is out of range"),
                                ("method: dgc, error_feedback: false", "error_feedback: dgc accumulates"),
-                               ("method: int8, ramp_steps: 4", "ramp_steps: is of topk and dgc"), ("method: topk, keep: 0.3, ramp_steps: 4", "ramp_steps: begins with a quarter")]:
+                               ("method: int8, ramp_steps: 4", "ramp_steps: is of topk and dgc, and of no use to int8"), ("keep: 0.1", "keep: is of topk and dgc, and of no use to int8"),
+                               ("method: topk, rank: 3", "rank: is of powersgd, and of no use to topk"), ("method: sign, block: 9", "block: is of int8 and qsgd"), ("method: topk, keep: 0.3, ramp_steps: 4", "ramp_steps: begins with a quarter")]:
             self.train(78, ["parallel.compress." + message], "parallel={compress: {%s}}" % wrong)
         for beside, message in [("shard: gradients", "shard: compressed sums are whole"), ("deterministic: {shards: 4}", "deterministic: fixed trees"),
                                 ("wire: bf16", "wire: compress says itself"), ("all_reduce: mpi", "all_reduce: compress sums in a node"),

@@ -164,6 +164,14 @@ class Batch(LockstepTest):
         shards = ["parallel={virtual_replicas: 4, sync_batch_norm: false}", "model.layers.2=batch_norm"]
         self.assertEqual(self.step_lines("--ranks", 4, *shards)[0], "batch 50 = 4 ranks × 12 to 14, at most 4 at once", "each of them four replicas")
 
+    def test_ranks_that_train_would_refuse(self):
+        self.assertEqual(self.step_lines("data.sampler=distributed_sampler", "--ranks", 5)[1], [])
+        self.refused(78, ["batch.global: 50 examples cannot be dealt out to 3 ranks alike"], "check", "deck.yaml", "data.sampler=distributed_sampler", "--ranks", 3)
+        self.refused(78, ["batch.global: 50 examples are not 3 equal parts (parallel.asynchronous.collect)"], "check", "deck.yaml",
+                     "parallel.asynchronous={collect: 3, schedule: {free: true}}", "--ranks", 4)
+        self.refused(66, ["nowhere.txt"], "check", "deck.yaml", "parallel.asynchronous={schedule: {replay: nowhere.txt}}")
+        self.refused(66, ["table.yaml"], "check", "deck.yaml", "parallel={all_reduce: auto, all_reduce_table: table.yaml}")
+
     def test_ranks_without_examples(self):
         text, remarks = self.step_lines("--ranks", 512)
         self.assertEqual(text, "batch 50 = 512 ranks × 0 or 1, at most 1 at once")
@@ -276,6 +284,14 @@ class Deck(LockstepTest):
 
     def resolved(self, *arguments):
         return self.lockstep("check", "deck.yaml", "--deck", *arguments).out
+
+    def test_schedules_of_gradients(self):
+        """Keys of which only one may stand."""
+        self.deck()
+        for schedule in ("simulate: {ranks: 2}", "free: true", "replay: order.txt"):
+            text = self.resolved(f"parallel.asynchronous={{schedule: {{{schedule}}}}}")
+            self.write("again.yaml", text)
+            self.assertEqual(self.lockstep("check", "again.yaml", "--deck").out, text)
 
     def test_it_stands_alone(self):
         self.deck()

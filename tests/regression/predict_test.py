@@ -147,6 +147,8 @@ class Predict(LockstepTest):
                 (64, ["matrix.txt: ", "end it with .h5, .npy or .csv"], ["evaluate", "deck.yaml", "--checkpoint", "gone.h5", "--confusion-matrix", "matrix.txt"]),
                 (73, ["no/matrix.npy: cannot be created"], ["evaluate", "deck.yaml", "--checkpoint", "gone.h5", "--confusion-matrix", "no/matrix.npy"]),
                 (65, ["has examples in /train, /validation", "say which"], [*run, "--output", "y.npy"]),
+                (65, ["data.h5: has no examples in /night"], [*run, "--split", "night", "--output", "y.npy"]),
+                (65, ["data.h5: has no examples in /night"], ["evaluate", "deck.yaml", "--checkpoint", CHECKPOINT, "--data", "data.h5", "--split", "night"]),
                 (65, ["two.h5: is no dataset", "it has /a, /b, /small)", "two.h5:/DATASET"], ["predict", CHECKPOINT, "--data", "two.h5", "--output", "y.npy"]),
                 (65, ["run: is a folder", "name the file in it, as run/checkpoints/latest"], ["predict", "run", "--data", "data.h5:/train", "--output", "y.npy"]),
                 (65, ["two.h5:/small: its examples are 14×14×1", "was trained on others"], ["predict", CHECKPOINT, "--data", "two.h5:/small", "--output", "y.npy"]),

@@ -233,8 +233,8 @@ class Splits(LockstepTest):
             self.assertEqual((step, test_step), (12, 12))
             self.assertEqual(metrics(self.folder / "run")[-1]["split"], "test")
             self.assertAlmostEqual(summary(self.folder / "run")["test"]["loss"], test, delta=1e-6)
-            for place, split, loss in (("other.h5", "validation", validation), ("third.h5", "test", test), ("third.h5:/train", "train", test)):
-                self.assertAlmostEqual(self.evaluate("--data", place, "--split", split, ranks=ranks), loss, delta=1e-5)
+            for place, split, loss in (("other.h5", [], validation), ("third.h5", [], test), ("third.h5:/train", ["--split", "train"], test)):
+                self.assertAlmostEqual(self.evaluate("--data", place, *split, ranks=ranks), loss, delta=1e-5)
             self.assertAlmostEqual(self.evaluate("--split", "test", *keys, ranks=ranks), test, delta=1e-5)
 
     def test_a_fraction_is_held_out_by_a_seed(self):

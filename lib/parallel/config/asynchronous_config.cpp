@@ -41,9 +41,11 @@ void AsynchronousConfig::describe(Fields& fields) {
               f.check(!simulation.delays.empty(), "delays", "has no numbers; give one at least, or leave it out");
             },
             "workers with delays, simulated one after the other: the same numbers in each run");
-        section.boolean("free", free,
+        std::optional<bool> runs_freely = free ? std::optional(true) : std::nullopt;  // false is not written
+        section.boolean("free", runs_freely,
                         "true: the ranks are the workers, each of which goes on without waiting for the others: their "
                         "gradients are applied as they come");
+        free = runs_freely.value_or(false);
         section.path("replay", replay, "file of a record: its gradients in its order");
         section.path("record", record,
                      "file to write which worker's gradient was applied when, and what parameters it was computed by");

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "parallel/config/compress_config.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace lockstep {
 
@@ -26,8 +30,20 @@ void CompressConfig::describe(Fields& fields) {
   fields.boolean("error_feedback", error_feedback,
                  "whether what a step has not sent is added to the next step's gradient");
   fields.integer("from_step", from_step, not_negative, "steps at the beginning whose sums are exact");
-  fields.check(ramp_steps == 0 || method == Method::topk || method == Method::dgc, "ramp_steps",
-               "is of topk and dgc, and of no use to this method; leave it out");
+  const CompressConfig usual;
+  const auto is_of = [&](std::string_view key, bool is_usual, std::initializer_list<Method> methods) {
+    std::vector<std::string_view> names;
+    for (const Method one : methods) names.push_back(compression_names[static_cast<std::size_t>(one)]);
+    fields.check(is_usual || std::ranges::count(methods, method) > 0, key,
+                 fmt::format("is of {}, and of no use to {}; leave it out", fmt::join(names, " and "),
+                             compression_names[static_cast<std::size_t>(method)]));
+  };
+  is_of("block", block == usual.block, {Method::int8, Method::qsgd});
+  is_of("levels", levels == usual.levels, {Method::qsgd});
+  is_of("keep", keep == usual.keep, {Method::topk, Method::dgc});
+  is_of("ramp_steps", ramp_steps == usual.ramp_steps, {Method::topk, Method::dgc});
+  is_of("rank", rank == usual.rank, {Method::powersgd});
+  is_of("min_ratio", min_ratio == usual.min_ratio, {Method::powersgd});
   fields.check(ramp_steps == 0 || keep < 0.25, "ramp_steps",
                "begins with a quarter of the numbers, and keep lets at least as many travel; leave it out");
   fields.check(method != Method::dgc || error_feedback, "error_feedback",

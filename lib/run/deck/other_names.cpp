@@ -58,7 +58,7 @@ std::span<const OtherName> other_names_of_keys() {
       {"lr", "*", "optimizer.learning_rate", ""},
       {"wd", "optimizer.groups.*", "weight_decay", ""},
       {"wd", "*", "optimizer.weight_decay", ""},
-      {"eps", "*", "epsilon", ""},
+      {"eps", "*", "epsilon (of adafactor: epsilons)", ""},
       {"betas", "", "optimizer.betas", ""},
       {"ema", "*", "optimizer.ema_decay", ""},
       {"gradient_clipping", "*", "optimizer.clip_norm", ""},

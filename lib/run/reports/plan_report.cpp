@@ -15,6 +15,7 @@
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "comm/communicator.hpp"
+#include "config/deck.hpp"
 #include "core/device.hpp"
 #include "core/execution.hpp"
 #include "ops/device_description.hpp"
@@ -22,7 +23,9 @@
 #include "run/experiment/starting_weights.hpp"
 #include "run/folder/run_folder.hpp"
 #include "run/training/resume.hpp"
+#include "run/training/run_batches.hpp"
 #include "run/training/run_state.hpp"
+#include "run/training/trainer_setup.hpp"
 #include "train/choose_shard.hpp"
 
 namespace lockstep {
@@ -166,6 +169,12 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
   check_output_folder(config.output_dir());
 
   const std::int64_t train = experiment.data.train->size(), global = std::min(config.batch.largest(), train);
+  if (ranks > 1) {  // a deck for several ranks is also checked without their number
+    check_sampler(config, ranks);
+    check_ranks(config, *experiment.loss, train, ranks);
+  }
+  for (const std::string& file : {config.parallel.all_reduce_table, config.parallel.asynchronous.replay})
+    if (!file.empty()) static_cast<void>(read_text_file(file));
   const BatchPartition partition = batch_partition(config, experiment.graph, ranks);
   const bool whole_sums = has_whole_sums(config.parallel, expected_devices(ranks));  // KeyError if unavailable
   StepMemory memory = step_memory(config, experiment.graph, *experiment.data.train, count);

@@ -133,32 +133,30 @@ void check_parts(const RunConfig& config, std::int64_t examples, std::int64_t pa
 
 }  // namespace
 
+void check_ranks(const RunConfig& config, const Loss& loss, std::int64_t examples, int ranks) {
+  validate_key(!config.parallel.runs_freely() || config.parallel.has_stepping_workers() || loss.counts_alike(), "loss",
+               "lets targets count differently (class_weights, ignore_class), and ranks that run freely divide an "
+               "update by its examples before they know what these count; leave one out");
+  validate_key(!config.parallel.compress.corrects_momentum() || loss.counts_alike(), "loss",
+               "lets targets count differently (class_weights, ignore_class), so that steps are divided by different "
+               "numbers, and parallel.compress.method: dgc keeps velocities from one to the next; take topk, or "
+               "leave one out");
+  if (config.parallel.runs_freely())
+    check_parts(config, examples, config.parallel.parts_of_batch(ranks), config.parallel.asynchronous.members(ranks));
+}
+
 std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss,
                                       const Dataset& train, const Communicator& comm) {
-  comm.run_collectively([&] {
-    with_positions(config.source, [&] {
-      validate_key(
-          !config.parallel.runs_freely() || config.parallel.has_stepping_workers() || loss->counts_alike(), "loss",
-          "lets targets count differently (class_weights, ignore_class), and ranks that run freely divide an update "
-          "by its examples before they know what these count; leave one out");
-      validate_key(
-          !config.parallel.compress.corrects_momentum() || loss->counts_alike(), "loss",
-          "lets targets count differently (class_weights, ignore_class), so that steps are divided by different "
-          "numbers, and parallel.compress.method: dgc keeps velocities from one to the next; take topk, or "
-          "leave one out");
-    });
-  });
+  comm.run_collectively(
+      [&] { with_positions(config.source, [&] { check_ranks(config, *loss, train.size(), comm.size()); }); });
   PushOrder pushes = read_pushes(config, run_length(config, train.size()).steps(), comm);
   RunConfig known = config;
   known.parallel.asynchronous.recorded_members = pushes.members();
   const RunConfig chosen = with_chosen_shard(known, graph, train, comm);
-  const bool runs_freely = config.parallel.runs_freely();
-  if (config.parallel.has_workers() || pushes.has_parts())
+  if (!config.parallel.runs_freely() && (config.parallel.has_stepping_workers() || pushes.has_parts()))
     comm.run_collectively([&] {
       with_positions(config.source, [&] {
-        check_parts(config, train.size(),
-                    runs_freely ? config.parallel.parts_of_batch(comm.size()) : pushes.parts_of_batch(),
-                    known.parallel.asynchronous.members(comm.size()));
+        check_parts(config, train.size(), pushes.parts_of_batch(), known.parallel.asynchronous.members(comm.size()));
       });
     });
   return std::make_unique<Trainer>(chosen, std::move(graph),

@@ -13,6 +13,10 @@ namespace lockstep {
 std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss,
                                       const Dataset& train, const Communicator& comm);
 
+/// Throws KeyError if so many ranks cannot train as the deck says on so many examples, with a loss that counts targets
+/// like `loss`. What depends on the order in which gradients are applied, `make_trainer` alone finds.
+void check_ranks(const RunConfig& config, const Loss& loss, std::int64_t examples, int ranks);
+
 /// Sets the parameters with which training begins: by run.seed, and by model.weights if given, which is then logged.
 void initialize_parameters(const RunConfig& config, Model& model);
 
