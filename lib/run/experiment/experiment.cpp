@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "base/log.hpp"
 #include "data/augment.hpp"
@@ -128,6 +129,25 @@ void check(const RunConfig& config, const Datasets& data, const Graph& graph, co
                graph.output_shape()[-1]);
 }
 
+/// Returns a warning if a layer that takes mean and variance of a batch gets one value per channel at a time, in a step
+/// of `batch` examples.
+std::optional<std::string> remark_on_norms(const RunConfig& config, const Graph& graph, const BatchPartition& partition,
+                                           std::int64_t batch) {
+  const ParallelConfig& parallel = config.parallel;
+  const std::int64_t ranks = parallel.local.present ? parallel.local.group.value_or(partition.ranks) : partition.ranks;
+  const std::int64_t part = std::max<std::int64_t>(1, batch / (partition.ranks * partition.shards));
+  const std::int64_t together = parallel.ranks_of_statistics(static_cast<int>(ranks)) * std::min(partition.micro, part);
+  if (std::min(batch, together) > 1) return std::nullopt;
+  for (const GraphNode& node : graph.nodes())
+    if (node.layer->traits().needs_statistics && node.shape.rows() == 1)
+      return fmt::format(
+          "model: layer '{}' takes mean and variance of one value per channel, and so passes on nothing of its input in "
+          "training; let it see more examples at once (a larger batch.micro or batch.global, fewer ranks or shards, or "
+          "parallel.sync_batch_norm: true), or take layer_norm",
+          node.name);
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::int64_t vocabulary_of(const Graph& graph) {
@@ -229,6 +249,8 @@ std::vector<std::string> run_remarks(const RunConfig& config, const Graph& graph
         fmt::format("schedule.warmup: {} steps are more than the {} of the run, which ends before its learning rate "
                     "has risen; make it shorter",
                     warmup, length.steps()));
+  if (std::optional<std::string> remark = remark_on_norms(config, graph, partition, batch))
+    remarks.push_back(std::move(*remark));
   const GraphNode& last = graph.nodes().back();
   if (last.layer->type() == "softmax" && config.loss.type == "cross_entropy")
     remarks.push_back(
