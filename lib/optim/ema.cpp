@@ -53,6 +53,15 @@ struct MakeAverage {
 };
 
 template <class T>
+struct Begin {
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t, const T& parameter, T& average) const { average = parameter; }
+};
+template <class T>
+struct MakeBegin {
+  KOKKOS_INLINE_FUNCTION Begin<T> operator()() const { return {}; }
+};
+
+template <class T>
 struct Swap {
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t, T& parameter, T& average) const {
     const T before = parameter;
@@ -66,6 +75,14 @@ struct MakeSwap {
 };
 
 }  // namespace
+
+void begin_average(const ExecSpace& space, const ParameterBlock* blocks, std::int64_t count, const Tensor& parameters,
+                   const Tensor& average) {
+  dispatch_master(parameters.dtype, [&]<class T>(T) {
+    for_averages<Reads>(space, "lockstep::ema::begin", blocks, count, parameters.as<T>(), average.as<T>(),
+                        MakeBegin<T>());
+  });
+}
 
 void update_average(const ExecSpace& space, const ParameterBlock* blocks, std::int64_t count, double decay,
                     const StepScalars* step, const Tensor& parameters, const Tensor& average) {

@@ -153,6 +153,13 @@ void Optimizer::step(const ExecSpace& space, ParameterBuffer& parameters, const 
   if (tables_.streams()) pass_->turn();
 }
 
+void Optimizer::begin_average(const ExecSpace& space, const ParameterBuffer& parameters) {
+  tables_.for_windows(space, StepTables::StateUse::change, [&](const StateWindow& window) {
+    lockstep::begin_average(space, window.blocks, window.count, window.values_or(parameters.owned()),
+                            window.states.back());
+  });
+}
+
 void Optimizer::swap_average(const ExecSpace& space, ParameterBuffer& parameters) {
   tables_.for_windows(space, StepTables::StateUse::change, [&](const StateWindow& window) {
     lockstep::swap_average(space, window.blocks, window.count, window.values_or(parameters.owned()),

@@ -82,7 +82,7 @@ class StepUpdate final : public Stateful {
   /// Does `work` while the parameters are their moving average, if there is one. Collective.
   template <class Work>
   auto with_averages(const Work& work) {
-    if (!parts_.optimizer.averages() || count_.optimizer_steps() == 0) return work();
+    if (!parts_.optimizer.averages()) return work();
     const auto swap = [this] { parts_.optimizer.swap_average(space_, parts_.model.parameters()); };
     parts_.before_change();
     parts_.strategy.change_parameters(space_, swap);

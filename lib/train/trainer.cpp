@@ -211,6 +211,8 @@ void Trainer::share_parameters() {
   comm_.run_collectively([&] { strategy_->go_on_after(steps(), update_->count().optimizer_steps()); });
   update_->go_on();
   comm_.run_collectively([&] { strategy_->share(space_); });
+  if (optimizer_->averages() && update_->count().optimizer_steps() == 0)
+    comm_.run_collectively([&] { optimizer_->begin_average(space_, model_->parameters()); });
   optimizer_->forget_nonfinite(space_);
 }
 

@@ -89,7 +89,7 @@ class Trainer final : public Stateful {
 
   void describe_state(StateFields& fields) override;
   /// Gives all ranks the parameters of rank 0 and, of the optimizer's states that rank 0 has, what they own
-  /// (StrategyState::share). Collective.
+  /// (StrategyState::share). Before the first step that counts, the moving average is the parameters. Collective.
   void share_parameters();
 
  private:

@@ -65,6 +65,18 @@ class Precision(LockstepTest):
         columns = lambda lines: [line.split(",")[:8] for line in lines if ",train," in line]  # noqa: E731  all but the times
         self.assertEqual(columns(wanted), columns(got))
 
+    def test_the_average_before_a_step_counts(self):
+        """It is the parameters that the run begins with, also in checkpoints."""
+        scale = "precision={compute: fp16, loss_scale: {initial: 1e30, floor: 1e20}}"
+        for ranks in (1, 2):
+            plain = self.train(scale, f"run.output_dir=plain{ranks}", "run.steps=5", ranks=ranks)
+            self.assertEqual(plain.out.count("left out: "), 5)
+            for name, overrides in (("ema", []), ("divided", ["parallel.shard=optimizer"])):
+                self.train(scale, "optimizer.ema_decay=0.9", f"run.output_dir={name}{ranks}", "run.steps=5", *overrides, ranks=ranks)
+                self.assertEqual(summary(self.folder / f"{name}{ranks}")["validation"], summary(self.folder / f"plain{ranks}")["validation"])
+                losses = [self.lockstep("evaluate", "deck.yaml", scale, "--checkpoint", f"{run}{ranks}/checkpoints/latest").out.split()[1] for run in (name, "plain")]
+                self.assertEqual(*losses)
+
     def test_no_scale_where_none_is_wanted(self):
         self.train("precision.compute=bf16")
         self.assertEqual({row["loss_scale"] for row in self.rows()}, {""})
