@@ -182,6 +182,14 @@ class Batch(LockstepTest):
         self.assertEqual(text, "batch 64 = 8 ranks × 8, at most 8 at once")
         self.assertEqual(remarks, ["batch.global: 500 examples are more than the 64 there are to train on; each step takes all of these"])
 
+    def test_batches_that_never_come(self):
+        said = "batch.ramp: the run ends after 4 steps, before batches of {} begin (after {}); make it longer, or remove that point"
+        for ramp, words in (("[[2 steps, 20], [4 steps, 32], [5 epochs, 640]]", [said.format(32, "4 steps")]), ("[[9 epochs, 640]]", [said.format(640, "9 epochs")]),
+                            ("[[3 steps, 32]]", [])):
+            self.assertEqual(self.step_lines("batch.global=16", f"batch.ramp={ramp}")[1], words, ramp)
+        err = self.lockstep("train", "deck.yaml", "batch.global=16", "batch.ramp=[[9 epochs, 32]]").err
+        self.assertEqual(err.count("warning: " + said.format(32, "9 epochs")), 1, err)
+
     def test_when_it_evaluates_and_saves(self):
         def lines(*overrides):
             out = self.lockstep("check", "deck.yaml", *overrides).out

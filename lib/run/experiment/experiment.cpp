@@ -229,13 +229,23 @@ std::string batch_text(const RunConfig& config, const BatchPartition& partition,
 std::vector<std::string> run_remarks(const RunConfig& config, const Graph& graph, const BatchPartition& partition,
                                      std::int64_t examples) {
   std::vector<std::string> remarks = config.parallel.remarks();
-  const std::int64_t largest = config.batch.largest();
+  const RunLength length = run_length(config, examples);
+  std::vector<RunLength::Stage> stages = config.batch.stages();
+  const auto never = std::ranges::find_if(stages, [&](const RunLength::Stage& stage) {
+    return stage.begin.count > 0 && length.step_of(stage.begin) >= length.steps();
+  });
+  if (never != stages.end())
+    remarks.push_back(fmt::format(
+        "batch.ramp: the run ends after {} steps, before batches of {} begin (after {}); make it longer, or "
+        "remove that point",
+        length.steps(), never->batch, config.batch.ramp[static_cast<std::size_t>(never - stages.begin()) - 1].first));
+  stages.erase(never, stages.end());
+  const std::int64_t largest = std::ranges::max(stages, {}, &RunLength::Stage::batch).batch;
   if (examples < largest)
     remarks.push_back(
         fmt::format("batch.{}: {} examples are more than the {} there are to train on; each step takes all of these",
                     config.batch.ramp.empty() ? "global" : "ramp", largest, examples));
-  std::int64_t batch = std::min(config.batch.global, examples);
-  for (const RunLength::Stage& stage : config.batch.stages()) batch = std::min(batch, stage.batch);
+  const std::int64_t batch = std::min(examples, std::ranges::min(stages, {}, &RunLength::Stage::batch).batch);
   std::int64_t idle = 0;
   while (idle < partition.ranks && share_of(partition, batch, static_cast<int>(partition.ranks - idle - 1)).count == 0)
     ++idle;
@@ -243,7 +253,6 @@ std::vector<std::string> run_remarks(const RunConfig& config, const Graph& graph
     remarks.push_back(
         fmt::format("{} of {} ranks have no examples in a step of {}; use fewer ranks, or a larger batch.global", idle,
                     partition.ranks, batch));
-  const RunLength length = run_length(config, examples);
   if (const std::int64_t warmup = length.step_of(training_span_of(config.schedule.warmup)); warmup > length.steps())
     remarks.push_back(
         fmt::format("schedule.warmup: {} steps are more than the {} of the run, which ends before its learning rate "
