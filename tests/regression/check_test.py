@@ -208,6 +208,12 @@ class Batch(LockstepTest):
         err = self.lockstep("train", "deck.yaml", *overrides, ranks=2).err
         self.assertEqual([line for line in err.splitlines() if line.startswith("warning: ")], [f"warning: {line}" for line in said])
         self.assertEqual(self.step_lines("run.output_dir=other", "schedule.warmup=4 steps")[1], [])
+        self.deck(data={"synthetic": {"kind": "clicks", "train": 64, "validation": 20}}, loss={"type": "binary_cross_entropy"})
+        for layers, loss, warns in (("{linear: 1}, {sigmoid: {}, name: s}", "binary_cross_entropy", True), ("{linear: 1}, {sigmoid: {}, name: s}", "mse", False),
+                                    ("sigmoid, {linear: 1}", "binary_cross_entropy", False)):
+            said = ["model: its last layer 's' is a sigmoid, and loss binary_cross_entropy has its own: such networks learn badly; remove that layer "
+                    "(predict then gives logits, whose sigmoids are the probabilities)"] if warns else []
+            self.assertEqual(self.step_lines("run.output_dir=third", f"model.layers=[{layers}]", f"loss.type={loss}")[1], said)
 
     def test_norms_of_one_value(self):
         """What PyTorch refuses: "Expected more than 1 value per channel when training"."""

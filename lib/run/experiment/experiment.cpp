@@ -261,11 +261,15 @@ std::vector<std::string> run_remarks(const RunConfig& config, const Graph& graph
   if (std::optional<std::string> remark = remark_on_norms(config, graph, partition, batch))
     remarks.push_back(std::move(*remark));
   const GraphNode& last = graph.nodes().back();
-  if (last.layer->type() == "softmax" && config.loss.type == "cross_entropy")
-    remarks.push_back(
-        fmt::format("model: its last layer '{}' is a softmax, and loss cross_entropy has its own: such networks learn "
-                    "badly; remove that layer (predict --probabilities applies one)",
-                    last.name));
+  const auto has_its_own = [&](std::string_view type, std::string_view loss, std::string_view afterwards) {
+    if (last.layer->type() == type && config.loss.type == loss)
+      remarks.push_back(
+          fmt::format("model: its last layer '{}' is a {}, and loss {} has its own: such networks learn badly; remove "
+                      "that layer ({})",
+                      last.name, type, loss, afterwards));
+  };
+  has_its_own("softmax", "cross_entropy", "predict --probabilities applies one");
+  has_its_own("sigmoid", "binary_cross_entropy", "predict then gives logits, whose sigmoids are the probabilities");
   return remarks;
 }
 
