@@ -107,6 +107,11 @@ class Hints(LockstepTest):
                                   *((f"optimizer.groups=[{{match: '*weight', {name}: 0.1}}]",
                                      f"optimizer.groups.0.{name}: has another name here (it multiplies optimizer.learning_rate); write learning_rate_scale")
                                     for name in ("lr", "learning_rate")),
+                                  ("loss={ignore_index: -100}", "loss.ignore_index: has another name here (a number from 0 on, which no class has, as 255); write ignore_class"),
+                                  ("loss={weight: [1, 2]}", "loss.weight: has another name here; write class_weights"),
+                                  *((f"loss.type={name}", f"loss.type: '{name}' is unknown; did you mean '{ours}'? (known: ")
+                                    for name, ours in (("bce", "binary_cross_entropy"), ("bce_with_logits", "binary_cross_entropy"), ("nll_loss", "cross_entropy"),
+                                                       ("mse_loss", "mse"), ("l1_loss", "mae"), ("smooth_l1", "huber"))),
                                   ("zero_stage=2", "write parallel.shard: optimizer, gradients or parameters"),
                                   ("precision.compute=tf32", "precision.compute: 'tf32' is unknown; write providers: {tf32: true} (known: fp32"),
                                   ("precision.tf32=true", "precision.tf32: has another name here; write providers: {tf32: true}"),

@@ -80,6 +80,8 @@ std::span<const OtherName> other_names_of_keys() {
       {"embedding_dim", "*", "features", ""},
       {"p", "*.dropout", "rate", ""},
       {"path", "data", "file", ""},
+      {"ignore_index", "*", "loss.ignore_class", "a number from 0 on, which no class has, as 255"},
+      {"weight", "loss", "loss.class_weights", ""},
       {"num_workers", "*", "", reads_ahead},
       {"pin_memory", "*", "", reads_ahead},
       {"prefetch_factor", "*", "", reads_ahead},
@@ -111,6 +113,12 @@ std::span<const OtherName> other_names_of_keys() {
       {"uint8", "*", "u8", ""},
       {"dense", "*", "linear", ""},
       {"multi_head_attention", "*", "attention", ""},
+      {"bce", "loss.type", "binary_cross_entropy", ""},
+      {"bce_with_logits", "loss.type", "binary_cross_entropy", ""},
+      {"nll_loss", "loss.type", "cross_entropy", ""},
+      {"mse_loss", "loss.type", "mse", ""},
+      {"l1_loss", "loss.type", "mae", ""},
+      {"smooth_l1", "loss.type", "huber", ""},
       {"tf32", "precision.compute", "providers: {tf32: true}", ""},
   };
   // clang-format on
