@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <utility>
 
 #include "base/error.hpp"
@@ -97,8 +98,8 @@ void restore_state(const std::string& text, const StateFields::Describe& describ
     describe(reader);
   } catch (const Json::exception& error) {
     throw Error(ExitStatus::bad_data, error.what());
-  } catch (const std::invalid_argument&) {
-    throw Error(ExitStatus::bad_data, "a number is none");
+  } catch (const std::logic_error&) {  // of std::stod: of a text that is no number, or of one beyond double's
+    throw Error(ExitStatus::bad_data, "a number is none, or too large");
   }
 }
 

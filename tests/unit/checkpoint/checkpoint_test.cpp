@@ -8,8 +8,10 @@
 
 #include <csignal>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
+#include "checkpoint/state_text.hpp"
 #include "io/hdf5.hpp"
 #include "io/replace_file.hpp"
 #include "support/scratch.hpp"
@@ -35,6 +37,21 @@ Checkpoint example() {
   checkpoint.arrays.push_back(array_of<std::int64_t>("/counters", {}));
   checkpoint.texts = {{"build", "here"}, {"deck", "run: {}\n"}, {"state", "step: 7\n"}};
   return checkpoint;
+}
+
+TEST(StateText, NumbersThatAreNoneAreRefused) {
+  double value = 0;
+  const auto restore = [&](const std::string& number) {
+    restore_state(R"({"value": )" + number + "}", [&](StateFields& fields) { fields.real("value", value); });
+  };
+  restore("\"inf\"");
+  EXPECT_EQ(value, std::numeric_limits<double>::infinity());
+  for (const char* number : {"\"none\"", "\"1e999\"", "1e999", "[]"}) try {
+      restore(number);
+      ADD_FAILURE() << number;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::bad_data) << number;
+    }
 }
 
 void expect_equal(const Checkpoint& a, const Checkpoint& b) {
