@@ -70,7 +70,8 @@ class GrowingFile {
 /// This rank's copy, on its way to its own node's memory and to the next node: first its size, and then blocks, of
 /// which only the last may be shorter than the others.
 struct Sent {
-  explicit Sent(const std::string& head) { pieces.push_back(std::as_bytes(std::span(head))); }
+  /// `room`: of block_bytes.
+  Sent(const std::string& head, std::byte* room) : block(room) { pieces.push_back(std::as_bytes(std::span(head))); }
 
   void add(Bytes numbers) { pieces.push_back(numbers); }
   /// Call after everything else is added.
@@ -82,12 +83,12 @@ struct Sent {
   /// Returns the next block, which is valid until the next call; empty after the last one.
   Bytes take_block() {
     std::size_t filled = 0;
-    while (filled < block.size() && piece < pieces.size()) {
+    while (filled < block_bytes && piece < pieces.size()) {
       const bool is_hash = piece + 1 == pieces.size();
       if (is_hash) hash_value = hash.value();
       const Bytes rest = pieces[piece].subspan(taken);
-      const Bytes now = rest.first(std::min(rest.size(), block.size() - filled));
-      std::ranges::copy(now, block.begin() + static_cast<std::ptrdiff_t>(filled));
+      const Bytes now = rest.first(std::min(rest.size(), block_bytes - filled));
+      std::ranges::copy(now, block + filled);
       if (!is_hash) hash.add(now.data(), now.size());
       filled += now.size();
       taken += now.size();
@@ -95,7 +96,7 @@ struct Sent {
       taken = 0;
       ++piece;
     }
-    return Bytes(block).first(filled);
+    return {block, filled};
   }
 
   std::uint64_t size = 0;  ///< of the file
@@ -103,13 +104,12 @@ struct Sent {
   std::size_t piece = 0, taken = 0;  ///< index of the next piece; bytes of it that are taken
   RunningHash hash;
   std::uint64_t hash_value = 0;
-  std::vector<std::byte> block = std::vector<std::byte>(block_bytes);
+  std::byte* block;
   std::optional<GrowingFile> file;
 };
 
 /// The copies of other ranks, which arrive one after the other.
 struct Received {
-  std::vector<std::byte> block = std::vector<std::byte>(block_bytes);
   std::size_t from = 0;     ///< index in kept_for_ of the rank whose copy arrives
   std::uint64_t size = 0;   ///< of the file
   std::uint64_t there = 0;  ///< bytes of it that have arrived
@@ -120,12 +120,17 @@ struct Received {
 }  // namespace
 
 NeighbourCopies::NeighbourCopies(const Topology& ranks, MemoryFolder folder, std::string run, NumberStream& numbers)
-    : ranks_(ranks), folder_(std::move(folder)), run_(std::move(run)), numbers_(numbers) {
+    : ranks_(ranks),
+      folder_(std::move(folder)),
+      run_(std::move(run)),
+      numbers_(numbers),
+      sent_block_(new std::byte[block_bytes]) {
   std::random_device random;
   start_ = fmt::format("{:08x}{:08x}", random(), random());
   ranks_.all.broadcast(start_);
   if (ranks_.one_node()) return;
   transport_ = make_transport(ranks_.all);
+  received_block_.reset(new std::byte[block_bytes]);
   const auto of_nodes = ranks_of_nodes(ranks_);
   next_ = keeper_of(ranks_.all.rank(), ranks_, of_nodes);
   for (int rank = 0; rank < ranks_.all.size(); ++rank)
@@ -192,7 +197,7 @@ void NeighbourCopies::exchange(std::int64_t step, const std::map<std::string, st
     head = copy_head({.run = run_, .start = start_, .step = step, .owner = rank, .owners = ranks_.all.size()}, texts,
                      numbers_.numbers());
   });
-  Sent sent(head);
+  Sent sent(head, sent_block_.get());
   for (std::size_t of = 0; of < numbers_.numbers().size(); ++of) sent.add(numbers_.copied(of));
   sent.add_hash();
   guarded([&] { sent.file.emplace(folder_.file(node, rank, step)); });
@@ -224,11 +229,11 @@ void NeighbourCopies::exchange(std::int64_t step, const std::map<std::string, st
       } else {
         const auto bytes = std::min<std::uint64_t>(block_bytes, received.size - received.there);
         if (received.file && failure_.empty())
-          guarded([&] { received.file->append(Bytes(received.block).first(bytes)); });
+          guarded([&] { received.file->append(Bytes(received_block_.get(), bytes)); });
         received.there += bytes;
       }
       if (received.there < received.size) {
-        transport_->receive(owner, received.block.data(),
+        transport_->receive(owner, received_block_.get(),
                             std::min<std::uint64_t>(block_bytes, received.size - received.there));
         return false;
       }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -50,7 +51,9 @@ class NeighbourCopies {
   MemoryFolder folder_;
   std::string run_, start_;  ///< see CopyOrigin
   NumberStream& numbers_;
-  std::unique_ptr<Transport> transport_;            ///< null: there is one node only
+  std::unique_ptr<Transport> transport_;  ///< null: there is one node only
+  // For messages; allocated before the first one, since a rank that has none would leave others waiting.
+  std::unique_ptr<std::byte[]> sent_block_, received_block_;
   int next_ = 0;                                    ///< the rank that keeps this rank's copies
   std::vector<int> kept_for_;                       ///< the ranks whose copies this rank keeps
   std::optional<std::int64_t> last_, before_last_;  ///< steps of the last copies that were written, and of those before
