@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -134,7 +135,9 @@ void StopRequest::done() {
 std::optional<StopRequest::Time> end_of_job(std::optional<double> wall_time) {
   using Time = StopRequest::Time;
   const auto after = [](Time start, double seconds) {
-    return start + std::chrono::duration_cast<Time::duration>(std::chrono::duration<double>(seconds));
+    constexpr double farthest = 4e9;  // more than a century, and well within the clock's nanoseconds
+    return start + std::chrono::duration_cast<Time::duration>(
+                       std::chrono::duration<double>(std::clamp(seconds, -farthest, farthest)));
   };
   const Time now = Time::clock::now();
   const double date = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();

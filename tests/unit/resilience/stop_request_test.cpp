@@ -139,6 +139,10 @@ TEST(StopRequest, FindsTheEndOfTheJob) {
     EXPECT_NEAR(seconds_left(std::nullopt), 150 - age, 2);
   }
   EXPECT_LT(seconds_left(1e-9), 0) << "its time is up, and not without limit";
+  for (const char* name : {"LOCKSTEP_JOB_END_TIME", "PBS_WALLTIME"}) {
+    const Variable never(name, "1e12");
+    EXPECT_GT(seconds_left(std::nullopt), 1e9) << "beyond the clock's nanoseconds";
+  }
   const Variable past("SLURM_JOB_END_TIME", epoch(-5));
   EXPECT_EQ(seconds_left(std::nullopt), -1) << "of a job before";
 }
