@@ -62,8 +62,8 @@ class StandInAllReduce final : public DeviceAllReduce {
       sum.numbers.assign(own, own + sum.values.count());
     });
     const MpiLock lock;
-    MPI_Iallreduce(MPI_IN_PLACE, sum.numbers.data(), static_cast<int>(sum.numbers.size()), MPI_DOUBLE, MPI_SUM,
-                   ranks_.mpi().comm, &request_);
+    expect_mpi(MPI_Iallreduce(MPI_IN_PLACE, sum.numbers.data(), static_cast<int>(sum.numbers.size()), MPI_DOUBLE,
+                              MPI_SUM, ranks_.mpi().comm, &request_));
     sum.stage = Stage::adding;
   }
 
