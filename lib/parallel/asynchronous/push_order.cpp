@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <queue>
 #include <sstream>
 #include <utility>
@@ -230,9 +231,10 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
            file, collect, parts_of_batch);
   std::vector<Push> pushes, after;
   std::vector<std::int64_t> parts;
+  const std::int64_t parts_end = std::numeric_limits<std::int64_t>::max() / members;  // so that pieces can be numbered
   for (Push push; in >> push.worker >> push.version;) {
     std::int64_t part = 0;
-    if (has_parts && !(in >> part && part >= 0)) break;
+    if (has_parts && !(in >> part && part >= 0 && part < parts_end)) break;
     if (has_steps && !(in >> push.steps && push.steps > 0 && push.steps <= rounds.every)) break;
     if (has_parts) parts.push_back(part);
     (std::ssize(pushes) < updates * collect ? pushes : after).push_back(push);
