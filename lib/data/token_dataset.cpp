@@ -66,11 +66,12 @@ void require_token(const std::string& where, std::int64_t position, std::int64_t
 SharedReading::Bytes load_tokens(const Hdf5File& file, const std::string& name, const StoredArray& array,
                                  const SharedReading& reading) {
   const auto count = static_cast<std::size_t>(array.count());
+  const std::string where = file.name() + ":" + name;
   return reading.load(count * sizeof(std::int32_t) + sizeof(std::int64_t), [&](std::byte* to) {
     std::int64_t largest = 0;
     read_in_pieces(file, name, array, [&](std::int64_t first, std::int64_t rows, const std::byte* values) {
       for_each_integer(array.type, rows, values, [&](std::int64_t i, std::int64_t token) {
-        require_token(file.name() + ":" + name, first + i, token);
+        require_token(where, first + i, token);
         const auto narrow = static_cast<std::int32_t>(token);
         std::memcpy(to + static_cast<std::size_t>(first + i) * sizeof narrow, &narrow, sizeof narrow);
         largest = std::max(largest, token);
@@ -92,6 +93,7 @@ std::string vocabulary_in(const Hdf5File& file) {
 /// Largest of the tokens that stay in the file. Each rank scans its part of them. Collective.
 std::int64_t largest_token(const Hdf5File& file, const std::string& name, const StoredArray& array,
                            const SharedReading& reading) {
+  const std::string where = file.name() + ":" + name;
   std::int64_t largest = 0;
   reading.run_collectively([&] {
     const Hdf5Rows rows = file.rows(name, array.type);
@@ -101,7 +103,7 @@ std::int64_t largest_token(const Hdf5File& file, const std::string& name, const 
       const std::int64_t count = std::min(chunk, part.end - first);
       rows.read(first, count, values.data());
       for_each_integer(array.type, count, values.data(), [&](std::int64_t i, std::int64_t token) {
-        require_token(file.name() + ":" + name, first + i, token);
+        require_token(where, first + i, token);
         largest = std::max(largest, token);
       });
       heartbeat().beat();  // large files take long
