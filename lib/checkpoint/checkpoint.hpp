@@ -57,6 +57,11 @@ struct ParameterFile {
   std::map<std::string, std::string> texts;  ///< as in a checkpoint; files of other programs have none
 
   bool is_checkpoint() const { return texts.contains("state"); }
+  /// Characters that the network's tokens stand for (Dataset::vocabulary); empty if the file does not say.
+  std::string vocabulary() const {
+    const auto found = texts.find("vocabulary");
+    return found == texts.end() ? "" : found->second;
+  }
 };
 /// Reads the parameters of a checkpoint, which is verified as by open_checkpoint, or of a weights file of another
 /// program, which may lack checksums. Skips PyTorch's num_batches_tracked, a count that no formula uses.

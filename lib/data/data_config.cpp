@@ -97,10 +97,10 @@ std::unique_ptr<Dataset> open_group(const std::shared_ptr<const Hdf5File>& file,
 }
 
 void check_like_train(const Dataset& train, const Dataset* other) {
-  if (other)
-    validate(train.format() == other->format(), ExitStatus::bad_data,
-             "{} differs from /train ({}; {}); store both alike", other->description(), format_text(other->format()),
-             format_text(train.format()));
+  if (!other) return;
+  validate(train.format() == other->format(), ExitStatus::bad_data, "{} differs from /train ({}; {}); store both alike",
+           other->description(), format_text(other->format()), format_text(train.format()));
+  check_vocabulary(*other, train.vocabulary(), train.description());
 }
 
 Datasets open_files(const DataConfig& config, const SharedReading& reading) {
@@ -307,6 +307,15 @@ std::optional<ExampleFormat> known_format(const DataConfig& config) {
   if (config.synthetic) return open_datasets(config, 1).train->format();
   if (config.sequence_length) return ExampleFormat{{*config.sequence_length}, DType::i32, {*config.sequence_length}};
   return std::nullopt;
+}
+
+void check_vocabulary(const Dataset& data, const std::string& vocabulary, const std::string& whose) {
+  const std::string own = data.vocabulary();
+  validate(
+      own.empty() || vocabulary.empty() || own == vocabulary, ExitStatus::bad_data,
+      "{}: its tokens stand for other characters than those of {} (their vocabularies differ); import both texts as "
+      "one file (`lockstep import text` splits off its end, by --validation), so that they have one vocabulary",
+      data.description(), whose);
 }
 
 Datasets open_datasets(const DataConfig& config, std::uint64_t seed, const SharedReading& reading) {

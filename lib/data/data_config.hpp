@@ -82,6 +82,10 @@ Sampling sampling_of(const DataConfig& config, const Dataset& data, std::int64_t
 /// Returns the format of the examples, if the deck alone determines it.
 std::optional<ExampleFormat> known_format(const DataConfig& config);
 
+/// Throws bad_data if the tokens of `data` stand for other characters than `vocabulary`, which is that of `whose`. Does
+/// nothing where either is empty: not known.
+void check_vocabulary(const Dataset& data, const std::string& vocabulary, const std::string& whose);
+
 /// Throws missing_file, bad_data, or KeyError if the deck does not fit the file. Collective over the ranks of
 /// `reading`.
 Datasets open_datasets(const DataConfig& config, std::uint64_t seed, const SharedReading& reading = {});

@@ -248,6 +248,26 @@ class Generate(LockstepTest):
         self.assertEqual((text[:2], len(text)), (["3", "1"], 6))
         self.refused(64, ["--prompt: '7' is no token from 0 to 6"], "predict", checkpoint, "--generate", 2, "--prompt", "7")
 
+    def test_tokens_of_another_vocabulary(self):
+        """As many characters, but others: all numbers would be in range, and wrong."""
+        self.write("other.txt", "der Hund bellt. " * 300)
+        self.lockstep("import", "text", "--file", "other.txt", "--validation", 0.1, "--output", "other.h5")
+        lstm = {"preset": "lstm", "vocabulary": 13, "sequence": 16, "embedding": 4, "units": 8}
+        checkpoint = self.train(lstm, "run", "run.steps=1")
+        advice = "; import both texts as one file (`lockstep import text` splits off its end, by --validation), so that they have one vocabulary"
+        for split in ("validation", "test"):
+            words = ["other.h5:/validation/tokens: its tokens stand for other characters than those of text.h5:/train/tokens (their vocabularies differ)" + advice]
+            arguments = [f"data.{split}_file=other.h5:/validation", "run.output_dir=new"]
+            self.refused(65, words, "train", "run.yaml", *arguments, ranks=2)
+            self.refused(65, words, "check", "run.yaml", *arguments)
+        words = [f"its tokens stand for other characters than those of {checkpoint} (", advice]
+        for ranks in (1, 2):
+            self.refused(65, ["other.h5:/validation/tokens: ", *words], "evaluate", "run.yaml", "--checkpoint", checkpoint, "--data", "other.h5", ranks=ranks)
+            self.refused(65, ["other.h5:/train/tokens: ", *words], "predict", checkpoint, "--data", "other.h5:/train", "--output", "y.npy", ranks=ranks)
+        with h5py.File(self.folder / "other.h5", "a") as file:
+            del file["vocabulary"]  # then the user has to know
+        self.lockstep("evaluate", "run.yaml", "--checkpoint", checkpoint, "--data", "other.h5")
+
     def test_networks_that_look_ahead_write_nothing(self):
         layers = [{"embedding": {"vocabulary": 13, "features": 8}}, {"attention": {"heads": 2, "causal": False}}, {"linear": 13}]
         checkpoint = self.train({"layers": layers}, "run")

@@ -176,9 +176,8 @@ ChosenWeights choose_weights(const WeightsConfig& config, const ParameterFile& f
   return chosen;
 }
 
-void load_parameters(const ExecSpace& space, const WeightsConfig& config, const std::string& file, const Graph& graph,
-                     ParameterBuffer& parameters) {
-  const ParameterFile stored = read_parameters(file);
+void load_parameters(const ExecSpace& space, const WeightsConfig& config, const std::string& file,
+                     const ParameterFile& stored, const Graph& graph, ParameterBuffer& parameters) {
   WeightsConfig all = config;
   all.file = file;
   all.match = WeightsConfig::Match::strict;

@@ -27,9 +27,9 @@ ParameterFile read_weights(const WeightsConfig& config);
 ChosenWeights choose_weights(const WeightsConfig& config, const ParameterFile& file, const Graph& graph,
                              const std::vector<Parameter>& parameters);
 
-/// Sets `parameters` to those of `file`, for a network that is not trained further: a checkpoint as it is, other files
-/// as model.weights says.
-void load_parameters(const ExecSpace& space, const WeightsConfig& config, const std::string& file, const Graph& graph,
-                     ParameterBuffer& parameters);
+/// Sets `parameters` to what was read from `file`, for a network that is not trained further: a checkpoint as it is,
+/// other files as model.weights says.
+void load_parameters(const ExecSpace& space, const WeightsConfig& config, const std::string& file,
+                     const ParameterFile& stored, const Graph& graph, ParameterBuffer& parameters);
 
 }  // namespace lockstep

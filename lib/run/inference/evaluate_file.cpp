@@ -61,6 +61,11 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Ev
   std::optional<MetricSums> sums;
   std::int64_t batch = 0;
   reading.run_collectively([&] {
+    ParameterFile stored;
+    if (comm.is_root()) {
+      stored = read_parameters(file);
+      check_vocabulary(*data, stored.vocabulary(), file);
+    }
     Graph graph = make_graph(config, data->format());
     loss = config.loss.make();
     with_positions(config.source, [&] { check_metrics(config.metrics, *loss, graph.output_shape()); });
@@ -69,7 +74,7 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Ev
     batch = std::min(share_of(config.batch.largest(), 0, comm.size()).count, data->size());
     batch = std::min(config.batch.micro.value_or(batch), batch);
     model.emplace(make_model(config, std::move(graph), batch, Purpose::inference));
-    if (comm.is_root()) load_parameters(space, config.model.weights, file, model->graph(), model->parameters());
+    if (comm.is_root()) load_parameters(space, config.model.weights, file, stored, model->graph(), model->parameters());
     uploader.emplace(data->format(), config.data.normalize, config.dtype(), batch,
                      config.data.augment.for_evaluation());
     sums.emplace(batch, model->graph().output_shape(), config.metrics, loss->ignored_class());

@@ -153,8 +153,7 @@ std::int32_t choose(const std::vector<double>& outputs, double temperature, std:
 
 std::string generate(const GenerateOptions& options) {
   const TrainedModel trained = TrainedModel::read(options.checkpoint);
-  const auto characters = trained.file.texts.find("vocabulary");
-  const Vocabulary vocabulary(characters == trained.file.texts.end() ? "" : characters->second);
+  const Vocabulary vocabulary(trained.file.vocabulary());
   LanguageModel model(trained, vocabulary);
   model.require_causal();
   std::vector<std::int32_t> text = vocabulary.tokens_of(options.prompt, model.tokens());

@@ -136,6 +136,7 @@ std::string predict(const PredictOptions& options, const Communicator& comm) {
   const std::unique_ptr<Dataset> data = open_inputs(options.data, "/" + options.split, trained.inputs(), reading);
   std::optional<Blocks> blocks;
   reading.run_collectively([&] {
+    if (comm.is_root()) check_vocabulary(*data, trained.file.vocabulary(), trained.name);
     Graph graph = make_graph(config, data->format());
     check_inputs(*data, config.data.augment, graph);
     check_normalize(data->format(), config.data.normalize);
