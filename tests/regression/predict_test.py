@@ -268,6 +268,16 @@ class Generate(LockstepTest):
             del file["vocabulary"]  # then the user has to know
         self.lockstep("evaluate", "run.yaml", "--checkpoint", checkpoint, "--data", "other.h5")
 
+    def test_evaluation_by_a_deck_whose_data_are_no_file(self):
+        """How many tokens a window has is then the examples' own."""
+        lstm = {"preset": "lstm", "vocabulary": 13, "sequence": 16, "embedding": 4, "units": 8}
+        checkpoint = self.train(lstm, "run", "run.steps=1")
+        arguments = ["evaluate", "run.yaml", "--checkpoint", checkpoint, "--data", "text.h5"]
+        loss = self.lockstep(*arguments).out
+        for name, data in (("memory", {"inputs": [16], "input_type": "tokens"}), ("synthetic", {"kind": "random", "vocabulary": 13, "sequence_length": 16})):
+            self.deck("run.yaml", data={name: data}, model=lstm)
+            self.assertEqual(self.lockstep(*arguments).out, loss)
+
     def test_networks_that_look_ahead_write_nothing(self):
         layers = [{"embedding": {"vocabulary": 13, "features": 8}}, {"attention": {"heads": 2, "causal": False}}, {"linear": 13}]
         checkpoint = self.train({"layers": layers}, "run")

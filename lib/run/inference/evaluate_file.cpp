@@ -18,7 +18,12 @@ namespace {
 
 /// Opens a split of the deck's data, or of another file.
 std::unique_ptr<Dataset> open_split(const RunConfig& config, const EvaluationData& what, const SharedReading& reading) {
-  if (!what.place.empty()) return open_examples(what.place, "/" + what.split, config.data.sequence_length, reading);
+  if (!what.place.empty()) {
+    const std::optional<ExampleFormat> known = known_format(config.data);
+    const bool tokens = known && known->has_tokens();
+    return open_examples(what.place, "/" + what.split, tokens ? std::optional(known->input_shape[0]) : std::nullopt,
+                         reading);
+  }
   Datasets data = open_datasets(config.data, static_cast<std::uint64_t>(config.run.seed), reading);
   auto& split = what.split == "train" ? data.train : what.split == "test" ? data.test : data.validation;
   reading.run_collectively([&] {
