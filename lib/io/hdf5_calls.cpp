@@ -139,6 +139,15 @@ std::string target_of_link(hid_t file, const std::string& name) {
   return fmt::format("{} in the file {}", for_message(object, shown), for_message(other_file, shown));
 }
 
+/// Extents of a dataset's chunks; empty if it is not stored in chunks.
+std::vector<hsize_t> chunk_of(hid_t creation, const StoredArray& array, const std::string& where) {
+  if (H5Pget_layout(creation) != H5D_CHUNKED) return {};
+  std::vector<hsize_t> chunk(array.extents.size());
+  const int rank = static_cast<int>(chunk.size());
+  if (H5Pget_chunk(creation, rank, chunk.data()) != rank || std::ranges::count(chunk, 0U) > 0) damaged(where);
+  return chunk;
+}
+
 /// Throws bad_data if a link on the path to an object is dangling.
 void refuse_dangling_link(hid_t file, const std::string& name, const std::string& where) {
   for (std::size_t end = name.find('/', 1);; end = name.find('/', end + 1)) {
@@ -172,17 +181,28 @@ void require_in_file(hid_t file, const H5G_stat_t& object, const std::string& wh
 }
 
 void require_stored(hid_t file, hid_t dataset, const StoredArray& array, const std::string& where) {
-  constexpr std::size_t harmless = std::size_t{1} << 20;
   constexpr std::size_t most_compressed = 1032;
+  const Handle creation(H5Dget_create_plist(dataset), H5Pclose);
+  const Handle space(H5Dget_space(dataset), H5Sclose);
   const std::size_t stored = H5Dget_storage_size(dataset);
   hsize_t file_bytes = 0;
-  if (H5Fget_filesize(file, &file_bytes) < 0) damaged(where);
+  if (creation < 0 || space < 0 || H5Fget_filesize(file, &file_bytes) < 0) damaged(where);
+  const std::size_t least = H5Pget_nfilters(creation) == 0 ? array.bytes() : array.bytes() / most_compressed;
   validate(
-      array.bytes() <= harmless || (stored <= file_bytes && array.bytes() / most_compressed <= stored),
-      ExitStatus::bad_data,
-      "{}: needs {} bytes, but the file holds {} for it (most of it was never written, or the file is damaged); make "
+      stored <= file_bytes && least <= stored, ExitStatus::bad_data,
+      "{}: needs {} bytes, but the file holds {} for it (part of it was never written, or the file is damaged); make "
       "or copy it again",
       where, array.bytes(), std::min<hsize_t>(stored, file_bytes));
+  const std::vector<hsize_t> chunk = chunk_of(creation, array, where);
+  if (chunk.empty()) return;
+  hsize_t needed = 1, there = 0;
+  for (std::size_t i = 0; i < chunk.size(); ++i)
+    needed *= (static_cast<hsize_t>(array.extents[i]) + chunk[i] - 1) / chunk[i];
+  if (stored > 0 && H5Dget_num_chunks(dataset, space, &there) < 0) damaged(where);
+  validate(needed <= there, ExitStatus::bad_data,
+           "{}: has {} of its {} chunks (the others were never written, and would be read as zeros); make or copy the "
+           "file again, or cut the dataset down to what was written",
+           where, there, needed);
 }
 
 std::string string_of(hid_t type, hid_t space, const std::string& where,

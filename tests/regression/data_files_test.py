@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Data files that other programs have made: half written, damaged, in chunks of any shape, with numbers of any type."""
+import unittest
+
+import program
+from program import LockstepTest
+
+try:
+    import h5py
+    import numpy
+except ImportError:
+    h5py = None
+
+
+@unittest.skipUnless(h5py, "Python's h5py is not here")
+class DataFiles(LockstepTest):
+    def file(self, **options):
+        """Forty examples with eight values, of three classes. `options`: how the inputs are stored."""
+        with h5py.File(self.folder / "data.h5", "w") as file:
+            inputs = numpy.random.default_rng(0).normal(size=(40, 8)).astype("f4")
+            file.create_dataset("train/inputs", data=inputs, **options)
+            file["train/targets"] = (numpy.arange(40) % 3).astype("i4")
+        self.deck(data={"file": "data.h5"}, model={"layers": [{"linear": 3}]})
+
+    def test_half_written(self):
+        """As a program leaves it that was to write all rows, one after the other."""
+        for name, shape, options, rows, words in (
+                ("inputs", (40, 8), {"chunks": (10, 8)}, 20, "needs 1280 bytes, but the file holds 640 for it (part of it was never written"),
+                ("inputs", (40, 8), {"chunks": (10, 8), "compression": "gzip"}, 20, "has 2 of its 4 chunks (the others were never written, and would be read as zeros)"),
+                ("inputs", (40, 8), {"chunks": (32, 8)}, 32, "needs 1280 bytes, but the file holds 1024 for it"),
+                ("inputs", (40, 8), {"chunks": (32, 7)}, 32, "has 2 of its 4 chunks"),  # which have room for all numbers
+                ("targets", (40,), {}, 0, "needs 160 bytes, but the file holds 0 for it")):
+            with self.subTest(words):
+                self.file()
+                with h5py.File(self.folder / "data.h5", "a") as file:
+                    del file[f"train/{name}"]
+                    dataset = file.create_dataset(f"train/{name}", shape, "i4" if name == "targets" else "f4", **options)
+                    if rows:
+                        dataset[:rows] = 1
+                self.refused(65, [f"data.h5:/train/{name}: {words}", "make or copy"], "check", "deck.yaml", "--data")
+                for ranks in (1, 2):
+                    self.refused(65, [f"data.h5:/train/{name}: {words}"], "train", "deck.yaml", ranks=ranks)
+        for options in ({"chunks": (32, 7)}, {"chunks": (32, 7), "compression": "gzip"}, {"maxshape": (None, 8)}, {"chunks": (40, 8), "fletcher32": True}):
+            self.file(**options)
+            self.assertIn("data.h5:/train: 40 examples, all of use", self.lockstep("check", "deck.yaml", "--data").out)
+
+
+if __name__ == "__main__":
+    program.main()
