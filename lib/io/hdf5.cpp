@@ -342,7 +342,10 @@ void Hdf5Rows::read(std::int64_t first, std::int64_t count, void* to) const {
   const LibraryLock lock;
   const bool done = transfer(first, count, [&](hid_t packed, hid_t in_file) {
     const herr_t status = H5Dread(id_, native_type(type_), packed, in_file, H5P_DEFAULT, to);
-    if (status < 0) read_failed(id_, where_);  // before other calls overwrite the reason
+    if (status < 0)  // before other calls overwrite the reason
+      read_failed(
+          id_, where_,
+          count == 1 ? fmt::format(", row {}", first) : fmt::format(", rows {} to {}", first, first + count - 1));
     return status;
   });
   if (!done) damaged(where_);

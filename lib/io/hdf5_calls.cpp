@@ -56,7 +56,7 @@ void damaged(const std::string& where, const std::string& why) {
               fmt::format("{}: cannot be read ({}); the file is damaged, make or copy it again", where, why));
 }
 
-void read_failed(hid_t dataset, const std::string& where) {
+void read_failed(hid_t dataset, const std::string& where, const std::string& part) {
   const std::string why = reason();  // before the calls below overwrite it
   const Handle creation(H5Dget_create_plist(dataset), H5Pclose);
   for (int i = 0; i < H5Pget_nfilters(creation); ++i) {
@@ -70,7 +70,7 @@ void read_failed(hid_t dataset, const std::string& where) {
              "compression=\"gzip\", or without compression",
              where, for_message(name, sizeof name), filter);
   }
-  damaged(where, why);
+  damaged(where + part, why);
 }
 
 void write_failed(const std::string& file) {

@@ -57,8 +57,8 @@ std::string reason();
 /// Throws bad_data for an object that cannot be read, with the library's reason.
 [[noreturn]] void damaged(const std::string& where, const std::string& why = reason());
 /// Throws bad_data for a dataset that cannot be read: names the filter that this library lacks if the dataset uses one,
-/// otherwise as `damaged`.
-[[noreturn]] void read_failed(hid_t dataset, const std::string& where);
+/// otherwise as `damaged`, with the part of the dataset that was to be read (", row 7").
+[[noreturn]] void read_failed(hid_t dataset, const std::string& where, const std::string& part = "");
 /// Throws io_error for a file that cannot be written, with the library's reason.
 [[noreturn]] void write_failed(const std::string& file);
 /// Throws cannot_create with the library's reason, or io_error if there is no room.

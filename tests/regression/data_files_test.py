@@ -44,6 +44,17 @@ class DataFiles(LockstepTest):
             self.file(**options)
             self.assertIn("data.h5:/train: 40 examples, all of use", self.lockstep("check", "deck.yaml", "--data").out)
 
+    def test_rows_that_cannot_be_read(self):
+        self.file(chunks=(10, 8), fletcher32=True)
+        with h5py.File(self.folder / "data.h5") as file:
+            chunk = file["train/inputs"].id.get_chunk_info(2)
+        path = self.folder / "data.h5"
+        content = bytearray(path.read_bytes())
+        content[chunk.byte_offset] ^= 0xFF
+        path.write_bytes(content)
+        for ranks in (1, 2):
+            self.refused(65, ["data.h5:/train/inputs, rows 0 to 39: cannot be read ("], "train", "deck.yaml", ranks=ranks)
+
 
 if __name__ == "__main__":
     program.main()
