@@ -359,11 +359,11 @@ std::unique_ptr<Dataset> open_inputs(const std::string& place, const std::string
     if (!network || of_tokens == wants_tokens) return;
     throw Error(ExitStatus::bad_data,
                 fmt::format("{}:{}: holds {}, but the network of the checkpoint reads {}{}; give inputs of that {}",
-                            file->name(), inputs + group, of_tokens ? "tokens" : "no tokens",
+                            file->name(), inputs.empty() ? group : inputs, of_tokens ? "tokens" : "no tokens",
                             to_string(network->input_shape), wants_tokens ? " tokens" : "",
                             wants_tokens ? "kind, as `lockstep import text` makes them" : "shape"));
   });
-  reading.agree(file->name(), "inputs in " + inputs + group);
+  reading.agree(file->name(), "inputs in " + (inputs.empty() ? group : inputs));
   if (!inputs.empty()) return open_hdf5_inputs(file, inputs, reading);
   return open_group(file, group, wants_tokens ? std::optional(network->input_shape[0]) : std::nullopt, reading);
 }

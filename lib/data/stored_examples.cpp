@@ -32,6 +32,8 @@ void check_targets(const StoredArray& targets, const std::string& where, std::in
            "{}: holds {} (integers for classes, or f32, are expected); store it as one of these", where,
            to_string(targets.type));
   const auto rank = targets.extents.size();
+  validate(rank <= Shape::max_rank, ExitStatus::bad_data,
+           "{}: has the shape {} (targets have at most {} dimensions); reshape it", where, shape, Shape::max_rank);
   if (classes)
     validate(rank == 1 || (rank >= 1 && targets.count() != targets.extents[0]), ExitStatus::bad_data,
              "{}: has the shape {} (class targets are N numbers, or N×H×W for one at each place of a picture); reshape "

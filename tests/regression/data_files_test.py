@@ -55,6 +55,15 @@ class DataFiles(LockstepTest):
         for ranks in (1, 2):
             self.refused(65, ["data.h5:/train/inputs, rows 0 to 39: cannot be read ("], "train", "deck.yaml", ranks=ranks)
 
+    def test_shapes_of_too_many_dimensions(self):
+        for name, kind in (("inputs", "f4"), ("targets", "f4"), ("targets", "i4")):
+            for rank in (7, 8, 9):
+                self.file()
+                with h5py.File(self.folder / "data.h5", "a") as file:
+                    del file[f"train/{name}"]
+                    file[f"train/{name}"] = numpy.ones((40, *[2] * (rank - 1)), kind)
+                self.refused(65, [f"data.h5:/train/{name}: has the shape 40×2×2×", "reshape it"], "check", "deck.yaml")
+
 
 if __name__ == "__main__":
     program.main()

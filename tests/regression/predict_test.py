@@ -124,6 +124,8 @@ class Predict(LockstepTest):
         with h5py.File(self.folder / "two.h5", "w") as file:
             file["a"] = file["b"] = numpy.zeros((3, 28, 28, 1), "u1")
             file["small"] = numpy.zeros((3, 14, 14, 1), "u1")
+        with h5py.File(self.folder / "only.h5", "w") as file:
+            file["x/inputs"] = numpy.zeros((3, 28, 28, 1), "u1")
         self.write("text.txt", "to be or not to be " * 20)
         self.lockstep("import", "text", "--file", "text.txt", "--validation", 0.2, "--output", "text.h5")
         self.deck("words.yaml", data={"file": "text.h5", "sequence_length": 8}, run={"steps": 1, "output_dir": "words"},
@@ -156,6 +158,8 @@ class Predict(LockstepTest):
                  ["predict", CHECKPOINT, "--data", "text.h5:/validation", "--output", "y.npy"]),
                 (65, ["data.h5:/validation: holds no tokens, but the network of the checkpoint reads 8 tokens; give inputs of that kind, as `lockstep import text`"],
                  ["predict", "words/checkpoints/latest", "--data", "data.h5:/validation", "--output", "y.npy"]),
+                (65, ["only.h5:/x/inputs: holds no tokens, but the network of the checkpoint reads 8 tokens"],
+                 ["predict", "words/checkpoints/latest", "--data", "only.h5:/x", "--output", "y.npy"]),
                 (66, ["gone.h5"], ["predict", CHECKPOINT, "--data", "gone.h5", "--output", "y.npy"]),
                 (66, ["data.h5:train: no such file; a place in data.h5 begins with a /: write data.h5:/train"],
                  ["predict", CHECKPOINT, "--data", "data.h5:train", "--output", "y.npy"]),
