@@ -170,7 +170,8 @@ void Hdf5File::read(const std::string& dataset, const StoredType& type, void* to
   const LibraryLock lock;
   const std::string where = name_ + ":" + dataset;
   const Handle id(open_dataset(dataset, where), H5Dclose);
-  if (H5Dread(id, native_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, to) < 0) read_failed(id, where);
+  const Handle memory = memory_type(id, type);
+  if (H5Dread(id, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, to) < 0) read_failed(id, where);
 }
 
 std::optional<std::uint64_t> Hdf5File::place(const std::string& dataset, const StoredType& type) const {
@@ -340,8 +341,9 @@ bool Hdf5Rows::transfer(std::int64_t first, std::int64_t count, Transfer transfe
 
 void Hdf5Rows::read(std::int64_t first, std::int64_t count, void* to) const {
   const LibraryLock lock;
+  const Handle memory = memory_type(id_, type_);
   const bool done = transfer(first, count, [&](hid_t packed, hid_t in_file) {
-    const herr_t status = H5Dread(id_, native_type(type_), packed, in_file, H5P_DEFAULT, to);
+    const herr_t status = H5Dread(id_, memory, packed, in_file, H5P_DEFAULT, to);
     if (status < 0)  // before other calls overwrite the reason
       read_failed(
           id_, where_,

@@ -96,6 +96,12 @@ hid_t native_type(const StoredType& type) {
   }
 }
 
+Handle memory_type(hid_t dataset, const StoredType& type) {
+  const bool is_native = type.kind != StoredType::Kind::real || type.bytes == sizeof(float) ||
+                         type.bytes == sizeof(double);
+  return {is_native ? H5Tcopy(native_type(type)) : H5Dget_type(dataset), H5Tclose};
+}
+
 StoredType stored_type(hid_t type) {
   const std::size_t bytes = H5Tget_size(type);
   const bool usual = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;

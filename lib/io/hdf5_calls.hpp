@@ -66,6 +66,9 @@ std::string reason();
 
 /// Memory type for a number of type `type`; never wider than type.bytes, the element size of the caller's array.
 hid_t native_type(const StoredType& type);
+/// Type in memory for what is read of a dataset as `type`; a real for which this machine has no type (f16) stays as it
+/// is stored.
+Handle memory_type(hid_t dataset, const StoredType& type);
 /// Type of a number; Kind::other for sizes without a memory type, such as reals of three bytes.
 StoredType stored_type(hid_t type);
 std::vector<std::int64_t> extents_of(hid_t space);

@@ -64,6 +64,23 @@ class DataFiles(LockstepTest):
                     file[f"train/{name}"] = numpy.ones((40, *[2] * (rank - 1)), kind)
                 self.refused(65, [f"data.h5:/train/{name}: has the shape 40×2×2×", "reshape it"], "check", "deck.yaml")
 
+    def test_checksums_of_numbers_of_any_type(self):
+        """They are of the numbers as the file has them: those of the same bytes under another type."""
+        numpy.save(self.folder / "x.npy", numpy.arange(96, dtype="u1").reshape(6, 16))
+        numpy.save(self.folder / "y.npy", numpy.zeros(6, "i4"))
+        self.lockstep("import", "npy", "--inputs", "x.npy", "--targets", "y.npy", "--output", "data.h5")
+        with h5py.File(self.folder / "data.h5", "a") as file:
+            inputs = file["train/inputs"]
+            for kind in ("f2", "f4", "f8", "i2", "g"):
+                file[f"as/{kind}"] = inputs[()].view(kind)
+                file[f"as/{kind}"].attrs["xxh3"] = numpy.bytes_(inputs.attrs["xxh3"])
+        out = self.lockstep("inspect", "data.h5").out
+        for kind in ("f2", "f4", "f8", "i2", "g"):
+            self.assertRegex(out, f"/as/{kind} .*checksum ok")
+        with h5py.File(self.folder / "data.h5", "a") as file:
+            file["as/f2"][5, 7] = 1
+        self.refused(65, ["1 of 7 datasets are damaged (/as/f2)"], "inspect", "data.h5")
+
 
 if __name__ == "__main__":
     program.main()
