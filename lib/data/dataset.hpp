@@ -41,6 +41,8 @@ class Dataset {
   virtual std::string description() const = 0;
   /// Gathers examples in the given order into packed arrays in host memory.
   virtual void read(std::span<const std::int64_t> examples, void* inputs, void* targets) const = 0;
+  /// Bytes that are read, and unpacked, for one example alone: many times its own where a file's chunks cross examples.
+  virtual std::size_t unpacked_bytes() const { return format().input_bytes() + format().target_bytes(); }
   /// Number of this example in its file, for messages.
   virtual std::int64_t number_in_file(std::int64_t example) const { return example; }
   /// Class of an example; none if its target is not a single class.

@@ -18,11 +18,15 @@ namespace {
 /// A dataset whose inputs stay in the file.
 class FileDataset final : public DatasetWithTargets {
  public:
-  FileDataset(std::string description, std::int64_t size, const ExampleFormat& format, Hdf5Rows rows, Targets targets,
-              std::shared_ptr<const Hdf5File> file)
+  /// `unpacked`: bytes that are read for one example's inputs.
+  FileDataset(std::string description, std::int64_t size, const ExampleFormat& format, std::size_t unpacked,
+              Hdf5Rows rows, Targets targets, std::shared_ptr<const Hdf5File> file)
       : DatasetWithTargets(std::move(description), size, format, std::move(targets)),
+        unpacked_(unpacked),
         file_(std::move(file)),
         rows_(std::move(rows)) {}
+
+  std::size_t unpacked_bytes() const override { return unpacked_ + format().target_bytes(); }
 
  private:
   void read_inputs(std::span<const std::int64_t> examples, std::byte* inputs) const override {
@@ -36,6 +40,7 @@ class FileDataset final : public DatasetWithTargets {
     }
   }
 
+  std::size_t unpacked_;
   std::shared_ptr<const Hdf5File> file_;
   Hdf5Rows rows_;
 };
@@ -111,9 +116,11 @@ std::unique_ptr<Dataset> with_inputs(std::shared_ptr<const Hdf5File> file, std::
   if (found.inputs.bytes() <= memory_limit)
     return std::make_unique<MemoryDataset>(std::move(description), found.size(), found.format,
                                            load(*file, name, found.inputs, reading), std::move(targets));
+  warn_of_chunks(found.inputs, 1, file->name() + ":" + name);
   Hdf5Rows rows = file->rows(name, found.inputs.type);
-  return std::make_unique<FileDataset>(std::move(description), found.size(), found.format, std::move(rows),
-                                       std::move(targets), std::move(file));
+  return std::make_unique<FileDataset>(std::move(description), found.size(), found.format,
+                                       found.inputs.unpacked_bytes(1), std::move(rows), std::move(targets),
+                                       std::move(file));
 }
 
 }  // namespace

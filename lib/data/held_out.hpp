@@ -29,6 +29,7 @@ class ChosenExamples final : public Dataset {
   const ExampleFormat& format() const override { return all_->format(); }
   std::string description() const override { return all_->description() + ", " + what_; }
   void read(std::span<const std::int64_t> examples, void* inputs, void* targets) const override;
+  std::size_t unpacked_bytes() const override { return all_->unpacked_bytes(); }
   std::int64_t number_in_file(std::int64_t example) const override { return order_(first_ + example); }
   std::optional<std::int32_t> class_of(std::int64_t example) const override {
     return all_->class_of(number_in_file(example));

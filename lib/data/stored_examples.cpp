@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "data/stored_examples.hpp"
 
+#include <fmt/ranges.h>
+
 #include <limits>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
@@ -66,6 +69,18 @@ void warn_of_channels_first(const Shape& example, const std::string& where) {
       "{}: its examples are {}, which is read as height × width × channels; if channels come first in it, as PyTorch has them, "
       "store them transposed: numpy.transpose(inputs, (0, 2, 3, 1))",
       where, to_string(example));
+}
+
+void warn_of_chunks(const StoredArray& array, std::int64_t rows, const std::string& where) {
+  constexpr std::size_t most = 32;
+  const std::size_t times = array.unpacked_bytes(rows) / array.row_bytes(rows);
+  if (times <= most) return;
+  std::vector<std::int64_t> example = array.extents;
+  example[0] = rows;
+  warn(
+      "{}: is stored in chunks of {}, so that for each example {} times its bytes are read and unpacked, and steps wait; "
+      "store it without chunks, or in chunks of one example: chunks=({}{})",
+      where, extents_text(array.chunk), times, fmt::join(example, ", "), example.size() == 1 ? "," : "");
 }
 
 }  // namespace lockstep

@@ -22,4 +22,8 @@ void check_class(std::int64_t value, std::int64_t example, const std::string& wh
 /// Warns if the shape of examples looks like that of images with channels first, as some frameworks store them.
 void warn_of_channels_first(const Shape& example, const std::string& where);
 
+/// Warns if the chunks of examples that stay in the file make reading one of them, of so many rows, read many times its
+/// bytes.
+void warn_of_chunks(const StoredArray& array, std::int64_t rows, const std::string& where);
+
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/heartbeat.hpp"
+#include "data/stored_examples.hpp"
 #include "data/stored_integers.hpp"
 #include "io/checksum.hpp"
 
@@ -42,16 +43,22 @@ class TokensInMemory final : public TokenDataset {
 
 class TokensInFile final : public TokenDataset {
  public:
-  TokensInFile(const About& about, std::int64_t largest, Hdf5Rows rows, std::shared_ptr<const Hdf5File> file)
+  /// `unpacked`: bytes that are read for one window.
+  TokensInFile(const About& about, std::int64_t largest, std::size_t unpacked, Hdf5Rows rows,
+               std::shared_ptr<const Hdf5File> file)
       : TokenDataset(about.description, about.count, about.sequence_length, largest, about.vocabulary),
+        unpacked_(unpacked),
         file_(std::move(file)),
         rows_(std::move(rows)) {}
+
+  std::size_t unpacked_bytes() const override { return unpacked_; }
 
  private:
   void read_tokens(std::int64_t first, std::int64_t count, std::int32_t* tokens) const override {
     rows_.read(first, count, tokens);
   }
 
+  std::size_t unpacked_;
   std::shared_ptr<const Hdf5File> file_;
   Hdf5Rows rows_;  // read as i32, since all tokens are known to fit
 };
@@ -186,9 +193,11 @@ std::unique_ptr<Dataset> open_token_dataset(std::shared_ptr<const Hdf5File> file
   if (!found) return nullptr;
   const std::int64_t count = about.count = found->count();
   if (static_cast<std::size_t>(count) > memory_limit / sizeof(std::int32_t)) {
+    warn_of_chunks(*found, sequence_length, description);
     const std::int64_t largest = largest_token(*file, name, *found, reading);
     Hdf5Rows rows = file->rows(name, StoredType::of(DType::i32));
-    return std::make_unique<TokensInFile>(about, largest, std::move(rows), std::move(file));
+    return std::make_unique<TokensInFile>(about, largest, found->unpacked_bytes(sequence_length), std::move(rows),
+                                          std::move(file));
   }
   SharedReading::Bytes tokens = load_tokens(*file, name, *found, reading);
   std::int64_t largest = 0;

@@ -163,6 +163,7 @@ StoredArray Hdf5File::info(const std::string& dataset) const {
            "{}: has an impossible shape ({}); the file is damaged, make or copy it again", where,
            extents_text(array.extents));
   require_stored(id_, id, array, where);
+  array.chunk = unpacked_chunk(id, array, where);
   return array;
 }
 

@@ -211,6 +211,19 @@ void require_stored(hid_t file, hid_t dataset, const StoredArray& array, const s
            where, there, needed);
 }
 
+std::vector<std::int64_t> unpacked_chunk(hid_t dataset, const StoredArray& array, const std::string& where) {
+  const Handle creation(H5Dget_create_plist(dataset), H5Pclose), access(H5Dget_access_plist(dataset), H5Pclose);
+  std::size_t slots = 0, cache = 0;
+  double preemption = 0;
+  if (creation < 0 || access < 0 || H5Pget_chunk_cache(access, &slots, &cache, &preemption) < 0) damaged(where);
+  const std::vector<hsize_t> chunk = chunk_of(creation, array, where);
+  std::size_t bytes = array.type.bytes;
+  for (const hsize_t extent : chunk) bytes *= extent;
+  // Of chunks that are not packed, those are read in parts that the library's cache cannot hold.
+  if (H5Pget_nfilters(creation) == 0 && bytes > cache) return {};
+  return {chunk.begin(), chunk.end()};
+}
+
 std::string string_of(hid_t type, hid_t space, const std::string& where,
                       const std::function<herr_t(hid_t, char*)>& read) {
   if (H5Tget_class(type) != H5T_STRING || H5Sget_simple_extent_npoints(space) != 1)

@@ -86,6 +86,9 @@ H5G_stat_t object_at(hid_t file, const std::string& name, const std::string& whe
 /// Throws bad_data if external links led to another file, in which the checks of a dataset would look at wrong bytes.
 void require_in_file(hid_t file, const H5G_stat_t& object, const std::string& where);
 
+/// Returns StoredArray::chunk.
+std::vector<std::int64_t> unpacked_chunk(hid_t dataset, const StoredArray& array, const std::string& where);
+
 /// Throws bad_data unless the whole dataset was written: what was not would be read as zeros, and a few bytes can
 /// promise terabytes. The file must store all chunks of a dataset, and all of its bytes, or with filters at least
 /// 1/1032 of them, the limit of deflate, the strongest of the usual ones.

@@ -170,7 +170,8 @@ void refuse_others(const RawFile& file, std::string_view start) {
 
 /// Throws unless the file ends exactly after the last number.
 void check_size(const RawFile& file, const NpyArray& npy) {
-  const auto& [type, extents] = npy.array;
+  const StoredType& type = npy.array.type;
+  const std::vector<std::int64_t>& extents = npy.array.extents;
   const std::string what = extents_text(extents) + " " + to_string(type);
   const std::uint64_t size = file.size() - npy.begin;
   std::uint64_t wanted = type.bytes;

@@ -32,6 +32,20 @@ std::int64_t StoredArray::count() const {
   return product;
 }
 
+std::size_t StoredArray::row_bytes(std::int64_t rows) const {
+  return bytes() / static_cast<std::size_t>(extents[0]) * static_cast<std::size_t>(rows);
+}
+
+std::size_t StoredArray::unpacked_bytes(std::int64_t rows) const {
+  if (chunk.empty()) return row_bytes(rows);
+  std::size_t bytes = type.bytes;
+  for (std::size_t i = 0; i < chunk.size(); ++i) {
+    const std::int64_t chunks = ((i == 0 ? rows : extents[i]) + chunk[i] - 1) / chunk[i];
+    bytes *= static_cast<std::size_t>(chunks * chunk[i]);
+  }
+  return bytes;
+}
+
 std::string extents_text(const std::vector<std::int64_t>& extents) {
   return extents.empty() ? "scalar" : fmt::format("{}", fmt::join(extents, "×"));
 }

@@ -31,9 +31,15 @@ std::string to_string(const StoredType& type);
 struct StoredArray {
   StoredType type;
   std::vector<std::int64_t> extents;
+  /// Extents of the chunks of which each is read, and unpacked, as a whole; empty if any numbers can be read alone.
+  std::vector<std::int64_t> chunk = {};
 
   std::int64_t count() const;
   std::size_t bytes() const { return static_cast<std::size_t>(count()) * type.bytes; }
+  /// Bytes of neighbouring rows (slices along the first dimension), of which there is at least one.
+  std::size_t row_bytes(std::int64_t rows) const;
+  /// Bytes that are read, and unpacked, for these rows alone, which begin with a chunk.
+  std::size_t unpacked_bytes(std::int64_t rows) const;
 };
 
 /// "9000×28×28×1".

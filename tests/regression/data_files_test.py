@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Data files that other programs have made: half written, damaged, in chunks of any shape, with numbers of any type."""
+import itertools
+import math
 import unittest
+import zlib
 
 import program
 from program import LockstepTest
@@ -80,6 +83,22 @@ class DataFiles(LockstepTest):
         with h5py.File(self.folder / "data.h5", "a") as file:
             file["as/f2"][5, 7] = 1
         self.refused(65, ["1 of 7 datasets are damaged (/as/f2)"], "inspect", "data.h5")
+
+    def test_chunks_across_many_examples(self):
+        """Of more than 2 GiB, which stay in the file, and of zeros, so that all chunks are written as the same few bytes."""
+        shape, chunk = (15000, 224, 224, 3), (938, 14, 14, 1)  # those that h5py chooses
+        packed = zlib.compress(bytes(math.prod(chunk)))
+        with h5py.File(self.folder / "data.h5", "w") as file:
+            inputs = file.create_dataset("train/inputs", shape, "u1", chunks=chunk, compression="gzip")
+            for corner in itertools.product(*map(range, [0] * 4, shape, chunk)):
+                inputs.id.write_direct_chunk(corner, packed)
+            file["train/targets"] = numpy.zeros(15000, "i4")
+        self.deck(run={"steps": 1, "output_dir": "run"}, data={"file": "data.h5"}, model={"layers": ["global_avg_pool", {"linear": 2}]}, batch={"global": 2})
+        for ranks in (1, 2):
+            result = self.lockstep("train", "deck.yaml", "run.overwrite=true", "run.resume=never", ranks=ranks, limit=60)  # not for each of 400 examples of the fingerprint
+            self.assertEqual(result.err.count("warning: "), 1, result)
+            self.assertIn("data.h5:/train/inputs: is stored in chunks of 938×14×14×1, so that for each example 938 times its bytes are read and unpacked, and steps wait; "
+                          "store it without chunks, or in chunks of one example: chunks=(1, 224, 224, 3)\n", result.err)
 
 
 if __name__ == "__main__":

@@ -17,12 +17,13 @@ namespace {
 /// Text that identifies what a dataset holds.
 std::string fingerprint(const Dataset& dataset) {
   constexpr std::size_t most_bytes = std::size_t{64} << 20;
+  constexpr std::size_t most_unpacked = 32 * most_bytes;
   constexpr std::int64_t most_computed = 1000;  // the deck and the program determine computed examples
   const ExampleFormat& format = dataset.format();
   const std::size_t inputs = format.input_bytes(), targets = format.target_bytes();
   const std::int64_t size = dataset.size();
-  const std::int64_t most = dataset.is_computed() ? most_computed
-                                                  : static_cast<std::int64_t>(most_bytes / (inputs + targets));
+  const std::size_t most_read = std::min(most_bytes / (inputs + targets), most_unpacked / dataset.unpacked_bytes());
+  const std::int64_t most = dataset.is_computed() ? most_computed : static_cast<std::int64_t>(most_read);
   const std::int64_t samples = std::clamp<std::int64_t>(most, 2, std::max<std::int64_t>(2, size));
   std::vector<std::byte> example(inputs + targets);
   std::vector<std::uint64_t> hashes;
