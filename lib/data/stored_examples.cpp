@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <limits>
-#include <vector>
+#include <span>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
@@ -75,12 +75,12 @@ void warn_of_chunks(const StoredArray& array, std::int64_t rows, const std::stri
   constexpr std::size_t most = 32;
   const std::size_t times = array.unpacked_bytes(rows) / array.row_bytes(rows);
   if (times <= most) return;
-  std::vector<std::int64_t> example = array.extents;
-  example[0] = rows;
+  const std::span<const std::int64_t> example = std::span(array.extents).subspan(1);
   warn(
       "{}: is stored in chunks of {}, so that for each example {} times its bytes are read and unpacked, and steps wait; "
-      "store it without chunks, or in chunks of one example: chunks=({}{})",
-      where, extents_text(array.chunk), times, fmt::join(example, ", "), example.size() == 1 ? "," : "");
+      "store it without chunks{}",
+      where, extents_text(array.chunk), times,
+      example.empty() ? "" : fmt::format(", or in chunks of one example: chunks=(1, {})", fmt::join(example, ", ")));
 }
 
 }  // namespace lockstep
