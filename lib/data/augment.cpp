@@ -81,21 +81,29 @@ ImageBox box_around(std::int64_t row, std::int64_t column, std::int64_t rows, st
 }  // namespace
 
 void AugmentConfig::ResizedCrop::describe(Fields& fields) {
-  fields.integer("size", size, {1, 1e4},
-                 "pixels of each side of the square that it is scaled to, which is what the network reads; of images "
-                 "that are not trained on it reads the middle of that size (the image's own, when not given)");
-  fields.numbers("area", area, {0, 1, true}, "share of the image's area, from a smallest to a largest one");
-  fields.numbers("aspect", aspect, positive, "width over height, from a smallest to a largest one");
+  fields.integer(
+      "size", size, {1, 1e4},
+      "side in pixels of the square that the part is scaled to, which is what the network reads; in evaluations and "
+      "predictions, images are cropped to that size at their centre (when not given: the image's own size)");
+  fields.numbers("area", area, {0, 1, true}, "smallest and largest share of the image's area");
+  fields.numbers("aspect", aspect, positive, "smallest and largest ratio of width to height, before scaling");
   for (const auto& [key, range] : {std::pair("area", &area), {"aspect", &aspect}})
     fields.check(range->size() == 2 && (*range)[0] <= (*range)[1], key,
                  "is no range; give two numbers, the smaller one first");
 }
 
 void AugmentConfig::ColorJitter::describe(Fields& fields) {
-  fields.number("brightness", brightness, fraction, "factors from 1 − this to 1 + this");
-  fields.number("contrast", contrast, fraction, "likewise, of the difference to the grey image's mean");
-  fields.number("saturation", saturation, fraction, "likewise, of the difference to the grey pixel");
-  fields.number("hue", hue, {0, 0.5}, "turns of the circle of hues, from minus this to this");
+  fields.number("brightness", brightness, fraction,
+                "brightness is multiplied by a random factor from 1 − this to 1 + this (0: unchanged)");
+  fields.number("contrast", contrast, fraction,
+                "the difference of each value from the mean of the grey image is multiplied by a random factor from 1 "
+                "− this to 1 + this (0: unchanged)");
+  fields.number("saturation", saturation, fraction,
+                "the difference of each pixel from its grey value is multiplied by a random factor from 1 − this to 1 "
+                "+ this (0: unchanged)");
+  fields.number(
+      "hue", hue, {0, 0.5},
+      "the hue is shifted by a random amount from −this to this, in turns of the colour circle (0: unchanged)");
 }
 
 bool AugmentConfig::does_something() const {
@@ -117,30 +125,32 @@ AugmentConfig AugmentConfig::for_evaluation() const {
 }
 
 void AugmentConfig::describe(Fields& fields) {
-  fields.integer("random_crop", random_crop, {0, 64},
-                 "pixels of zero padding on each side before a crop of the original size at a random place");
+  fields.integer(
+      "random_crop", random_crop, {0, 64},
+      "pixels of zero padding on each side before a crop of the original size at a random place (0: no crop)");
   fields.optional_section(
       "random_resized_crop", random_resized_crop.present, [this](Fields& f) { random_resized_crop.describe(f); },
-      "a random part of the image, scaled to its size, or to another (Szegedy et al. 2015)");
+      "Random part of the image, scaled to the image's size or to `size` (Szegedy et al. 2015; torchvision's "
+      "RandomResizedCrop)");
   fields.check(!random_resized_crop.present || random_crop == 0, "random_resized_crop",
                "stands beside random_crop; remove one of them");
-  fields.boolean("horizontal_flip", horizontal_flip, "mirrors every other image, at random");
+  fields.boolean("horizontal_flip", horizontal_flip, "whether each image is mirrored left to right with probability ½");
   fields.optional_section(
       "color_jitter", color_jitter.present, [this](Fields& f) { color_jitter.describe(f); },
-      "brightness, contrast, saturation and hue, in this order, by random factors");
+      "Random changes of brightness, contrast, saturation and hue, in this order, of u8 images (torchvision's "
+      "ColorJitter)");
   fields.number("noise", noise, not_negative,
-                "standard deviation of the normal noise that is added to each number, where 1 is white (0: none)");
-  fields.integer(
-      "cutout", cutout, {0, 1e4},
-      "side of a square at a random place that becomes 0 after normalisation (DeVries & Taylor 2017; 0: none)");
-  fields.number(
-      "mixup", mixup, fraction,
-      "α of Beta(α, α), from which the share of each image comes beside the next one of the batch (Zhang et al. "
-      "2018; 0: none)");
-  fields.number(
-      "cutmix", cutmix, fraction,
-      "likewise, of the area that is not taken by a box of the next image (Yun et al. 2019); beside mixup, each "
-      "with probability ½");
+                "standard deviation of the normal noise added to each value, where 1 is white (0: none)");
+  fields.integer("cutout", cutout, {0, 1e4},
+                 "side in pixels of a square at a random place that is set to 0 after normalization (DeVries & Taylor "
+                 "2017; 0: none)");
+  fields.number("mixup", mixup, fraction,
+                "α of the distribution Beta(α, α) of the weight λ of each image; the next image of the batch is mixed "
+                "in with the weight 1 − λ, and so are the targets (Zhang et al. 2018; 0: none)");
+  fields.number("cutmix", cutmix, fraction,
+                "α of the distribution Beta(α, α) of the share of its area that each image keeps; a box of the next "
+                "image of the batch covers the rest, and targets are mixed by area (Yun et al. 2019; 0: none); if "
+                "mixup is given too, each image has one of the two, with probability ½");
 }
 
 void check_augment(const ExampleFormat& format, const AugmentConfig& augment) {

@@ -166,8 +166,11 @@ void hold_out(const DataConfig& config, Datasets& datasets) {
 
 void NormalizeConfig::describe(Fields& fields) {
   fields.numbers("mean", mean, any_number,
-                 "of x / 255 for u8 inputs, of x otherwise; one for each channel, or one for all");
-  fields.numbers("std", std, positive, "standard deviation, likewise");
+                 "mean that is subtracted, of x / 255 for u8 inputs and of x otherwise; one number for each channel, "
+                 "or one for all");
+  fields.numbers("std", std, positive,
+                 "standard deviation by which the result is divided, in the same units; one number for each channel, "
+                 "or one for all");
   fields.check(!mean.empty() && mean.size() == std.size(), "std",
                "must have as many entries as mean, and at least one; write {mean: [0.5], std: [0.25]}");
 }
@@ -176,12 +179,12 @@ void MemoryConfig::describe(Fields& fields) {
   static constexpr std::string_view input_types[] = {"f32", "f64", "u8", "tokens"};
   static constexpr std::string_view target_types[] = {"f32", "f64"};
   fields.integers("inputs", inputs, at_least_one,
-                  "shape of one example, as [28, 28, 1]; of tokens their number, as [64]");
-  fields.choice("input_type", input_type, input_types, "of the numbers; tokens are 32-bit integers");
+                  "shape of one example, as [28, 28, 1]; for tokens their number, as [64]");
+  fields.choice("input_type", input_type, input_types, "type of the inputs; tokens are 32-bit integers");
   fields.integer("targets", targets, {1, 1e9},
-                 "values that an example's target has (when not given: a class, or of tokens those that follow, as "
-                 "32-bit integers)");
-  fields.choice("target_type", target_type, target_types, "of these values");
+                 "number of target values of an example (when not given: the target is a class, or for tokens the "
+                 "token that follows each of them, as 32-bit integers)");
+  fields.choice("target_type", target_type, target_types, "type of the target values");
   const bool tokens = input_type == InputType::tokens;
   fields.check(!inputs.empty() && inputs.size() < (tokens ? 2 : Shape::max_rank), "inputs",
                tokens ? "must be the number of tokens of an example; write it as [64]"
@@ -206,25 +209,30 @@ ExampleFormat MemoryConfig::format() const {
 void DataConfig::describe(Fields& fields) {
   bool has_synthetic = synthetic != nullptr;
   fields.meant_by_value("file");
-  fields.path("file", file, "HDF5 file with the examples (this, synthetic or memory)");
+  fields.path("file", file, "HDF5 file with the examples (give one of file, synthetic and memory)");
   fields.path("validation_file", validation_file,
-              "another file with those to validate on: its /validation, or the only examples in it, or FILE:/GROUP");
-  fields.path("test_file", test_file, "likewise with those that the run is tested on at its end: its /test");
+              "HDF5 file with the validation examples, in place of those in file: its group /validation, or the only "
+              "examples in it, or the group named by FILE:/GROUP");
+  fields.path("test_file", test_file,
+              "HDF5 file with the test examples, on which the run is evaluated once at its end, in place of those in "
+              "file: its group /test, or the only examples in it, or the group named by FILE:/GROUP");
   fields.number("validation", validation, fraction_below_one,
-                "fraction of the training examples that is held out to validate on, chosen by chance (0: none)");
+                "fraction of the training examples that is held out at random for validation (0: none)");
   fields.integer("validation_seed", validation_seed, {0, 9007199254740992.0},
-                 "of that choice: other runs, of other run.seed, hold out the same examples");
+                 "seed of the choice of held-out examples, which does not depend on run.seed: runs with other seeds "
+                 "hold out the same examples");
   fields.optional_section(
       "synthetic", has_synthetic,
       [this](Fields& section) {
-        section.one_of("kind", synthetic_kind, synthetic, synthetic_kinds(), "what is computed");
+        section.one_of("kind", synthetic_kind, synthetic, synthetic_kinds(), "kind of examples that are computed");
         static constexpr std::string_view kind[] = {"kind"};
         section.need(Needs::at_least_one, kind, "it has no default");
       },
-      "examples that are computed (this, file or memory)");
+      "Computed examples in place of a file (give one of file, synthetic and memory)");
   fields.optional_section(
       "memory", has_memory, [this](Fields& section) { memory.describe(section); },
-      "what the examples look like that a program gives which trains by Lockstep as a library (this, file or synthetic)");
+      "Format of the examples that a program supplies when it uses Lockstep as a library (give one of file, synthetic "
+      "and memory)");
   static constexpr std::string_view sources[] = {"file", "synthetic", "memory"};
   fields.need(Needs::exactly_one, sources, "there would be no examples");
   const std::pair<std::string_view, bool> of_files[] = {
@@ -239,23 +247,24 @@ void DataConfig::describe(Fields& fields) {
       "stands beside shuffle: false (a choice by chance has no file order); use shuffle: true, or a file with /validation");
   fields.optional_section(
       "normalize", has_normalize, [this](Fields& section) { normalize.describe(section); },
-      "subtracts a mean from the inputs and divides them by a standard deviation");
+      "Subtracts a mean from the inputs and divides them by a standard deviation");
   fields.integer("sequence_length", sequence_length, {1, 1e6},
-                 "tokens of an example, in files of tokens (required there)");
+                 "number of tokens of an example, which files of tokens need and others refuse");
   fields.check(!sequence_length || !file.empty(), "sequence_length",
                "is given without a file (it cuts the tokens of one); remove it");
-  fields.boolean("shuffle", shuffle, "a new random order every epoch; false: file order");
-  fields.choice(
-      "sampler", sampler, sampler_names,
-      "which examples an epoch has: each once; as PyTorch's DistributedSampler deals them out; drawn by the weights "
-      "in the file (/train/weights), or each class as often as the others");
+  fields.boolean("shuffle", shuffle,
+                 "true: a new random order of the examples in every epoch; false: the order of the file");
+  fields.choice("sampler", sampler, sampler_names,
+                "which examples an epoch visits: permutation (each once); distributed_sampler (as PyTorch's "
+                "DistributedSampler deals them out to ranks); weighted (drawn with replacement by the weights in "
+                "/train/weights of the file); class_balanced (drawn with replacement, all classes equally likely)");
   const bool draws = sampler == SamplerKind::weighted || sampler == SamplerKind::class_balanced;
   fields.check(shuffle || !draws, "shuffle", "false stands beside a sampler that draws by chance; remove it");
   fields.check(!has_memory || sampler == SamplerKind::permutation, "sampler",
                "stands beside memory (the program chooses the examples); remove it");
   fields.section(
-      "augment", [this](Fields& section) { augment.describe(section); }, "random changes of the training images");
-  fields.boolean("drop_last", drop_last, "leaves out an epoch's last batch when it is not full");
+      "augment", [this](Fields& section) { augment.describe(section); }, "Random changes of the training images");
+  fields.boolean("drop_last", drop_last, "whether to leave out the last batch of an epoch if it is not full");
 }
 
 Sampling sampling_of(const DataConfig& config, const Dataset& data, std::int64_t ranks, std::uint64_t seed,

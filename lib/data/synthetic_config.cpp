@@ -6,50 +6,52 @@
 namespace lockstep {
 
 void SyntheticConfig::describe(Fields& fields) {
-  fields.integer("train", train, {1, 1e9}, "examples to train on");
-  fields.integer("validation", validation, {0, 1e9}, "examples to validate on");
+  fields.integer("train", train, {1, 1e9}, "number of training examples");
+  fields.integer("validation", validation, {0, 1e9}, "number of validation examples");
 }
 
 void GlyphsConfig::describe(Fields& fields) {
   SyntheticConfig::describe(fields);
-  fields.number("noise", noise, fraction, "amplitude of the noise on each pixel");
+  fields.number("noise", noise, fraction,
+                "width of the uniform noise added to each pixel, as a share of the range of grey levels");
 }
 
 void PagesConfig::describe(Fields& fields) {
   SyntheticConfig::describe(fields);
-  fields.number("noise", noise, fraction, "amplitude of the noise on each pixel");
+  fields.number("noise", noise, fraction,
+                "width of the uniform noise added to each pixel, as a share of the range of grey levels");
 }
 
 void LinearDataConfig::describe(Fields& fields) {
   SyntheticConfig::describe(fields);
-  fields.integer("features", features, {1, 1e6}, "inputs of an example, uniform in [-1, 1)");
+  fields.integer("features", features, {1, 1e6}, "number of inputs of an example, each uniform in [-1, 1)");
   fields.integer("outputs", outputs, {1, 1e6},
-                 "targets of an example; the weight of input j for target k is ((3k + j) mod 9 - 4) / 4");
-  fields.number("noise", noise, not_negative, "standard deviation of what is added to the targets");
+                 "number of targets of an example; the weight of input j for target k is ((3k + j) mod 9 - 4) / 4");
+  fields.number("noise", noise, not_negative, "standard deviation of the noise added to the targets");
   fields.check(static_cast<double>(features) * static_cast<double>(outputs) <= 1e8, "outputs",
                "times features, more than 1e8 (all are multiplied for each example); use fewer");
 }
 
 void ClicksConfig::describe(Fields& fields) {
   SyntheticConfig::describe(fields);
-  fields.integer("dense", dense, {1, 1e6}, "values at the beginning of an example, nearly N(0, 1)");
+  fields.integer("dense", dense, {1, 1e6},
+                 "number of dense values at the beginning of an example, each nearly N(0, 1)");
   fields.integers("vocabularies", vocabularies, {1, 1e6},
-                  "rows of each table; the number of a row for each of them follows the values");
+                  "number of rows of each table; after its dense values, an example has a row number for each table");
   fields.check(!vocabularies.empty(), "vocabularies", "the list is empty; give the number of rows of each table");
 }
 
 void RandomConfig::describe(Fields& fields) {
   static constexpr std::string_view types[] = {"f32", "u8"};
   SyntheticConfig::describe(fields);
-  fields.integers(
-      "shape", shape, {1, 1e6},
-      "of an example: [features], [positions, channels], [height, width, channels] or [depth, height, width, "
-      "channels] (this or vocabulary)");
-  fields.integer("classes", classes, {1, 1e9}, "classes of the targets (10, when not given)");
-  fields.choice("type", type, types, "of the inputs: f32 in [0, 1), or u8");
+  fields.integers("shape", shape, {1, 1e6},
+                  "shape of an example: [features], [positions, channels], [height, width, channels] or [depth, "
+                  "height, width, channels] (give this or vocabulary)");
+  fields.integer("classes", classes, {1, 1e9}, "number of classes of the targets (when not given: 10)");
+  fields.choice("type", type, types, "type of the inputs: f32, in [0, 1), or u8");
   fields.integer("vocabulary", vocabulary, {1, 1e9},
-                 "distinct tokens: the inputs are tokens, the targets those that follow");
-  fields.integer("sequence_length", sequence_length, {1, 1e6}, "tokens of an example");
+                 "number of distinct tokens: the inputs are random tokens, and the targets those that follow them");
+  fields.integer("sequence_length", sequence_length, {1, 1e6}, "number of tokens of an example, with vocabulary");
   const char* const beside =
       "stands beside vocabulary (tokens need vocabulary and sequence_length alone); remove one of them";
   fields.check(!vocabulary || shape.empty(), "shape", beside);
@@ -69,13 +71,16 @@ void RandomConfig::describe(Fields& fields) {
 
 std::span<const Alternative> synthetic_kinds() {
   static const Alternative kinds[] = {
-      {"glyphs", "drawn digits, images 28×28×1 (u8) of ten classes", make_config<GlyphsConfig>},
-      {"pages", "up to four drawn digits on images 64×64×1 (u8), and a class for each pixel: 0 paper, 1 + digit ink",
+      {"glyphs", "Drawn digits, images 28×28×1 (u8) in ten classes", make_config<GlyphsConfig>},
+      {"pages",
+       "Up to four drawn digits on images 64×64×1 (u8), with a class for each pixel: 0 for paper, 1 + digit for ink",
        make_config<PagesConfig>},
-      {"linear", "targets that are a known linear function of the inputs, plus noise", make_config<LinearDataConfig>},
-      {"clicks", "values and row numbers of tables, targets 0 or 1 drawn with known probabilities; for recommenders",
+      {"linear", "Targets that are a known linear function of the inputs, plus noise", make_config<LinearDataConfig>},
+      {"clicks",
+       "Clicks, for recommenders: inputs are dense values and row numbers of tables, targets 0 or 1 drawn with known "
+       "probabilities",
        make_config<ClicksConfig>},
-      {"random", "random numbers of any shape in random classes, or random tokens; for benchmarks",
+      {"random", "Random numbers of any shape in random classes, or random tokens; for benchmarks",
        make_config<RandomConfig>},
   };
   return kinds;

@@ -61,25 +61,26 @@ void ValidationMetric::describe(Fields& fields, std::string_view help) {
 }
 
 void TargetOptions::describe(Fields& fields) {
-  metric.describe(fields, "what is looked at after each evaluation");
+  metric.describe(fields, "metric that is checked after each evaluation");
   fields.number("value", value, any_number,
-                "this or better ends the run: an accuracy at least this, a loss at most this", Presence::required);
+                "value that ends the run: for an accuracy this or more, for a loss this or less", Presence::required);
   const std::string problem = metric.problem_with(value);
   fields.check(problem.empty(), "value", problem);
 }
 
 void PatienceOptions::describe(Fields& fields) {
   fields.meant_by_value("evaluations");
-  metric.describe(fields, "what is looked at after each evaluation");
+  metric.describe(fields, "metric that is checked after each evaluation");
   fields.integer("evaluations", evaluations, at_least_one,
-                 "so many in a row, none of which is better than the best before them, end the run",
+                 "number of evaluations in a row without a new best value after which the run ends",
                  Presence::required);
 }
 
 void KeepBestOptions::describe(Fields& fields) {
   fields.meant_by_value("count");
-  metric.describe(fields, "by which evaluation results are compared");
-  fields.integer("count", count, at_least_one, "checkpoints that are kept, beside the newest ones");
+  metric.describe(fields, "metric by which evaluations are compared");
+  fields.integer("count", count, at_least_one,
+                 "number of best checkpoints that are kept, in addition to the newest ones");
 }
 
 Selection::Selection(const Options& options) : options_(options) { forget_what_is_not_wanted(); }

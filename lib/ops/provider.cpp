@@ -60,16 +60,17 @@ auto plan(std::string_view key, ProviderKind kind, DType dtype, PlanWith plan_wi
 }  // namespace
 
 void ProvidersConfig::describe(Fields& fields) {
-  fields.choice("matmul", matmul, provider_names, "library for inner products; auto takes the fastest of the build");
+  fields.choice("matmul", matmul, provider_names, "library for matrix products; auto: the fastest in this build");
   fields.choice("convolution", convolution, provider_names,
-                "library for convolutions; auto takes the fastest of the build");
-  fields.choice("attention", attention, provider_names, "library for attention; auto takes the fastest of the build");
+                "library for convolutions; auto: the fastest in this build");
+  fields.choice("attention", attention, provider_names, "library for attention; auto: the fastest in this build");
   fields.choice("recurrent", recurrent, provider_names,
-                "library for lstm and gru as a whole; portable: step by step, as auto where the build has none");
+                "library that computes an lstm or gru layer as a whole; portable: step by step; auto: by the fastest "
+                "library in this build, or step by step if there is none");
   fields.boolean("tf32", choices.tf32,
-                 "whether GPUs may round the operands of fp32 products to 10 bits of mantissa (TF32), which is faster");
+                 "whether GPUs may round the operands of fp32 products to TF32 (10 bits of mantissa), which is faster");
   fields.boolean("deterministic", choices.deterministic,
-                 "whether libraries may only compute what has the same bits in every run");
+                 "whether libraries are limited to algorithms that give the same bits in every run");
 }
 
 const std::vector<const Provider*>& providers() {

@@ -9,13 +9,17 @@ namespace lockstep {
 void LossScaleConfig::describe(Fields& fields) {
   static constexpr Range above_one{1, std::numeric_limits<double>::infinity(), true}, between{0, 1, true, true};
   static constexpr Range scales{0, 3e38, true};
-  fields.number("initial", initial, scales, "what the loss is multiplied by at first");
-  fields.number("growth", growth, above_one, "factor of the scale after interval steps without overflow");
-  fields.number("backoff", backoff, between, "factor of the scale after an overflow");
-  fields.integer("interval", interval, at_least_one, "steps without overflow until the scale grows");
+  fields.number("initial", initial, scales, "loss scale at the start of the run");
+  fields.number("growth", growth, above_one,
+                "factor that the scale is multiplied by after interval steps without overflow");
+  fields.number("backoff", backoff, between, "factor that the scale is multiplied by after an overflow");
+  fields.integer("interval", interval, at_least_one,
+                 "number of steps in a row without overflow after which the scale grows");
   fields.integer("hysteresis", hysteresis, at_least_one,
-                 "overflows until the scale goes back, counted anew when it grows");
-  fields.number("floor", floor, scales, "the scale is never smaller; an overflow there ends the run");
+                 "number of overflows after which the scale is reduced; it is then reduced at each further one, and "
+                 "the count starts anew when the scale grows");
+  fields.number("floor", floor, scales,
+                "smallest value of the scale; an overflow that would take it below ends the run");
   fields.check(initial >= floor, "initial",
                "is below floor (the scale is never smaller); give a larger one, or a lower floor");
 }

@@ -20,18 +20,17 @@ constexpr double least_deviation = 1e-3;
 
 void LossWatchConfig::describe(Fields& fields) {
   static constexpr std::string_view actions[] = {"stop", "skip", "rollback"};
-  fields.choice(
-      "on_anomaly", on_anomaly, actions,
-      "stop: end with status 70, at a checkpoint of the step before; skip: leave the step's gradients out (of an "
-      "evaluation: say so, and go on); rollback: go back to the last checkpoint, and on from there in another "
-      "order of the examples");
+  fields.choice("on_anomaly", on_anomaly, actions,
+                "stop: end the run with exit status 70, at a checkpoint of the step before; skip: leave the step's "
+                "update out (an evaluation is only reported); rollback: go back to the last checkpoint and continue "
+                "from there with the examples in another order");
   fields.number("z_score", z_score, {1, 1e6},
-                "a loss that is so many standard deviations above the mean of the window is an anomaly, as is one that "
-                "is not finite");
+                "a loss more than this many standard deviations above the mean of the window is an anomaly, and so is "
+                "one that is not finite");
   fields.integer("window", window, {static_cast<double>(fewest), 100000},
-                 "newest steps (or evaluations) that a loss is compared with");
+                 "number of latest steps (for validation losses: evaluations) that a loss is compared with");
   fields.integer("at_most", at_most, not_negative,
-                 "anomalies that are skipped or rolled back; the next one ends the run");
+                 "number of anomalies that are skipped or rolled back; the next one ends the run");
 }
 
 void LossWatch::describe_state(StateFields& fields) {

@@ -10,19 +10,18 @@ namespace lockstep {
 
 void BatchOptions::describe(Fields& fields) {
   fields.meant_by_value("global");
-  fields.integer("global", global, {1, 1e9}, "examples a step, of all ranks together; shares differ by at most one");
-  fields.points(
-      "ramp", ramp, {.pattern = span_pattern, .words = span_words}, {1, 1e9},
-      "global batches from later points of the run on, as [[10 epochs, 1024], [30 epochs, 4096]]; schedule.scale_rule "
-      "says what the learning rate makes of them");
+  fields.integer("global", global, {1, 1e9},
+                 "global batch size: examples per step, over all ranks together, whose shares differ by at most one");
+  fields.points("ramp", ramp, {.pattern = span_pattern, .words = span_words}, {1, 1e9},
+                "global batch sizes from later points of the run on, as [[10 epochs, 1024], [30 epochs, 4096]]; "
+                "schedule.scale_rule says how the learning rate follows");
   fields.check(std::ranges::all_of(ramp, [](const auto& point) { return training_span_of(point.first).count > 0; }),
                "ramp", "has a point at 0, where batch.global holds; remove it");
   fields.check(std::ranges::all_of(ramp, [](const auto& point) { return std::floor(point.second) == point.second; }),
                "ramp", "has a batch that is no whole number; give whole numbers");
-  fields.integer(
-      "micro", micro, {1, 1e9},
-      "most examples that a rank computes at once; a larger share is computed in micro-batches whose gradients are summed "
-      "(the share, when not given)");
+  fields.integer("micro", micro, {1, 1e9},
+                 "largest number of examples that a rank computes at once; a larger share is computed in micro-batches "
+                 "whose gradients are summed (when not given: the whole share)");
 }
 
 std::int64_t BatchOptions::largest() const {
@@ -40,11 +39,12 @@ std::vector<RunLength::Stage> BatchOptions::stages() const {
 void PrecisionOptions::describe(Fields& fields) {
   fields.meant_by_value("compute");
   fields.choice("compute", compute, precision_names,
-                "numbers that the network computes with; beside 16 bits, parameters and statistics are fp32");
+                "type that the network computes with; with bf16 and fp16, only activations and their gradients are in "
+                "16 bits, while parameters, their gradients, optimizer state and statistics stay in fp32");
   fields.optional_section(
       "loss_scale", has_loss_scale, [this](Fields& section) { loss_scale.describe(section); },
-      "multiplies the loss, so that small gradients do not vanish, by a factor that adapts itself (on for fp16 in "
-      "any case)");
+      "Multiplies the loss by a factor that adapts itself, so that small gradients do not vanish (always on with "
+      "fp16)");
 }
 
 DType PrecisionOptions::dtype() const {
@@ -56,8 +56,8 @@ void DeviceOptions::describe(Fields& fields) {
   static constexpr std::string_view names[] = {"auto", "off"};
   fields.choice(
       "graph", graph, names,
-      "auto: on a GPU, steps are recorded as graphs, so that their kernels are not started one by one (of several "
-      "ranks what no other rank takes part in); nothing else changes");
+      "auto: on a GPU, the kernels of a step are recorded as graphs and launched together; with several ranks, only "
+      "the parts of a step that involve no other rank; off: kernels are launched one by one, with the same results");
 }
 
 namespace {

@@ -13,43 +13,49 @@
 namespace lockstep {
 
 void RunOptions::describe(Fields& fields) {
-  fields.folder_name("name", name, "what the run is called");
-  fields.path("output_dir", output_dir, "folder for everything that the run leaves (runs/<name>, when not given)");
-  fields.integer("seed", seed, {0, 9007199254740992.0},
-                 "of everything random: the same seed, the same run, bit for bit");
+  fields.folder_name("name", name, "name of the run, which also names its folder unless output_dir is given");
+  fields.path("output_dir", output_dir, "folder for all files that the run writes (when not given: runs/<name>)");
+  fields.integer(
+      "seed", seed, {0, 9007199254740992.0},
+      "seed of everything random, such as initial parameters and the order of examples; the same seed on the same "
+      "number of ranks and threads gives the same run, bit for bit");
   fields.integer("epochs", epochs, {1, 1e9}, "stop after this many passes over the training data");
-  fields.integer("steps", steps, {1, 1e12}, "stop after this many steps (with epochs: at whichever comes first)");
+  fields.integer("steps", steps, {1, 1e12}, "stop after this many steps (with epochs too: whichever comes first)");
   fields.optional_section(
       "target", target.present, [this](Fields& section) { target.describe(section); },
-      "ends the run early, as soon as it is reached");
+      "Ends the run early, once an evaluation reaches a given value");
   fields.optional_section(
       "patience", patience.present, [this](Fields& section) { patience.describe(section); },
-      "ends the run early, when validation does not improve any more");
+      "Ends the run early, once validation no longer improves (early stopping)");
   fields.path("resume", resume,
-              "auto: from the newest checkpoint in output_dir, when there is one; never; or a checkpoint FILE");
+              "auto: resume from the newest checkpoint in output_dir, if there is one; never: start from scratch; "
+              "otherwise the path of the checkpoint to resume from");
   fields.path("branch_from", branch_from,
-              "a checkpoint FILE of another run, whose parameters and optimizer's state this one begins with; steps, "
-              "batches and learning rates are counted from 0, and are this deck's");
-  fields.boolean("overwrite", overwrite, "whether what an earlier run left in output_dir may be removed");
-  fields.integer("log_every", log_every, at_least_one, "steps between two log lines, and rows of metrics.csv");
-  fields.text("evaluate_every", evaluate_every,
-              "epochs between two evaluations, or steps: 2, or \"500 steps\" (0: at the end only)", Presence::optional,
-              {.pattern = "[0-9]{1,9}( (epochs?|steps?))?", .words = "a number of epochs, as 2, or \"500 steps\""});
+              "path of a checkpoint of another run, whose parameters and optimizer state this run starts with; steps, "
+              "batches and learning rates start from 0 and follow this deck");
+  fields.boolean("overwrite", overwrite, "whether the files of an earlier run in output_dir may be deleted");
+  fields.integer("log_every", log_every, at_least_one,
+                 "steps between two lines of the log, and between two rows of metrics.csv");
+  fields.text(
+      "evaluate_every", evaluate_every,
+      "interval between evaluations: a number of epochs, as 2, or of steps, as \"500 steps\" (0: only at the end)",
+      Presence::optional,
+      {.pattern = "[0-9]{1,9}( (epochs?|steps?))?", .words = "a number of epochs, as 2, or \"500 steps\""});
   fields.text(
       "wall_time", wall_time,
-      "time that the run may take, as \"2:00:00\", \"1-12:00:00\" (days) or \"90 min\"; it stops at a checkpoint "
-      "before that, with status 75 (no limit but the batch job's, when not given)",
+      "time that the run may take from the start of the program, as \"2:00:00\", \"1-12:00:00\" (with days) or "
+      "\"90 min\"; before it is over, the run writes a checkpoint and ends with exit status 75 (when not given: only "
+      "the batch job's time limit counts)",
       Presence::optional,
       {.pattern = "([0-9.]+-)?[0-9.]+:[0-9.]+:[0-9.]+|[0-9.]+ *(s|min|h|d)",
        .words =
            "a duration, as \"2:00:00\" (hours, minutes, seconds), \"1-12:00:00\" (with days) or \"90 min\" (s, min, "
            "h, d)"});
-  fields.integer(
-      "hang_timeout", hang_timeout, not_negative,
-      "seconds without any sign of life of a rank after which the run is ended, with a report and status 76; ten "
-      "times that in set-up and checkpoints; twice for a node that stands still as a whole in a step; 0: never, but "
-      "ranks that die are reported (when not given: the larger of 30 and 10 median steps; at least 300 where data are read, "
-      "and for another node, which may be reading)");
+  fields.integer("hang_timeout", hang_timeout, not_negative,
+                 "seconds without progress of a rank after which the run is ended, with a report and exit status 76; "
+                 "10 times as long in set-up and around checkpoints, twice as long for a whole node that stalls in a "
+                 "step (0: no limit, but ranks that die are still reported; when not given: the larger of 30 s and 10 "
+                 "median steps, and at least 300 s while data are read, in evaluations, and for other nodes)");
   fields.check(wall_time.empty() || wall_limit(), "wall_time", problem_of_duration(wall_time));
   const bool evaluates = evaluation_interval().count > 0;
   for (const auto& [present, key] : {std::pair(target.present, "target"), {patience.present, "patience"}})
@@ -72,16 +78,17 @@ std::optional<double> RunOptions::wall_limit() const { return duration_of(wall_t
 
 void CheckpointOptions::describe(Fields& fields) {
   fields.meant_by_value("every_steps");
-  fields.integer("every_steps", every_steps, not_negative, "steps between two checkpoints (0: not by steps)");
-  fields.integer("every_epochs", every_epochs, not_negative, "epochs between two checkpoints (0: not by epochs)");
-  fields.number("every_minutes", every_minutes, not_negative, "minutes between two checkpoints (0: not by time)");
-  fields.integer("keep", keep, not_negative, "newest checkpoints that are kept (0: all)");
+  fields.integer("every_steps", every_steps, not_negative, "steps between two checkpoints (0: none by steps)");
+  fields.integer("every_epochs", every_epochs, not_negative, "epochs between two checkpoints (0: none by epochs)");
+  fields.number("every_minutes", every_minutes, not_negative, "minutes between two checkpoints (0: none by time)");
+  fields.integer("keep", keep, not_negative, "number of newest checkpoints that are kept (0: all)");
   fields.integer("neighbours_every", neighbours_every, not_negative,
-                 "steps between copies of what ranks hold in the memory of their node and of the next one, which a run "
-                 "that was killed goes on from where they are newer than its checkpoints (0: none)");
+                 "steps between copies of the ranks' state in the memory of their own node and of the next one; a run "
+                 "that was killed resumes from them if they are newer than its checkpoints (0: no copies)");
   fields.optional_section(
       "keep_best", keep_best.present, [this](Fields& section) { keep_best.describe(section); },
-      "writes a checkpoint after each evaluation that is among the best, and keeps these; checkpoints/best names the best");
+      "Writes a checkpoint after each evaluation that is among the best, and keeps these; the link checkpoints/best "
+      "names the best one");
 }
 
 namespace {
@@ -98,17 +105,23 @@ std::string metric_meanings() {
 void RunConfig::describe(Fields& fields) {
   fields.other_names(other_names_of_keys());
   // clang-format off
-  fields.section("run", [&](Fields& f) { run.describe(f); }, "What to do, for how long, and where to put the results");
-  fields.section("data", [&](Fields& f) { data.describe(f); }, "Examples to learn from and to validate on", Presence::required);
-  fields.section("model", [&](Fields& f) { model.describe(f); }, "The network", Presence::required);
+  fields.section("run", [&](Fields& f) { run.describe(f); },
+                 "Length of the run, when to stop early, and where to write the results");
+  fields.section("data", [&](Fields& f) { data.describe(f); }, "Examples to train, validate and test on",
+                 Presence::required);
+  fields.section("model", [&](Fields& f) { model.describe(f); },
+                 "The network, as a preset or layer by layer, and the weights that it starts with", Presence::required);
   fields.check(run.branch_from.empty() || !model.weights.present, "run.branch_from",
                "stands beside model.weights (a branch has its parameters from the checkpoint); remove one of them");
-  fields.section("loss", [&](Fields& f) { loss.describe(f); }, "What is minimised");
-  fields.words("metrics", metrics, metric_names(), "what evaluations measure beside the loss, and the accuracy of classes: " + metric_meanings());
-  fields.section("optimizer", [&](Fields& f) { optimizer.describe(f); }, "How gradients become steps");
-  fields.section("schedule", [&](Fields& f) { schedule.describe(f); }, "The learning rate's course");
-  fields.section("batch", [&](Fields& f) { batch.describe(f); }, "Examples a step");
-  fields.section("precision", [&](Fields& f) { precision.describe(f); }, "Numbers");
+  fields.section("loss", [&](Fields& f) { loss.describe(f); }, "The loss function, which training minimises");
+  fields.words("metrics", metrics, metric_names(),
+               "what evaluations measure in addition to the loss and the accuracy of classes: " + metric_meanings());
+  fields.section("optimizer", [&](Fields& f) { optimizer.describe(f); },
+                 "The optimizer, which turns gradients into updates of the parameters");
+  fields.section("schedule", [&](Fields& f) { schedule.describe(f); },
+                 "How the learning rate changes in the course of the run");
+  fields.section("batch", [&](Fields& f) { batch.describe(f); }, "Batch size: how many examples a step takes");
+  fields.section("precision", [&](Fields& f) { precision.describe(f); }, "Floating-point types and loss scaling");
   fields.section("parallel", [&](Fields& f) {
     parallel.describe(f);
     f.check(parallel.wire != ParallelConfig::Wire::fp16 || precision.scales_loss(), "wire",
@@ -157,9 +170,10 @@ void RunConfig::describe(Fields& fields) {
             "method: dgc applies the momentum of sgd before it compresses, and there is none (optimizer.type, momentum, dampening); take sgd with momentum and without dampening, or method: topk");
     f.check(!parallel.compress.corrects_momentum() || !optimizer.clips(), "compress",
             "method: dgc sends sums of several steps' gradients, which are no longer what optimizer.clip_norm and clip_value are for; leave them out, or take method: topk");
-  }, "How ranks work together");
-  fields.section("providers", [&](Fields& f) { providers.describe(f); }, "Libraries that compute the large products");
-  fields.section("device", [&](Fields& f) { device.describe(f); }, "How a GPU is given its work");
+  }, "How ranks divide batches and the model, and sum gradients");
+  fields.section("providers", [&](Fields& f) { providers.describe(f); },
+                 "Libraries that compute matrix products, convolutions, attention and recurrent layers");
+  fields.section("device", [&](Fields& f) { device.describe(f); }, "How kernels are launched on a GPU");
   fields.section("checkpoint", [&](Fields& f) {
     checkpoint.describe(f);
     f.check(checkpoint.neighbours_every == 0 || !parallel.offload.present, "neighbours_every",
@@ -175,7 +189,9 @@ void RunConfig::describe(Fields& fields) {
     f.check(!parallel.compress.keeps_errors() || loss_watch.on_anomaly != LossWatchConfig::Action::skip, "on_anomaly",
             "what is skipped would come back by parallel.compress.error_feedback; take rollback or stop");
   },
-                          "What to do about a loss that is not finite, or far above those before it (when not given: a warning where it is not finite)");
+                          "What to do when the loss is not finite, or far above those before it (when not given: a loss that "
+                          "is not finite is a warning, and a second one in a row, or parameters that would not be finite, "
+                          "end the run)");
   fields.check(!loss_watch.present || !parallel.local.present, "loss_watch",
                "watches the losses of all ranks, and parallel.local lets groups of them go on by themselves; leave one out");
   fields.check(!loss_watch.present || !parallel.runs_freely(), "loss_watch",
