@@ -88,16 +88,15 @@ struct CrossEntropyOptions final : LossOptions {
   std::optional<std::int64_t> ignore_class;
   void describe(Fields& fields) override {
     fields.number("label_smoothing", label_smoothing, fraction_below_one,
-                  "share of each target spread over all classes");
-    fields.numbers(
-        "class_weights", class_weights, not_negative,
-        "how much a target of each class counts, one number a class (when not given: 1 each); the mean loss is "
-        "divided by the sum of the targets' weights, over the examples of all ranks");
+                  "share of each target that is spread evenly over all classes (0: none)");
+    fields.numbers("class_weights", class_weights, not_negative,
+                   "weight of a target of each class, one number per class (when not given: all 1); the mean loss is "
+                   "divided by the sum of the targets' weights, over the examples of all ranks");
     fields.check(class_weights.empty() || std::ranges::max(class_weights) > 0, "class_weights",
                  "are all 0, so that nothing would be learned; give a positive one");
     fields.integer("ignore_class", ignore_class, {0, 2147483647},
-                   "targets of this number count nothing in loss, accuracy and metrics, and need not be a class of the "
-                   "model, as 255 of pixels without a label (when not given: all count)");
+                   "class whose targets are left out of loss, accuracy and metrics; it need not be a class of the "
+                   "model, as 255 for pixels without a label (when not given: all targets count)");
   }
   std::unique_ptr<Loss> make() const override {
     return std::make_unique<CrossEntropy>(label_smoothing, class_weights, ignore_class.value_or(-1));
@@ -128,23 +127,26 @@ struct ValueLossOptions final : LossOptions {
 struct HuberOptions final : LossOptions {
   double delta = 1;
   void describe(Fields& fields) override {
-    fields.number("delta", delta, positive, "errors beyond it count by their size, others by their square");
+    fields.number("delta", delta, positive,
+                  "size of the error up to which the loss is quadratic; beyond it, the loss is linear");
   }
   std::unique_ptr<Loss> make() const override { return std::make_unique<LossOfValues>(ValueLoss::huber, delta); }
 };
 
 constexpr Alternative losses[] = {
     {"cross_entropy", "Softmax and cross entropy, for class targets", make_config<CrossEntropyOptions>},
-    {"mse", "Squared error, mean over examples and outputs, for float targets",
+    {"mse", "Squared error, averaged over examples and outputs, for float targets",
      make_config<ValueLossOptions<ValueLoss::squared_error>>},
-    {"mae", "Absolute error, mean over examples and outputs, for float targets",
+    {"mae", "Absolute error, averaged over examples and outputs, for float targets",
      make_config<ValueLossOptions<ValueLoss::absolute_error>>},
-    {"huber", "Half the squared error up to delta, beyond it linear; mean over examples and outputs, for float targets",
+    {"huber",
+     "Half the squared error up to delta and linear beyond it, averaged over examples and outputs, for float targets",
      make_config<HuberOptions>},
     {"binary_cross_entropy",
-     "Sigmoid and cross entropy of each output by itself, mean over examples and outputs, for float targets from 0 to 1",
+     "Sigmoid and binary cross entropy of each output, averaged over examples and outputs, for float targets from 0 to "
+     "1",
      make_config<ValueLossOptions<ValueLoss::binary_cross_entropy>>},
-    {"relative_l2", "L2 norm of the error over that of the targets, mean over examples, for float targets",
+    {"relative_l2", "L2 norm of the error divided by that of the targets, averaged over examples, for float targets",
      make_config<ValueLossOptions<ValueLoss::relative_l2>>},
 };
 
@@ -152,7 +154,9 @@ constexpr Alternative losses[] = {
 
 LossConfig::LossConfig() : options(std::make_shared<CrossEntropyOptions>()) {}
 
-void LossConfig::describe(Fields& fields) { fields.one_of("type", type, options, losses, "what is minimised"); }
+void LossConfig::describe(Fields& fields) {
+  fields.one_of("type", type, options, losses, "loss function that is minimised");
+}
 
 std::unique_ptr<Loss> LossConfig::make() const { return dynamic_cast<const LossOptions&>(*options).make(); }
 

@@ -9,9 +9,11 @@ void WeightInit::describe(Fields& fields) {
   static constexpr std::string_view kinds[] = {"fan_in", "he", "glorot"};
   fields.choice(
       "initializer", kind, kinds,
-      "how the weight starts: fan_in (PyTorch's way), he (before relu), glorot (before tanh); he and glorot have a "
-      "bias of 0");
-  fields.number("initial_std", std, {0, 1e6}, "> 0: the weight starts as N(0, initial_std²) instead, the bias as 0");
+      "initial weight: fan_in (uniform in ±1/√fan_in, the bias too, as in PyTorch), he (N(0, 2/fan_in), for use before "
+      "relu) or glorot (uniform in ±√(6/(fan_in + fan_out)), before tanh); he and glorot set the bias to 0");
+  fields.number("initial_std", std, {0, 1e6},
+                "standard deviation of the initial weight, N(0, initial_std²) with a bias of 0, in place of "
+                "initializer (0: as initializer says)");
   fields.check(std == 0 || kind == Kind::fan_in, "initial_std",
                "stands beside initializer (the weight starts in one way); remove one of them");
 }

@@ -18,24 +18,22 @@ std::pair<std::string_view, std::optional<std::string_view>> ends_of(std::string
 }  // namespace
 
 void WeightsConfig::describe(Fields& fields) {
-  fields.path("file", file, "HDF5 file (a checkpoint, say) with parameters", Presence::required);
+  fields.path("file", file, "HDF5 file with the parameters, such as a checkpoint", Presence::required);
   static constexpr std::string_view matches[] = {"strict", "shapes"};
-  fields.choice(
-      "match", match, matches,
-      "strict: the file and the network must have the same parameters; shapes: takes those whose name and shape "
-      "are the same, and lists the others");
-  fields.text_pairs(
-      "rename", rename,
-      "names in the file and what the network calls them, as {\"encoder/*\": \"body/*\"}; the first that fits");
+  fields.choice("match", match, matches,
+                "strict: the file and the network must have the same parameters; shapes: only parameters whose name "
+                "and shape match are taken, and the log lists the others");
+  fields.text_pairs("rename", rename,
+                    "names of parameters in the file and their names in the network, as {\"encoder/*\": \"body/*\"}, "
+                    "where * stands for any text; the first pattern that matches a name applies");
   fields.texts("freeze", freeze,
-               "layers that stay as they are, as [conv1, \"body*\"] (* stands for anything); batch_norm then takes its "
-               "running values");
+               "layers that are not trained, as [conv1, \"body*\"], where * stands for any text; a frozen batch_norm "
+               "normalizes by its running statistics");
   static constexpr std::string_view layouts[] = {"auto", "NCHW", "NHWC"};
-  fields.choice(
-      "layout", layout, layouts,
-      "of the images that a flatten of the file's network has read: NCHW (PyTorch's images, and sequences of its "
-      "Conv1d): the parameters after it are permuted; auto: as Lockstep has them (NHWC) in its own checkpoints, "
-      "and to be said where it matters in others");
+  fields.choice("layout", layout, layouts,
+                "order in which the file's network flattens images or sequences: NHWC as Lockstep does, or NCHW as "
+                "PyTorch does for images and the sequences of its Conv1d (the parameters of the next layers are then "
+                "permuted); auto: NHWC for Lockstep's checkpoints; other files need this key where the order matters");
   for (const auto& [from, to] : rename) {
     const auto stars = std::ranges::count(from, '*');
     fields.check(stars <= 1 && stars == std::ranges::count(to, '*'), "rename",

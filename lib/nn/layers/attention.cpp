@@ -26,14 +26,20 @@ struct AttentionSaved {
 }  // namespace
 
 void AttentionConfig::describe(Fields& fields) {
-  fields.integer("heads", heads, {1, 1e6}, "heads, each of features / heads numbers", Presence::required);
-  fields.boolean("causal", causal, "whether a position sees only itself and those before it");
-  fields.boolean("rotary", rotary, "whether queries and keys are turned by their positions (RoFormer, LLaMA)");
-  fields.number("rotary_base", rotary_base, positive, "of the angles t·rotary_base^(−2i/w) of pair i of w features");
+  fields.integer("heads", heads, {1, 1e6}, "number of heads, among which the features of a position are divided evenly",
+                 Presence::required);
+  fields.boolean("causal", causal, "whether each position attends only to itself and to those before it");
+  fields.boolean(
+      "rotary", rotary,
+      "whether queries and keys are rotated by their positions (rotary position embedding: RoFormer, LLaMA)");
+  fields.number(
+      "rotary_base", rotary_base, positive,
+      "base of the rotary angles t·rotary_base^(−2i/w), of position t and pair i of the w features of a head");
   fields.number("initial_std", initial_std, {0, 1e6},
-                "weights start as N(0, initial_std²), biases as 0; 0: PyTorch's way");
+                "standard deviation of the initial weights, N(0, initial_std²), with biases of 0 (0: as PyTorch's "
+                "MultiheadAttention)");
   fields.number("out_initial_std", out_initial_std, {0, 1e6},
-                "the weight of the output starts as N(0, out_initial_std²); 0: as the others");
+                "standard deviation of the initial weight of the output projection (0: as the other weights)");
 }
 
 std::unique_ptr<Layer> AttentionConfig::make_layer() const { return std::make_unique<Attention>(*this); }

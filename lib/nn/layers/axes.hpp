@@ -11,7 +11,7 @@ namespace lockstep {
 /// The largest number of axes of an example.
 inline constexpr std::int64_t most_axes = 4;
 inline constexpr Range axis_range{-most_axes, most_axes - 1};
-inline constexpr std::string_view axis_help = "of an example, from 0; a negative one counts from the last";
+inline constexpr std::string_view axis_help = "axis or axes of an example, from 0; negative ones count from the last";
 
 /// Converts an axis as given in the deck to one from 0. Throws Error("problem (why); what to do") if the input has no
 /// such axis.

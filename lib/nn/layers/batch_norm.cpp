@@ -4,10 +4,12 @@
 namespace lockstep {
 
 void BatchNormConfig::describe(Fields& fields) {
-  fields.number("momentum", momentum, fraction, "share of the running mean and variance that each step replaces");
-  fields.number("epsilon", epsilon, positive, "added to the variance");
-  fields.boolean("zero_gamma", zero_gamma,
-                 "whether weight starts at 0 and not at 1: for the last one of a residual branch");
+  fields.number("momentum", momentum, fraction,
+                "share of the running mean and variance that each step replaces by its own (PyTorch's momentum)");
+  fields.number("epsilon", epsilon, positive, "small number added to the variance");
+  fields.boolean(
+      "zero_gamma", zero_gamma,
+      "whether the weight starts at 0 and not at 1, for the last batch_norm of a residual branch (Goyal et al. 2017)");
 }
 
 std::unique_ptr<Layer> BatchNormConfig::make_layer() const { return std::make_unique<BatchNorm>(*this); }

@@ -9,14 +9,15 @@
 namespace lockstep {
 
 void ConvConfig::describe(Fields& fields) {
-  static constexpr const char* edges[] = {"positions that the kernel covers", "edge of the square kernel",
-                                          "edge of the cubic kernel"};
-  fields.integer("filters", filters, {1, 1e9}, "output channels", Presence::required);
+  static constexpr const char* edges[] = {"kernel size in positions", "side of the square kernel",
+                                          "side of the cubic kernel"};
+  fields.integer("filters", filters, {1, 1e9}, "number of output channels", Presence::required);
   fields.integer("kernel", kernel, {1, 1024}, edges[dimensions - 1], Presence::required);
-  fields.integer("stride", stride, {1, 1024}, "step between two places of the kernel");
+  fields.integer("stride", stride, {1, 1024}, "stride of the kernel");
   fields.integer_or("padding", padding, "same", {0, 1024},
-                    "zeros on each side; `same` keeps the input's size (divided by the stride, rounded up)");
-  fields.integer("groups", groups, {1, 1e9}, "groups of channels that do not see each other");
+                    "number of zeros added on each side; same: as many as make the output as large as the input "
+                    "divided by the stride, rounded up");
+  fields.integer("groups", groups, {1, 1e9}, "number of groups of channels, each of which is convolved separately");
   fields.boolean("bias", bias, "whether a bias is added");
   start.describe(fields);
   fields.check(filters % groups == 0, "groups",

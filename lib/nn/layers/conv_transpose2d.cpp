@@ -9,12 +9,14 @@
 namespace lockstep {
 
 void ConvTranspose2dConfig::describe(Fields& fields) {
-  fields.integer("filters", filters, {1, 1e9}, "output channels", Presence::required);
-  fields.integer("kernel", kernel, {1, 1024}, "edge of the square kernel", Presence::required);
-  fields.integer("stride", stride, {1, 1024}, "step between the places of two input pixels in the output");
-  fields.integer("padding", padding, {0, 1024}, "pixels of the output that are cut off on each side");
-  fields.integer("output_padding", output_padding, {0, 1023}, "rows below, and columns on the right, that are added");
-  fields.integer("groups", groups, {1, 1e9}, "groups of channels that do not see each other");
+  fields.integer("filters", filters, {1, 1e9}, "number of output channels", Presence::required);
+  fields.integer("kernel", kernel, {1, 1024}, "side of the square kernel", Presence::required);
+  fields.integer("stride", stride, {1, 1024},
+                 "stride: distance in the output between neighbouring pixels of the input");
+  fields.integer("padding", padding, {0, 1024}, "number of pixels that are cut off on each side of the output");
+  fields.integer("output_padding", output_padding, {0, 1023},
+                 "number of rows added at the bottom, and of columns added on the right, of the output");
+  fields.integer("groups", groups, {1, 1e9}, "number of groups of channels, each of which is convolved separately");
   fields.boolean("bias", bias, "whether a bias is added");
   start.describe(fields);
   fields.check(filters % groups == 0, "groups",

@@ -35,9 +35,11 @@ Tensor kv_of(const Tensor& all) { return thirds_of(all, 1, 2); }
 }  // namespace
 
 void CrossAttentionConfig::describe(Fields& fields) {
-  fields.integer("heads", heads, {1, 1e6}, "heads, each of features / heads numbers", Presence::required);
+  fields.integer("heads", heads, {1, 1e6}, "number of heads, among which the features of a position are divided evenly",
+                 Presence::required);
   fields.number("initial_std", initial_std, {0, 1e6},
-                "weights start as N(0, initial_std²), biases as 0; 0: PyTorch's way");
+                "standard deviation of the initial weights, N(0, initial_std²), with biases of 0 (0: as PyTorch's "
+                "MultiheadAttention)");
 }
 
 std::unique_ptr<Layer> CrossAttentionConfig::make_layer() const { return std::make_unique<CrossAttention>(*this); }

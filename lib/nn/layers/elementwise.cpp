@@ -17,8 +17,7 @@ template struct ActivationConfig<Activation::sigmoid>;
 
 void GeluConfig::describe(Fields& fields) {
   static constexpr std::string_view names[] = {"none", "tanh"};
-  fields.choice("approximate", approximate, names,
-                "tanh: by a tanh of a polynomial, as GPT-2 has it; none: exact, by erf");
+  fields.choice("approximate", approximate, names, "none: exact, by erf; tanh: the tanh approximation of GPT-2");
 }
 
 std::unique_ptr<Layer> GeluConfig::make_layer() const {
@@ -55,7 +54,7 @@ void ActivationLayer::backward(const StepContext& context, const LayerTensors& t
 }
 
 void DropoutConfig::describe(Fields& fields) {
-  fields.number("rate", rate, fraction_below_one, "share of the elements that is dropped", Presence::required);
+  fields.number("rate", rate, fraction_below_one, "probability that an element is set to 0", Presence::required);
 }
 
 void Dropout::forward(const StepContext& context, const LayerTensors& t) {

@@ -21,18 +21,19 @@ void pass_gradient(const StepContext& context, const LayerTensors& t) {
   if (t.dx[0] && t.dx[0].data != t.dy.data) copy(context.space, t.dy, t.dx[0]);
 }
 
-constexpr std::string_view std_help = "the weight starts as N(0, initial_std²); 0: as N(0, 1), PyTorch's way";
+constexpr std::string_view std_help =
+    "standard deviation of the initial weight, N(0, initial_std²) (0: N(0, 1), as in PyTorch)";
 
 }  // namespace
 
 void EmbeddingConfig::describe(Fields& fields) {
-  fields.integer("vocabulary", vocabulary, {1, 2147483647}, "how many different tokens there are", Presence::required);
-  fields.integer("features", features, {1, 1e9}, "numbers that stand for a token", Presence::required);
+  fields.integer("vocabulary", vocabulary, {1, 2147483647}, "number of distinct tokens", Presence::required);
+  fields.integer("features", features, {1, 1e9}, "length of the vector of a token", Presence::required);
   fields.number("initial_std", initial_std, {0, 1e6}, std_help);
 }
 
 void PositionEmbeddingConfig::describe(Fields& fields) {
-  fields.integer("length", length, {1, 1e9}, "positions of the longest sequence", Presence::required);
+  fields.integer("length", length, {1, 1e9}, "number of positions of the longest sequence", Presence::required);
   fields.number("initial_std", initial_std, {0, 1e6}, std_help);
 }
 

@@ -24,11 +24,11 @@ std::size_t bytes_of_rows(std::int64_t rows) { return align_up(static_cast<std::
 
 void EmbeddingTablesConfig::describe(Fields& fields) {
   fields.integers("vocabularies", vocabularies, {1, most_rows_of_one},
-                  "rows of each table; the input has a row number, from 0, for each of them");
+                  "number of rows of each table; the input has one row number, from 0, for each table");
   fields.check(!vocabularies.empty(), "vocabularies", "the list is empty; give the number of rows of each table");
   fields.check(sum_of(vocabularies) <= most_rows, "vocabularies",
                fmt::format("{} rows in all ({} are the most); use fewer", sum_of(vocabularies), most_rows));
-  fields.integer("features", features, {1, 1e9}, "numbers that stand for a row", Presence::required);
+  fields.integer("features", features, {1, 1e9}, "length of a row of a table", Presence::required);
 }
 
 std::unique_ptr<Layer> EmbeddingTablesConfig::make_layer() const { return std::make_unique<EmbeddingTables>(*this); }

@@ -6,8 +6,9 @@
 namespace lockstep {
 
 void GroupNormConfig::describe(Fields& fields) {
-  fields.integer("groups", groups, {1, 1e9}, "groups of channels, each normalized by itself", Presence::required);
-  fields.number("epsilon", epsilon, positive, "added to the variance");
+  fields.integer("groups", groups, {1, 1e9}, "number of groups of channels, each of which is normalized separately",
+                 Presence::required);
+  fields.number("epsilon", epsilon, positive, "small number added to the variance");
 }
 
 std::unique_ptr<Layer> GroupNormConfig::make_layer() const { return std::make_unique<GroupNorm>(*this); }

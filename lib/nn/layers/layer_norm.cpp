@@ -3,14 +3,16 @@
 
 namespace lockstep {
 
-void LayerNormConfig::describe(Fields& fields) { fields.number("epsilon", epsilon, positive, "added to the variance"); }
+void LayerNormConfig::describe(Fields& fields) {
+  fields.number("epsilon", epsilon, positive, "small number added to the variance");
+}
 
 std::unique_ptr<Layer> LayerNormConfig::make_layer() const {
   return std::make_unique<LayerNorm>(RowNorm::layer, epsilon);
 }
 
 void RmsNormConfig::describe(Fields& fields) {
-  fields.number("epsilon", epsilon, positive, "added to the mean square");
+  fields.number("epsilon", epsilon, positive, "small number added to the mean square");
 }
 
 std::unique_ptr<Layer> RmsNormConfig::make_layer() const { return std::make_unique<LayerNorm>(RowNorm::rms, epsilon); }

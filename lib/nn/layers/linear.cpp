@@ -9,12 +9,12 @@
 namespace lockstep {
 
 void LinearConfig::describe(Fields& fields) {
-  fields.integer("features", features, {1, 1e9}, "outputs", Presence::required);
+  fields.integer("features", features, {1, 1e9}, "number of outputs", Presence::required);
   fields.boolean("bias", bias, "whether a bias is added");
   start.describe(fields);
   fields.text("tied_to", tied_to,
-              "name of an earlier `embedding` whose weight is this layer's, too: [vocabulary, features] of the "
-              "embedding are outputs and inputs here");
+              "name of an earlier embedding whose weight this layer shares; the inputs are then the embedding's "
+              "features, and the outputs its vocabulary");
   fields.check(tied_to.empty() || (start.kind == WeightInit::Kind::fan_in && start.std == 0), "tied_to",
                "stands beside initializer or initial_std (the weight starts as the embedding's); remove one of them");
 }

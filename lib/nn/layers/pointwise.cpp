@@ -5,13 +5,15 @@ namespace lockstep {
 
 std::unique_ptr<Layer> SiluConfig::make_layer() const { return std::make_unique<PointwiseLayer>(Pointwise::silu); }
 
-void LeakyReluConfig::describe(Fields& fields) { fields.number("slope", slope, any_number, "of the line below 0"); }
+void LeakyReluConfig::describe(Fields& fields) { fields.number("slope", slope, any_number, "slope below 0"); }
 
 std::unique_ptr<Layer> LeakyReluConfig::make_layer() const {
   return std::make_unique<PointwiseLayer>(Pointwise::leaky_relu, slope);
 }
 
-void EluConfig::describe(Fields& fields) { fields.number("alpha", alpha, any_number, "minus the limit far below 0"); }
+void EluConfig::describe(Fields& fields) {
+  fields.number("alpha", alpha, any_number, "scale below 0, where the output tends to −alpha");
+}
 
 std::unique_ptr<Layer> EluConfig::make_layer() const { return std::make_unique<PointwiseLayer>(Pointwise::elu, alpha); }
 

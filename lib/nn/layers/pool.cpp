@@ -16,14 +16,15 @@ Shape output_of(const PoolingShape& s) { return {s.n, s.out_h(), s.out_w(), s.c}
 }  // namespace
 
 void PoolConfig::describe(Fields& fields) {
-  static constexpr const char* edges[] = {"positions of the window", "edge of the square window",
-                                          "edge of the cubic window"};
+  static constexpr const char* edges[] = {"window size in positions", "side of the square window",
+                                          "side of the cubic window"};
   static constexpr std::int64_t largest[] = {max_pool_places, 16, 16};  // in volumes, each slice keeps its own
   const std::int64_t most = largest[dimensions - 1];
   fields.integer("kernel", kernel, {1, static_cast<double>(most)}, edges[dimensions - 1], Presence::required);
-  fields.integer("stride", stride, {1, 1024}, "step between two windows (kernel, when not given)");
-  fields.integer("padding", padding, {0, static_cast<double>(most / 2)},
-                 "pixels added on each side; max never takes one, average counts them as zeros");
+  fields.integer("stride", stride, {1, 1024}, "distance between neighbouring windows (when not given: kernel)");
+  fields.integer(
+      "padding", padding, {0, static_cast<double>(most / 2)},
+      "number of pixels or positions added on each side; a maximum ignores them, and a mean counts them as zeros");
   fields.check(2 * padding <= kernel, "padding",
                fmt::format("{} is more than half the kernel of {} (a window would see nothing else); use less", padding,
                            kernel));
@@ -106,7 +107,9 @@ void Pool::backward(const StepContext& context, const LayerTensors& t) {
   pooling_backward(context.space, kind_, shape, winners[0], dpooled, t.dx[0]);
 }
 
-void UpsampleConfig::describe(Fields& fields) { fields.integer("factor", factor, {1, 1024}, "of height and width"); }
+void UpsampleConfig::describe(Fields& fields) {
+  fields.integer("factor", factor, {1, 1024}, "factor by which height and width grow");
+}
 
 std::unique_ptr<Layer> UpsampleConfig::make_layer() const { return std::make_unique<Upsample>(factor); }
 

@@ -31,7 +31,8 @@ void Rearrangement::backward(const StepContext& context, const LayerTensors& t) 
 }
 
 void ReshapeConfig::describe(Fields& fields) {
-  fields.integers("shape", shape, {1, 1e9}, "of an example's output, as [7, 7, 64]; as many numbers as its input has");
+  fields.integers("shape", shape, {1, 1e9},
+                  "shape of an example's output, as [7, 7, 64], with as many elements as the input");
   fields.check(!shape.empty() && shape.size() <= most_axes, "shape",
                fmt::format("has {} extents (1 to {} are allowed); write it as [7, 7, 64]", shape.size(), most_axes));
 }
@@ -45,7 +46,7 @@ Shape Reshape::output_shape(std::span<const Shape> inputs) const {
 
 void PermuteConfig::describe(Fields& fields) {
   fields.integers("order", order, {0, most_axes - 1},
-                  "the input's axis that each axis of the output is; [1, 0] is the transpose");
+                  "for each axis of the output, the axis of the input that it is, from 0; [1, 0] is the transpose");
   std::vector<std::int64_t> sorted = order, axes(order.size());
   std::ranges::sort(sorted);
   std::iota(axes.begin(), axes.end(), 0);
@@ -74,9 +75,10 @@ void Permute::add_axes(const Shape& input, StridedGrid& grid) const {
 
 void SliceConfig::describe(Fields& fields) {
   fields.integer("axis", axis, axis_range, axis_help);
-  fields.integer("begin", begin, {-1e9, 1e9}, "first place that is kept; a negative one counts from the end");
-  fields.integer("end", end, {-1e9, 1e9},
-                 "place after the last one that is kept; a negative one counts from the end (all, when not given)");
+  fields.integer("begin", begin, {-1e9, 1e9}, "first index that is kept; a negative one counts from the end");
+  fields.integer(
+      "end", end, {-1e9, 1e9},
+      "index after the last one that is kept; a negative one counts from the end (when not given: up to the end)");
 }
 
 Shape Slice::output_shape(std::span<const Shape> inputs) const {
@@ -113,7 +115,8 @@ void Slice::add_axes(const Shape& input, StridedGrid& grid) const {
 }
 
 void PatchifyConfig::describe(Fields& fields) {
-  fields.integer("patch", patch, {1, 1e5}, "height and width of a patch, which becomes a position of the sequence",
+  fields.integer("patch", patch, {1, 1e5},
+                 "height and width of a patch in pixels; each patch becomes a position of the sequence",
                  Presence::required);
 }
 

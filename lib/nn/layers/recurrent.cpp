@@ -51,9 +51,11 @@ struct Gradients {
 }  // namespace
 
 void RecurrentConfig::describe(Fields& fields) {
-  fields.integer("units", units, {1, 1e9}, "outputs a position and direction", Presence::required);
+  fields.integer("units", units, {1, 1e9},
+                 "number of hidden units per direction, which are the outputs at each position", Presence::required);
   fields.boolean("bidirectional", bidirectional,
-                 "whether a second set of units runs from the end, and stands beside the first: 2·units outputs");
+                 "whether a second set of units reads the sequence from its end, with outputs concatenated to those of "
+                 "the first: 2·units outputs");
 }
 
 std::unique_ptr<Layer> RecurrentConfig::make_layer() const { return std::make_unique<Recurrent>(*this); }

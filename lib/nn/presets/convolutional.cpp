@@ -6,7 +6,8 @@
 namespace lockstep {
 
 void FcConfig::describe(Fields& fields) {
-  fields.integers("features", features, {1, 1e9}, "outputs of each linear layer; the last one is the network's");
+  fields.integers("features", features, {1, 1e9},
+                  "number of outputs of each linear layer; the last one is the number of outputs of the network");
   fields.check(!features.empty(), "features", "the list is empty; give at least the number of outputs");
 }
 
@@ -18,10 +19,10 @@ std::string FcConfig::list() const {
 }
 
 void SimpleCnnConfig::describe(Fields& fields) {
-  fields.integer("filters1", filters1, {1, 1e9}, "output channels of the first convolution");
-  fields.integer("filters2", filters2, {1, 1e9}, "output channels of the second convolution");
-  fields.integer("hidden", hidden, {1, 1e9}, "outputs of the first linear layer");
-  fields.integer("classes", classes, {1, 1e9}, "outputs of the network");
+  fields.integer("filters1", filters1, {1, 1e9}, "number of output channels of the first convolution");
+  fields.integer("filters2", filters2, {1, 1e9}, "number of output channels of the second convolution");
+  fields.integer("hidden", hidden, {1, 1e9}, "number of outputs of the first linear layer");
+  fields.integer("classes", classes, {1, 1e9}, "number of classes (outputs of the network)");
 }
 
 std::string SimpleCnnConfig::list() const {
@@ -40,11 +41,12 @@ std::string SimpleCnnConfig::list() const {
 }
 
 void Vgg11Config::describe(Fields& fields) {
-  fields.integer("width", width, {1, 1e6}, "channels of the first stage; later ones have 2, 4, 8 and 8 times as many");
-  fields.integer("hidden", hidden, {1, 1e9}, "outputs of the first two linear layers");
-  fields.integer("classes", classes, {1, 1e9}, "outputs of the network");
+  fields.integer("width", width, {1, 1e6},
+                 "number of channels of the first stage; the later ones have 2, 4, 8 and 8 times as many");
+  fields.integer("hidden", hidden, {1, 1e9}, "number of outputs of each of the first two linear layers");
+  fields.integer("classes", classes, {1, 1e9}, "number of classes (outputs of the network)");
   fields.number("dropout", dropout, fraction_below_one,
-                "share of the hidden outputs that is dropped in training (0: no dropout layers)");
+                "dropout probability of the outputs of the first two linear layers (0: no dropout layers)");
 }
 
 std::string Vgg11Config::list() const {
@@ -67,11 +69,12 @@ std::string Vgg11Config::list() const {
 }
 
 void UnetConfig::describe(Fields& fields) {
-  fields.integer("image", image, {1, 1e5}, "height and width of the images");
-  fields.integer("channels", channels, {1, 1e5}, "of the images");
-  fields.integer("depth", depth, {1, 12}, "how often the images are halved, and doubled again");
-  fields.integer("width", width, {1, 1e6}, "channels of the first stage; each one below has twice as many");
-  fields.integer("classes", classes, {1, 1e9}, "outputs of the network at each pixel");
+  fields.integer("image", image, {1, 1e5}, "height and width of the images in pixels");
+  fields.integer("channels", channels, {1, 1e5}, "number of channels of the images");
+  fields.integer("depth", depth, {1, 12}, "number of times that height and width are halved, and then doubled again");
+  fields.integer("width", width, {1, 1e6},
+                 "number of channels of the first stage; each halving of the image doubles it");
+  fields.integer("classes", classes, {1, 1e9}, "number of classes of a pixel (outputs of the network at each pixel)");
   fields.check(
       image % (std::int64_t{1} << depth) == 0, "image",
       fmt::format("{} pixels cannot be halved {} times; use a multiple of {}", image, depth, std::int64_t{1} << depth));
@@ -102,12 +105,14 @@ std::string UnetConfig::list() const {
 }
 
 void SpeechCnnConfig::describe(Fields& fields) {
-  fields.integer("samples", samples, {1, 1e9}, "of a signal");
-  fields.integer("width", width, {1, 1e6},
-                 "channels of the first two convolutions; the others have twice and four times as many");
-  fields.integer("kernel", kernel, {1, 1024}, "samples that the first convolution covers; the others cover 3");
-  fields.integer("stride", stride, {1, 1024}, "step of the first convolution");
-  fields.integer("classes", classes, {1, 1e9}, "outputs of the network");
+  fields.integer("samples", samples, {1, 1e9}, "number of samples of a signal");
+  fields.integer(
+      "width", width, {1, 1e6},
+      "number of channels of the first two convolutions; the third has twice and the fourth four times as many");
+  fields.integer("kernel", kernel, {1, 1024},
+                 "kernel size of the first convolution in samples; that of the others is 3");
+  fields.integer("stride", stride, {1, 1024}, "stride of the first convolution in samples");
+  fields.integer("classes", classes, {1, 1e9}, "number of classes (outputs of the network)");
 }
 
 std::string SpeechCnnConfig::list() const {

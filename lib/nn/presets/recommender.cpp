@@ -7,13 +7,17 @@ namespace lockstep {
 
 void RecommenderConfig::describe(Fields& fields) {
   fields.integer("dense", dense, {1, 1e6},
-                 "values at the beginning of an example; a row number for each table follows");
-  fields.integers("vocabularies", vocabularies, {1, 16777216}, "rows of each table");
-  fields.integer("features", features, {1, 1e6}, "numbers of each vector whose dot products are taken");
+                 "number of dense values at the beginning of an example, which a row number for each table follows");
+  fields.integers("vocabularies", vocabularies, {1, 16777216}, "number of rows of each embedding table");
+  fields.integer(
+      "features", features, {1, 1e6},
+      "length of the vectors whose dot products are taken: rows of the tables, and the output of the bottom MLP");
   fields.integers("bottom", bottom, {1, 1e9},
-                  "outputs of the linear layers over the dense values, but for the last one's, which are features");
+                  "number of outputs of each linear layer of the bottom MLP, which reads the dense values; one more "
+                  "with `features` outputs follows");
   fields.integers("top", top, {1, 1e9},
-                  "outputs of the linear layers over the dot products, but for the last one's, which is the logit");
+                  "number of outputs of each linear layer of the top MLP, which reads the dot products; one more with "
+                  "a single output, the logit, follows");
   fields.check(!vocabularies.empty(), "vocabularies", "the list is empty; give the number of rows of each table");
 }
 

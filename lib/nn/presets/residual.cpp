@@ -69,11 +69,13 @@ class ResidualNetwork {
 }  // namespace
 
 void ResidualConfig::describe(Fields& fields) {
-  fields.integer("width", width, {1, 1e6}, "channels of the first stage");
-  fields.integer("classes", classes, {1, 1e9}, "outputs of the network");
-  fields.boolean(
-      "zero_gamma", zero_gamma,
-      "whether each block's last batch norm starts at zero, and so the block as the identity (Goyal et al. 2017)");
+  fields.integer("width", width, {1, 1e6},
+                 "number of channels of the stem and of the 3×3 convolutions of the first stage; each later stage has "
+                 "twice as many as the one before");
+  fields.integer("classes", classes, {1, 1e9}, "number of classes (outputs of the network)");
+  fields.boolean("zero_gamma", zero_gamma,
+                 "whether the weight of the last batch norm of each block starts at 0, so that the block starts as the "
+                 "identity (Goyal et al. 2017)");
 }
 
 std::string Resnet8Config::list() const {
@@ -109,11 +111,13 @@ std::string ImageNetResnetConfig::list() const {
 }
 
 void WideResnetConfig::describe(Fields& fields) {
-  fields.integer("depth", depth, {10, 1e4}, "convolutions along the network: 4, and 6 for each block of a stage");
-  fields.integer("widening", widening, {1, 1e5}, "how many times 16, 32 and 64 channels the stages have");
-  fields.integer("classes", classes, {1, 1e9}, "outputs of the network");
+  fields.integer("depth", depth, {10, 1e4},
+                 "depth of the network: 4 + 6n for n blocks in each of the three stages (28: 4 blocks)");
+  fields.integer("widening", widening, {1, 1e5},
+                 "widening factor: the three stages have 16, 32 and 64 times this many channels");
+  fields.integer("classes", classes, {1, 1e9}, "number of classes (outputs of the network)");
   fields.number("dropout", dropout, fraction_below_one,
-                "share that is dropped in training between the two convolutions of a block (0: no dropout layers)");
+                "dropout probability between the two convolutions of each block (0: no dropout layers)");
   fields.check(
       (depth - 4) % 6 == 0, "depth",
       fmt::format("{} convolutions make no three stages of whole blocks; use 4 and a multiple of 6, as 28", depth));

@@ -16,14 +16,13 @@ std::string dropout_layer(double rate, std::int64_t number) {
 }  // namespace
 
 void BlocksConfig::describe(Fields& fields) {
-  fields.integer("d_model", d_model, {1, 1e6}, "features of a position between the layers");
-  fields.integer("depth", depth, {1, 1000}, "blocks of attention and two linear layers");
-  fields.integer("heads", heads, {1, 1e4}, "attention heads of a block, each of d_model / heads features");
-  fields.number(
-      "dropout", dropout, fraction_below_one,
-      "share of the features that is dropped in training after the positions, each attention and each block (0: no "
-      "dropout layers)");
-  fields.number("initial_std", initial_std, {0, 1e6, true}, "standard deviation of the weights at the start");
+  fields.integer("d_model", d_model, {1, 1e6}, "width of the model: number of features of each position");
+  fields.integer("depth", depth, {1, 1000}, "number of blocks, each of attention and two linear layers");
+  fields.integer("heads", heads, {1, 1e4},
+                 "number of attention heads of each block, each with d_model / heads features");
+  fields.number("dropout", dropout, fraction_below_one,
+                "dropout probability after the position embedding, each attention and each MLP (0: no dropout layers)");
+  fields.number("initial_std", initial_std, {0, 1e6, true}, "standard deviation of the initial weights");
   fields.check(d_model % heads == 0, "heads",
                fmt::format("{} features cannot be shared out to {} heads; use a divisor of d_model", d_model, heads));
 }
@@ -56,8 +55,9 @@ std::string BlocksConfig::blocks(const BlockForm& form) const {
 }
 
 void TransformerConfig::describe(Fields& fields) {
-  fields.integer("vocabulary", vocabulary, {1, 1e9}, "different tokens");
-  fields.integer("sequence", sequence, {1, 1e6}, "tokens of an example: positions that are learned");
+  fields.integer("vocabulary", vocabulary, {1, 1e9}, "number of distinct tokens");
+  fields.integer("sequence", sequence, {1, 1e6},
+                 "number of tokens of an example, each at a position with a learned embedding");
   BlocksConfig::describe(fields);
 }
 
@@ -94,7 +94,9 @@ void Gpt2Config::choose_size() {
 void Gpt2Config::describe(Fields& fields) {
   static constexpr std::string_view names[] = {"124M", "355M", "774M", "1558M"};
   const Size before = size;
-  fields.choice("size", size, names, "by parameters; what d_model, depth and heads are where they are not given");
+  fields.choice(
+      "size", size, names,
+      "size of the model by its number of parameters, which sets d_model, depth and heads unless they are given");
   if (size != before) choose_size();
   TransformerConfig::describe(fields);
 }
@@ -111,10 +113,11 @@ VitConfig::VitConfig() {
 }
 
 void VitConfig::describe(Fields& fields) {
-  fields.integer("image", image, {1, 1e5}, "height and width of the images");
-  fields.integer("channels", channels, {1, 1e5}, "of the images");
-  fields.integer("patch", patch, {1, 1e5}, "height and width of a patch, which becomes a position of the sequence");
-  fields.integer("classes", classes, {1, 1e9}, "outputs of the network");
+  fields.integer("image", image, {1, 1e5}, "height and width of the images in pixels");
+  fields.integer("channels", channels, {1, 1e5}, "number of channels of the images");
+  fields.integer("patch", patch, {1, 1e5},
+                 "height and width of a patch in pixels; each patch becomes a position of the sequence");
+  fields.integer("classes", classes, {1, 1e9}, "number of classes (outputs of the network)");
   BlocksConfig::describe(fields);
   fields.check(
       image % patch == 0, "patch",
@@ -134,14 +137,14 @@ std::string VitConfig::list() const {
 }
 
 void LstmPresetConfig::describe(Fields& fields) {
-  fields.integer("vocabulary", vocabulary, {1, 1e9}, "different tokens");
-  fields.integer("sequence", sequence, {1, 1e6}, "tokens of an example");
-  fields.integer("embedding", embedding, {1, 1e6}, "features of a token");
-  fields.integer("units", units, {1, 1e6}, "hidden units of each LSTM layer");
-  fields.integer("depth", depth, {1, 1000}, "LSTM layers, each over the hidden states of the one before");
+  fields.integer("vocabulary", vocabulary, {1, 1e9}, "number of distinct tokens");
+  fields.integer("sequence", sequence, {1, 1e6}, "number of tokens of an example");
+  fields.integer("embedding", embedding, {1, 1e6}, "number of features of the embedding of a token");
+  fields.integer("units", units, {1, 1e6}, "number of hidden units of each LSTM layer");
+  fields.integer("depth", depth, {1, 1000},
+                 "number of LSTM layers, each of which reads the hidden states of the one before");
   fields.number("dropout", dropout, fraction_below_one,
-                "share of the features that is dropped in training after the embedding and each LSTM layer (0: no "
-                "dropout layers)");
+                "dropout probability after the embedding and each LSTM layer (0: no dropout layers)");
 }
 
 std::string LstmPresetConfig::list() const {
