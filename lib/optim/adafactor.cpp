@@ -157,11 +157,13 @@ struct MakeAdafactorRule {
 void AdafactorConfig::describe(Fields& fields) {
   OptimizerOptions::describe(fields);
   fields.number("beta2_decay", beta2_decay, positive,
-                "x: step t takes the share t^−x of the newest gradient's squares");
+                "exponent of the running averages: step t gives its own squared gradient the weight t^−beta2_decay");
   fields.number("clip_threshold", clip_threshold, positive,
-                "largest root mean square of a parameter's step before its rate: a larger one is scaled down to it");
+                "largest root mean square of a parameter's update before the learning rate is applied; a larger update "
+                "is scaled down to it");
   fields.numbers("epsilons", epsilons, positive,
-                 "least root of an average square, and least root mean square that a parameter's rate is relative to");
+                 "lower bounds of the root of an average square, and of the root mean square of a parameter that its "
+                 "step is relative to");
   fields.check(epsilons.size() == 2, "epsilons", "must be two numbers; write them as [1.0e-15, 0.001]");
 }
 

@@ -15,7 +15,7 @@ struct AdafactorConfig final : OptimizerOptions {
   AdafactorConfig() { learning_rate = 0.01; }
   void describe(Fields& fields) override;
   std::string_view weight_decay_help() const override {
-    return "times the learning rate, the share of each parameter that a step takes away";
+    return "decoupled weight decay: each step reduces the parameter by learning rate × this × the parameter (0: none)";
   }
   std::vector<std::string> state_names() const override { return {"col_var", "row_var"}; }
   std::vector<Parameter> state_layout(std::string_view state, const std::vector<Parameter>& trained) const override;

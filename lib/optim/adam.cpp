@@ -52,9 +52,9 @@ struct MakeAdamRule {
 void AdamOptions::describe(Fields& fields) {
   OptimizerOptions::describe(fields);
   fields.numbers("betas", betas, fraction_below_one,
-                 "shares that are kept of the averages of the gradient and of its square");
+                 "shares that each step keeps of the running averages of the gradient and of its square");
   fields.check(betas.size() == 2, "betas", "must have two entries; write [0.9, 0.999]");
-  fields.number("epsilon", epsilon, positive, "added to the root of the average square");
+  fields.number("epsilon", epsilon, positive, "small number added to the root of the average square");
 }
 
 AdamWConfig::AdamWConfig() {

@@ -17,14 +17,16 @@ struct AdamOptions : OptimizerOptions {
 };
 
 struct AdamConfig final : AdamOptions {
-  std::string_view weight_decay_help() const override { return "times the parameter, added to its gradient"; }
+  std::string_view weight_decay_help() const override {
+    return "weight decay as a part of the gradient, to which this times the parameter is added (0: none)";
+  }
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
 };
 
 struct AdamWConfig final : AdamOptions {
   AdamWConfig();
   std::string_view weight_decay_help() const override {
-    return "times the learning rate, the share of each parameter that a step takes away";
+    return "decoupled weight decay: each step reduces the parameter by learning rate × this × the parameter (0: none)";
   }
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
 };

@@ -93,7 +93,7 @@ LambConfig::LambConfig() {
 void LambConfig::describe(Fields& fields) {
   AdamOptions::describe(fields);
   fields.boolean("bias_correction", bias_correction,
-                 "whether averages are divided by what they have of gradients so far");
+                 "whether the averages are corrected for having started at 0, as in Adam");
 }
 
 std::unique_ptr<Optimizer> LambConfig::make(const ParameterBuffer& parameters) const {

@@ -11,7 +11,9 @@ struct LambConfig final : AdamOptions {
 
   LambConfig();
   void describe(Fields& fields) override;
-  std::string_view weight_decay_help() const override { return "times the parameter, added to its step"; }
+  std::string_view weight_decay_help() const override {
+    return "weight decay: this times the parameter is added to its update, before the trust ratio is taken (0: none)";
+  }
   bool needs_all_gradients() const override { return true; }  // norms need all gradients
   StatePasses state_passes(bool values) const override {
     return {.reads = 2, .writes = ema_decay > 0 || values ? 2 : 1};

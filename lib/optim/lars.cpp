@@ -48,12 +48,13 @@ LarsConfig::LarsConfig() {
 
 void LarsConfig::describe(Fields& fields) {
   OptimizerOptions::describe(fields);
-  fields.number("momentum", momentum, fraction_below_one, "share of the velocity that is kept");
+  fields.number("momentum", momentum, fraction_below_one,
+                "share of the velocity that each step keeps (0: no momentum)");
   fields.number("trust_coefficient", trust_coefficient, positive,
-                "of the ratio of a parameter's norm to its gradient's");
+                "factor of the trust ratio, a parameter's norm divided by that of its gradient");
   fields.boolean(
       "momentum_correction", momentum_correction,
-      "whether the velocity follows changes of the learning rate, as it is made of steps (Goyal et al. 2017)");
+      "whether the velocity, which contains the learning rate, is rescaled when that changes (Goyal et al. 2017)");
 }
 
 std::unique_ptr<Optimizer> LarsConfig::make(const ParameterBuffer& parameters) const {

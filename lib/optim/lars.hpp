@@ -13,7 +13,9 @@ struct LarsConfig final : OptimizerOptions {
 
   LarsConfig();
   void describe(Fields& fields) override;
-  std::string_view weight_decay_help() const override { return "times the parameter, added to its gradient"; }
+  std::string_view weight_decay_help() const override {
+    return "weight decay as a part of the gradient, to which this times the parameter is added (0: none)";
+  }
   std::vector<std::string> state_names() const override { return {"velocity"}; }
   bool needs_all_gradients() const override { return true; }  // norms need all gradients
   StatePasses state_passes(bool values) const override { return {.reads = values ? 2 : 1, .writes = 1}; }

@@ -41,7 +41,8 @@ LionConfig::LionConfig() {
 void LionConfig::describe(Fields& fields) {
   OptimizerOptions::describe(fields);
   fields.numbers("betas", betas, fraction_below_one,
-                 "shares of the gradient's average that are kept: in the step, and for the next one");
+                 "shares of the running average of the gradient that are kept: in the direction of the step, and in "
+                 "the average for the next one");
   fields.check(betas.size() == 2, "betas", "must have two entries; write [0.9, 0.99]");
 }
 

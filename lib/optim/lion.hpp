@@ -11,7 +11,7 @@ struct LionConfig final : OptimizerOptions {
   LionConfig();
   void describe(Fields& fields) override;
   std::string_view weight_decay_help() const override {
-    return "times the learning rate, the share of each parameter that a step takes away";
+    return "decoupled weight decay: each step reduces the parameter by learning rate × this × the parameter (0: none)";
   }
   std::vector<std::string> state_names() const override { return {"exp_avg"}; }
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;

@@ -18,17 +18,21 @@ namespace lockstep {
 namespace {
 
 constexpr Alternative optimizers[] = {
-    {"sgd", "Stochastic gradient descent with momentum, PyTorch's formula", make_config<SgdConfig>},
-    {"adam", "Adam with weight decay as a part of the gradient, PyTorch's formula", make_config<AdamConfig>},
-    {"adamw", "Adam with decoupled weight decay, PyTorch's formula", make_config<AdamWConfig>},
-    {"rmsprop", "Steps divided by the root of the gradient's average square, PyTorch's formula",
+    {"sgd", "Stochastic gradient descent with momentum, as in PyTorch", make_config<SgdConfig>},
+    {"adam", "Adam with weight decay as a part of the gradient, as in PyTorch", make_config<AdamConfig>},
+    {"adamw", "Adam with decoupled weight decay, as in PyTorch", make_config<AdamWConfig>},
+    {"rmsprop", "RMSprop: the gradient divided by the root of a running average of its square, as in PyTorch",
      make_config<RmspropConfig>},
-    {"lion", "Steps of one size along the signs of averaged gradients (Chen et al. 2023)", make_config<LionConfig>},
-    {"lars", "Momentum with a learning rate of its own for each parameter, for large batches (You et al. 2017)",
+    {"lion", "Lion: steps of equal size along the signs of averaged gradients (Chen et al. 2023)",
+     make_config<LionConfig>},
+    {"lars",
+     "LARS: SGD with momentum and a learning rate for each parameter tensor, for large batches (You et al. 2017)",
      make_config<LarsConfig>},
-    {"lamb", "Adam with a learning rate of its own for each parameter, for large batches (You et al. 2020)",
+    {"lamb", "LAMB: Adam with a learning rate for each parameter tensor, for large batches (You et al. 2020)",
      make_config<LambConfig>},
-    {"adafactor", "Little memory: of matrices, average squares of rows and columns alone (Shazeer & Stern 2018)",
+    {"adafactor",
+     "Adafactor: needs little memory, as it keeps the average squares of a matrix for its rows and columns alone; "
+     "steps are relative to the root mean square of the parameter (Shazeer & Stern 2018)",
      make_config<AdafactorConfig>},
 };
 
@@ -54,28 +58,27 @@ std::int64_t count_of(const std::vector<Parameter>& state, const ParameterLayout
 }  // namespace
 
 void OptimizerOptions::describe(Fields& fields) {
-  fields.number("learning_rate", learning_rate, not_negative, "size of a step");
-  fields.number("clip_norm", clip_norm, not_negative,
-                "largest norm of the gradient: a longer one is scaled down to it (0: off)");
-  fields.number("clip_value", clip_value, not_negative,
-                "largest absolute value of the gradient's elements, after clip_norm: larger ones are cut off (0: off)");
-  fields.number("weight_decay", weight_decay, not_negative, weight_decay_help());
-  fields.boolean(
-      "exclude_bias_and_norm", exclude_bias_and_norm,
-      "whether parameters of one dimension, which are biases and those of norms, have no weight decay, and no "
-      "trust ratio (false: PyTorch's way)");
+  fields.number("learning_rate", learning_rate, not_negative,
+                "learning rate, which schedule multiplies by a factor in each step");
   fields.number(
-      "ema_decay", ema_decay, fraction_below_one,
-      "share that a step leaves of the moving average of the parameters, which evaluations and predictions take "
-      "then, as 0.999 (0: there is no average)");
-  fields.sections("groups", groups, "what is different for some parameters, by their names");
+      "clip_norm", clip_norm, not_negative,
+      "largest L2 norm of the gradient over all parameters; a longer gradient is scaled down to it (0: no clipping)");
+  fields.number("clip_value", clip_value, not_negative,
+                "largest absolute value of an element of the gradient, to which larger ones are clipped, after "
+                "clip_norm (0: no clipping)");
+  fields.number("weight_decay", weight_decay, not_negative, weight_decay_help());
+  fields.boolean("exclude_bias_and_norm", exclude_bias_and_norm,
+                 "whether parameters of one dimension (biases and those of norms) have no weight decay and, with lars "
+                 "and lamb, no trust ratio (PyTorch's optimizers: false)");
+  fields.number("ema_decay", ema_decay, fraction_below_one,
+                "share of a moving average of the parameters that each step keeps, as 0.999; evaluations and "
+                "predictions use the average in place of the parameters (0: no average)");
+  fields.sections("groups", groups, "Other settings for some of the parameters, chosen by name");
 }
 
 OptimizerConfig::OptimizerConfig() : options(std::make_shared<SgdConfig>()) {}
 
-void OptimizerConfig::describe(Fields& fields) {
-  fields.one_of("type", type, options, optimizers, "how gradients become steps");
-}
+void OptimizerConfig::describe(Fields& fields) { fields.one_of("type", type, options, optimizers, "update rule"); }
 
 const OptimizerOptions& OptimizerConfig::rule() const { return dynamic_cast<const OptimizerOptions&>(*options); }
 

@@ -8,12 +8,15 @@
 namespace lockstep {
 
 void GroupOptions::describe(Fields& fields) {
-  fields.text("match", match, "names of parameters, as \"*/bias\" or \"conv1/*\"; the first entry that matches counts",
+  fields.text("match", match,
+              "pattern of parameter names, as \"*/bias\" or \"conv1/*\", where * stands for any text; the first entry "
+              "that matches a parameter applies to it",
               Presence::required);
   fields.number("weight_decay", weight_decay, not_negative,
-                "in the place of the optimizer's, of biases and norms, too (when not given the optimizer's, which "
-                "exclude_bias_and_norm leaves out of those)");
-  fields.number("learning_rate_scale", learning_rate_scale, not_negative, "factor of the learning rate; 0: they stay");
+                "weight decay of these parameters, biases and norms included (when not given: the optimizer's, except "
+                "where exclude_bias_and_norm applies)");
+  fields.number("learning_rate_scale", learning_rate_scale, not_negative,
+                "factor of the learning rate for these parameters (0: they do not change)");
 }
 
 ParameterGroups::ParameterGroups(const ParameterLayout& layout, const std::vector<GroupOptions>& options,

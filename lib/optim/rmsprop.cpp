@@ -55,9 +55,11 @@ struct MakeRmspropMomentumRule {
 
 void RmspropConfig::describe(Fields& fields) {
   OptimizerOptions::describe(fields);
-  fields.number("alpha", alpha, fraction_below_one, "share that is kept of the average square of the gradient");
-  fields.number("epsilon", epsilon, positive, "added to the root of the average square");
-  fields.number("momentum", momentum, fraction_below_one, "share of the velocity that is kept");
+  fields.number("alpha", alpha, fraction_below_one,
+                "share that each step keeps of the running average of the squared gradient");
+  fields.number("epsilon", epsilon, positive, "small number added to the root of the average square");
+  fields.number("momentum", momentum, fraction_below_one,
+                "share of the velocity that each step keeps (0: no momentum)");
 }
 
 std::vector<std::string> RmspropConfig::state_names() const {

@@ -12,7 +12,9 @@ struct RmspropConfig final : OptimizerOptions {
 
   RmspropConfig() { learning_rate = 1e-2; }
   void describe(Fields& fields) override;
-  std::string_view weight_decay_help() const override { return "times the parameter, added to its gradient"; }
+  std::string_view weight_decay_help() const override {
+    return "weight decay as a part of the gradient, to which this times the parameter is added (0: none)";
+  }
   std::vector<std::string> state_names() const override;
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
 };

@@ -16,14 +16,15 @@ ScheduleConfig::ScheduleConfig() : course(courses().front().make()) {}
 
 void ScheduleConfig::describe(Fields& fields) {
   fields.one_of("type", type, course, courses(), "course of the learning rate after the warm-up");
-  fields.text("warmup", warmup, "over which the learning rate rises linearly to its value", Presence::optional,
-              {.pattern = span_pattern, .words = span_words});
-  fields.number("warmup_start", warmup_start, fraction, "of the learning rate, from where the warm-up rises");
+  fields.text("warmup", warmup,
+              "length of the warm-up, in which the learning rate rises linearly to its full value (0: no warm-up)",
+              Presence::optional, {.pattern = span_pattern, .words = span_words});
+  fields.number("warmup_start", warmup_start, fraction, "fraction of the learning rate that the warm-up starts from");
   fields.choice("scale_rule", scale_rule, scale_rule_names,
-                "factor of the learning rate for batches that are not reference_batch: batch / reference_batch, or the "
-                "square root of that");
+                "how the learning rate scales with the global batch: none; linear: by batch / reference_batch; sqrt: "
+                "by the square root of that");
   fields.integer("reference_batch", reference_batch, at_least_one,
-                 "the global batch that optimizer.learning_rate is meant for");
+                 "global batch size that optimizer.learning_rate is meant for, with scale_rule");
   fields.check(!course || !course_of(*this).warms_up() || warmup == "0", "warmup",
                fmt::format("stands beside type: {}, which has a warm-up of its own; remove it", type));
   fields.check(warmup != "0" || warmup_start == 0, "warmup_start",

@@ -49,9 +49,11 @@ struct Steps final : Course {
   double factor = 0.1;
 
   void describe(Fields& fields) override {
-    fields.text("every", every, "from the run's beginning, after which the learning rate is multiplied once more",
+    fields.text("every", every,
+                "interval, counted from the start of the run, at the end of which the learning rate is multiplied by "
+                "factor once more",
                 Presence::optional, span_form);
-    fields.number("factor", factor, positive, "that it is multiplied with");
+    fields.number("factor", factor, positive, "factor that the learning rate is multiplied by each time");
     check_span(fields, "every", every);
   }
   Factor over(const RunLength& length, std::int64_t) const override {
@@ -67,11 +69,11 @@ struct MultiStep final : Course {
   double factor = 0.1;
 
   void describe(Fields& fields) override {
-    fields.texts(
-        "milestones", milestones,
-        "points from the run's beginning, as [30 epochs, 60 epochs], at each of which the learning rate is multiplied once more",
-        span_form);
-    fields.number("factor", factor, positive, "that it is multiplied with");
+    fields.texts("milestones", milestones,
+                 "points counted from the start of the run, as [30 epochs, 60 epochs], at each of which the learning "
+                 "rate is multiplied by factor once more",
+                 span_form);
+    fields.number("factor", factor, positive, "factor that the learning rate is multiplied by each time");
     fields.check(!milestones.empty(), "milestones", "is missing, or empty; give points, as [30 epochs, 60 epochs]");
   }
   Factor over(const RunLength& length, std::int64_t) const override {
@@ -89,9 +91,9 @@ struct Exponential final : Course {
   double factor = 0.95;
 
   void describe(Fields& fields) override {
-    fields.text("every", every, "in which the learning rate falls by the factor, evenly", Presence::optional,
+    fields.text("every", every, "interval in which the learning rate falls by factor, continuously", Presence::optional,
                 span_form);
-    fields.number("factor", factor, positive, "by which it falls");
+    fields.number("factor", factor, positive, "factor that the learning rate is multiplied by in each interval");
     check_span(fields, "every", every);
   }
   Factor over(const RunLength& length, std::int64_t warmup) const override {
@@ -108,9 +110,10 @@ struct Fall : Course {
   std::string decay;  ///< empty: until the run ends
 
   void describe(Fields& fields) override {
-    fields.number("final_fraction", final_fraction, fraction, "of the learning rate, what it ends at");
+    fields.number("final_fraction", final_fraction, fraction, "fraction of the learning rate at the end of the decay");
     fields.text("decay", decay,
-                "after the warm-up, over which it falls; it stays there then (to the run's end, when not given)",
+                "length of the decay, which starts after the warm-up and after which the learning rate stays (when not "
+                "given: to the end of the run)",
                 Presence::optional, span_form);
     if (!decay.empty()) check_span(fields, "decay", decay);
   }
@@ -137,7 +140,7 @@ struct Polynomial final : Fall {
 
   void describe(Fields& fields) override {
     Fall::describe(fields);
-    fields.number("power", power, positive, "of what is left");
+    fields.number("power", power, positive, "exponent of the remaining share of the decay");
   }
   std::function<double(double)> form() const override {
     return [power = power](double done) { return std::pow(1 - done, power); };
@@ -151,10 +154,14 @@ struct Cosine final : Course {
   std::int64_t period_factor = 1;
 
   void describe(Fields& fields) override {
-    fields.number("final_fraction", final_fraction, fraction, "of the learning rate, what it falls to");
-    fields.text("period", period, "after the warm-up, after which it begins anew (to the run's end, when not given)",
+    fields.number("final_fraction", final_fraction, fraction,
+                  "fraction of the learning rate at the end of each period");
+    fields.text("period", period,
+                "length of the first period, which starts after the warm-up; each further one starts at the full "
+                "learning rate again (when not given: one period, to the end of the run)",
                 Presence::optional, span_form);
-    fields.integer("period_factor", period_factor, {1, 1e6}, "each period is so many times as long as the one before");
+    fields.integer("period_factor", period_factor, {1, 1e6},
+                   "factor by which each period is longer than the one before");
     if (!period.empty()) check_span(fields, "period", period);
     fields.check(!period.empty() || period_factor == 1, "period_factor",
                  "stands there without period; give that, or remove it");
@@ -197,9 +204,10 @@ struct OneCycle final : Course {
   double rise = 0.3, start_fraction = 0.04, final_fraction = 4e-6;
 
   void describe(Fields& fields) override {
-    fields.number("rise", rise, {0, 1, true, true}, "share of the run in which it rises to the learning rate");
-    fields.number("start_fraction", start_fraction, fraction, "of the learning rate, where it begins");
-    fields.number("final_fraction", final_fraction, fraction, "of the learning rate, where it ends");
+    fields.number("rise", rise, {0, 1, true, true},
+                  "share of the run in which the learning rate rises to its full value");
+    fields.number("start_fraction", start_fraction, fraction, "fraction of the learning rate at the first step");
+    fields.number("final_fraction", final_fraction, fraction, "fraction of the learning rate at the last step");
   }
   bool warms_up() const override { return true; }
   Factor over(const RunLength& length, std::int64_t) const override {
@@ -223,9 +231,10 @@ struct WarmupStableDecay final : Course {
   Form form = Form::linear;
 
   void describe(Fields& fields) override {
-    fields.text("decay", decay, "at the run's end, over which it falls", Presence::required, span_form);
-    fields.number("final_fraction", final_fraction, fraction, "of the learning rate, what it ends at");
-    fields.choice("form", form, forms, "of the fall: linear, or 1 − the square root of what is done of it");
+    fields.text("decay", decay, "length of the decay at the end of the run", Presence::required, span_form);
+    fields.number("final_fraction", final_fraction, fraction, "fraction of the learning rate at the end of the decay");
+    fields.choice("form", form, forms,
+                  "form of the decay: linear, or sqrt (1 − the square root of the share that is done)");
     if (!decay.empty()) check_span(fields, "decay", decay);
   }
   Factor over(const RunLength& length, std::int64_t warmup) const override {
@@ -244,10 +253,9 @@ struct Points final : Course {
   std::vector<std::pair<std::string, double>> points;
 
   void describe(Fields& fields) override {
-    fields.points(
-        "points", points, span_form, not_negative,
-        "points from the run's beginning with the factor of the learning rate there, as [[0, 0.1], [5 epochs, 1], [20 epochs, 0]]; "
-        "straight lines lie between them");
+    fields.points("points", points, span_form, not_negative,
+                  "points counted from the start of the run, each with the factor of the learning rate there, as [[0, "
+                  "0.1], [5 epochs, 1], [20 epochs, 0]], with straight lines between them");
     fields.check(points.size() > 1 && training_span_of(points.front().first).count == 0, "points",
                  "must be two or more, the first at 0; write [[0, 0.1], [5 epochs, 1]]");
   }
@@ -273,17 +281,24 @@ struct Points final : Course {
 };
 
 constexpr Alternative table[] = {
-    {"constant", "Stays as it is", make_config<Constant>},
-    {"step", "Falls in stairs of one length", make_config<Steps>},
-    {"multistep", "Falls in stairs at given points", make_config<MultiStep>},
-    {"exponential", "Falls by a factor in each span, without stairs", make_config<Exponential>},
-    {"linear", "Falls along a straight line, and stays there", make_config<Linear>},
-    {"polynomial", "Falls along a power of what is left", make_config<Polynomial>},
-    {"cosine", "Falls along half a cosine, once or again and again", make_config<Cosine>},
-    {"inverse_sqrt", "Falls along the square root of warm-up / step", make_config<InverseSqrt>},
-    {"one_cycle", "Rises from little to the learning rate, and falls to nearly nothing", make_config<OneCycle>},
-    {"warmup_stable_decay", "Stays as it is, and falls at the run's end", make_config<WarmupStableDecay>},
-    {"points", "Straight lines between given points", make_config<Points>},
+    {"constant", "Keeps the learning rate constant", make_config<Constant>},
+    {"step", "Multiplies the learning rate by a factor at regular intervals", make_config<Steps>},
+    {"multistep", "Multiplies the learning rate by a factor at given points", make_config<MultiStep>},
+    {"exponential", "Lowers the learning rate exponentially and continuously, by a factor in each interval",
+     make_config<Exponential>},
+    {"linear", "Lowers the learning rate linearly to a fraction, where it stays", make_config<Linear>},
+    {"polynomial", "Lowers the learning rate to a fraction by a power of the remaining share of the decay",
+     make_config<Polynomial>},
+    {"cosine", "Lowers the learning rate along half a cosine, once or in periods", make_config<Cosine>},
+    {"inverse_sqrt", "Lowers the learning rate by the square root of warm-up / step; needs a warm-up",
+     make_config<InverseSqrt>},
+    {"one_cycle",
+     "Raises the learning rate from a small fraction to its full value and lowers it to nearly 0, along cosines, in "
+     "place of a warm-up",
+     make_config<OneCycle>},
+    {"warmup_stable_decay", "Keeps the learning rate constant, and lowers it at the end of the run",
+     make_config<WarmupStableDecay>},
+    {"points", "Interpolates linearly between given points, in place of a warm-up", make_config<Points>},
 };
 
 }  // namespace

@@ -77,10 +77,13 @@ struct MakeDecayMomentumRule {
 
 void SgdConfig::describe(Fields& fields) {
   OptimizerOptions::describe(fields);
-  fields.number("momentum", momentum, fraction_below_one, "share of the velocity that is kept");
-  fields.number("dampening", dampening, fraction_below_one,
-                "share of the gradient that the velocity does not take, but in the first step");
-  fields.boolean("nesterov", nesterov, "Nesterov's form: the step looks ahead along the velocity");
+  fields.number("momentum", momentum, fraction_below_one,
+                "share of the velocity that each step keeps (0: no momentum)");
+  fields.number(
+      "dampening", dampening, fraction_below_one,
+      "share of the gradient that is not added to the velocity, except in the first step, which adds all of it");
+  fields.boolean("nesterov", nesterov,
+                 "whether to use Nesterov momentum, where the step looks ahead along the velocity");
   fields.check(!nesterov || momentum > 0, "nesterov",
                "true without momentum (it is a form of momentum); give momentum, or remove it");
   fields.check(!nesterov || dampening == 0, "nesterov", "true beside dampening (it has none); remove one of them");

@@ -11,7 +11,9 @@ struct SgdConfig : OptimizerOptions {
   bool nesterov = false;
 
   void describe(Fields& fields) override;
-  std::string_view weight_decay_help() const override { return "times the parameter, added to its gradient"; }
+  std::string_view weight_decay_help() const override {
+    return "weight decay as a part of the gradient, to which this times the parameter is added (0: none)";
+  }
   std::vector<std::string> state_names() const override;
   Momentum gradient_momentum() const override { return {dampening == 0 ? momentum : 0, nesterov}; }
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
