@@ -8,21 +8,21 @@ namespace {
 constexpr Algorithm table[] = {
     {.name = "mpi", .help = "the MPI library's own", .make = library_all_reduce, .by_library = true},
     {.name = "ring",
-     .help = "slices go round",
+     .help = "slices travel around a ring of ranks",
      .all_reduce = ring_all_reduce,
      .reduce_scatter = ring_reduce_scatter,
      .all_gather = ring_all_gather},
     {.name = "halving_doubling",
-     .help = "halves are exchanged",
+     .help = "recursive halving and doubling",
      .all_reduce = halving_doubling_all_reduce,
      .reduce_scatter = halving_reduce_scatter,
      .all_gather = doubling_all_gather},
-    {.name = "tree", .help = "up a binary tree and down again", .all_reduce = tree_all_reduce},
+    {.name = "tree", .help = "up a binary tree of ranks and down again", .all_reduce = tree_all_reduce},
     {.name = "hierarchical",
-     .help = "in a node's shared memory, then between nodes",
+     .help = "in the shared memory of each node, then between nodes",
      .make = hierarchical_all_reduce,
      .in_node_memory = true},
-    {.name = "nccl", .help = "NCCL or RCCL, between devices", .in_device_memory = true},
+    {.name = "nccl", .help = "NCCL or RCCL, between GPUs", .in_device_memory = true},
 };
 
 }  // namespace

@@ -8,54 +8,52 @@ namespace lockstep {
 void AsynchronousConfig::describe(Fields& fields) {
   static constexpr std::string_view stalenesses[] = {"none", "divide", "compensate"};
   fields.integer("groups", groups, {1, 1 << 20},
-                 "groups of neighbouring ranks that run freely: each is one worker, whose ranks compute a gradient "
-                 "together (each rank by itself, when not given)");
+                 "number of groups of neighbouring ranks that run freely; each is one worker, whose ranks compute a "
+                 "gradient together (when not given: each rank is a worker)");
   fields.integer("collect", collect, {1, 1 << 20},
-                 "gradients of which an update is made (n-softsync): of this many equal parts of a batch, each by the "
-                 "parameters that its worker has read");
-  fields.integer(
-      "bound", bound, {0, 1e9},
-      "of how many gradients more than the slowest worker one may begin the next (stale synchronous parallel; "
-      "any, when not given)");
-  fields.choice(
-      "staleness", staleness, stalenesses,
-      "what becomes of a gradient when there have been τ updates since its worker has read parameters: nothing; it is "
-      "divided by τ; or what these updates have changed is compensated for, by the gradient's square (compensate: "
-      "DC-ASGD)");
+                 "number of gradients of an update (n-softsync): a batch is cut into this many equal parts, with a "
+                 "gradient each, from the parameters that its worker has read");
+  fields.integer("bound", bound, {0, 1e9},
+                 "largest number of gradients by which a worker may be ahead of the slowest when it begins the next "
+                 "one (stale synchronous parallel; when not given: any)");
+  fields.choice("staleness", staleness, stalenesses,
+                "correction of a gradient for the τ updates since its worker read the parameters: none; divide (the "
+                "gradient by τ); compensate (for what these updates have changed, by the gradient's square: DC-ASGD)");
   fields.number("lambda", lambda, not_negative,
-                "weight of that compensation (0.04, and of the adaptive one 2, when not given)");
+                "weight λ of staleness: compensate (when not given: 0.04, or 2 with adaptive)");
   fields.boolean("adaptive", adaptive,
-                 "whether that weight is divided by the root of the mean square of the worker's gradients");
+                 "whether λ is divided by the root of a running average of the worker's squared gradients");
   fields.section(
       "schedule",
       [this](Fields& section) {
         section.optional_section(
             "simulate", simulation.present,
             [this](Fields& f) {
-              f.integer("ranks", simulation.ranks, {1, 1024}, "workers that are simulated", Presence::required);
+              f.integer("ranks", simulation.ranks, {1, 1024}, "number of simulated workers", Presence::required);
               f.numbers("delays", simulation.delays, {0.001, 1000},
-                        "how long workers take for a gradient, in any unit: the first worker the first, and so on, "
-                        "again and again");
+                        "time that each worker takes for a gradient, in any unit; the list repeats if there are more "
+                        "workers");
               f.number("spread", simulation.spread, fraction_below_one,
-                       "share of its delay by which a gradient may take longer or shorter, as run.seed has it");
+                       "share of its delay by which the time of a gradient varies at random (by run.seed): 0.3 for 0.7 "
+                       "to 1.3 of the delay");
               f.check(!simulation.delays.empty(), "delays", "has no numbers; give one at least, or leave it out");
             },
-            "workers with delays, simulated one after the other: the same numbers in each run");
+            "Simulates workers with delays, one after the other, with the same results in each run");
         std::optional<bool> runs_freely = free ? std::optional(true) : std::nullopt;  // false is not written
         section.boolean("free", runs_freely,
-                        "true: the ranks are the workers, each of which goes on without waiting for the others: their "
-                        "gradients are applied as they come");
+                        "true: the ranks are the workers and run freely, and gradients are applied as they arrive");
         free = runs_freely.value_or(false);
-        section.path("replay", replay, "file of a record: its gradients in its order");
+        section.path("replay", replay, "file written by record, whose gradients are applied again in its order");
         section.path("record", record,
-                     "file to write which worker's gradient was applied when, and what parameters it was computed by");
+                     "file to which the order of gradients is written: the worker of each, and the version of the "
+                     "parameters that it was computed from");
         static constexpr std::string_view orders[] = {"simulate", "free", "replay"};
         section.need(Needs::exactly_one, orders, "nothing would say which gradient is applied when");
         section.check(simulation.present || free || !replay.empty(), "free",
                       "is false, and nothing else says which gradient is applied when; take true, simulate or replay");
         section.check(replay.empty() || record.empty(), "record", "would be what replay reads; leave it out");
       },
-      "Which gradient is applied when", Presence::required);
+      "Order in which gradients are applied (give one of simulate, free and replay)", Presence::required);
   fields.check(
       !simulation.present || !groups, "groups",
       "are of ranks that run freely, and schedule.simulate says itself how many workers it simulates; leave it out");

@@ -5,15 +5,14 @@ namespace lockstep {
 
 void BackupConfig::describe(Fields& fields) {
   static constexpr std::string_view modes[] = {"duplicate", "drop"};
-  fields.integer("ranks", ranks, at_least_one, "ranks that each step can do without", Presence::required);
-  fields.choice(
-      "mode", mode, modes,
-      "duplicate: they compute parts of the batch that other ranks compute, too, and who comes first counts: "
-      "a step is what the other ranks alone would make of it; drop: all ranks compute parts of their own, and "
-      "those that come last are left out of the mean");
-  fields.path(
-      "record", record,
-      "of drop, a file to write which parts have counted in each step, which asynchronous.schedule.replay reads");
+  fields.integer("ranks", ranks, at_least_one, "number of ranks that each step can do without", Presence::required);
+  fields.choice("mode", mode, modes,
+                "duplicate: these ranks compute parts of the batch that others compute too, and the first result "
+                "counts, so that a step is what the other ranks alone would make of it; drop: all ranks compute parts "
+                "of their own, and those that come last are left out of the mean");
+  fields.path("record", record,
+              "with mode: drop, file to which the parts that have counted in each step are written, for "
+              "asynchronous.schedule.replay");
   fields.check(record.empty() || mode == Mode::drop, "record",
                "is of no use to duplicates, which leave the same bits whoever comes first; leave it out");
 }

@@ -11,25 +11,23 @@
 namespace lockstep {
 
 void CompressConfig::describe(Fields& fields) {
-  fields.choice(
-      "method", method, compression_names,
-      "what travels in a gradient's place: bytes and a scale for each block (int8); a norm for each block, and "
-      "levels of it that are drawn so that the mean is right (qsgd); signs, and a mean size for each tensor "
-      "(sign); the largest numbers of each tensor (topk), with the momentum of sgd applied before (dgc: Deep Gradient "
-      "Compression); or two thin matrices for each tensor (powersgd)");
-  fields.integer("block", block, {1, 1 << 20}, "elements that have a scale, or norm, in common (int8, qsgd)");
-  fields.integer("levels", levels, {1, 127}, "levels between 0 and the norm of a block (qsgd)");
-  fields.number("keep", keep, {0, 1, true}, "part of the numbers of each tensor that travels (topk, dgc)");
-  fields.integer(
-      "ramp_steps", ramp_steps, not_negative,
-      "steps, after from_step, in each of which 1/4 of the numbers travels, then as many with 1/16, 1/64 and "
-      "1/256, as long as that is more than keep (topk, dgc); 0: keep at once");
-  fields.integer("rank", rank, at_least_one, "columns of the thin matrices, of which more are more exact (powersgd)");
+  fields.choice("method", method, compression_names,
+                "what is sent in place of a gradient: int8 (bytes, and a scale for each block), qsgd (a norm for each "
+                "block, and levels of it that are drawn so that their mean is right), sign (signs, and a mean size for "
+                "each tensor), topk (the largest elements of each tensor), dgc (these, after the momentum of sgd: Deep "
+                "Gradient Compression) or powersgd (two thin matrices for each tensor)");
+  fields.integer("block", block, {1, 1 << 20}, "number of elements that share a scale or norm (int8, qsgd)");
+  fields.integer("levels", levels, {1, 127}, "number of levels between 0 and the norm of a block (qsgd)");
+  fields.number("keep", keep, {0, 1, true}, "share of the elements of each tensor that is sent (topk, dgc)");
+  fields.integer("ramp_steps", ramp_steps, not_negative,
+                 "number of steps, after from_step, in which 1/4 of the elements is sent, then as many with 1/16, 1/64 "
+                 "and 1/256, as long as that is more than keep (topk, dgc; 0: keep at once)");
+  fields.integer("rank", rank, at_least_one, "number of columns of the thin matrices; more are more exact (powersgd)");
   fields.number("min_ratio", min_ratio, positive,
-                "a tensor of n × m that would not become so many times as small travels as it is (powersgd)");
+                "smallest factor by which a tensor must shrink; others are sent as they are (powersgd)");
   fields.boolean("error_feedback", error_feedback,
-                 "whether what a step has not sent is added to the next step's gradient");
-  fields.integer("from_step", from_step, not_negative, "steps at the beginning whose sums are exact");
+                 "whether what a step has not sent is added to the gradient of the next step");
+  fields.integer("from_step", from_step, not_negative, "number of steps at the start whose sums are exact");
   const CompressConfig usual;
   const auto is_of = [&](std::string_view key, bool is_usual, std::initializer_list<Method> methods) {
     std::vector<std::string_view> names;

@@ -9,58 +9,50 @@ void LocalConfig::describe(Fields& fields) {
   static constexpr std::string_view outers[] = {"average",          "slowmo",  "nesterov",
                                                 "delayed_nesterov", "elastic", "adasum"};
   static constexpr std::string_view states[] = {"keep", "average", "reset"};
-  fields.integer(
-      "every", every, {1, 1e9},
-      "steps from one synchronization of the groups to the next; of asynchronous workers, which wait for nobody, that each "
-      "does by itself from where it reads parameters to where it gives away what has become of them",
-      Presence::required);
-  fields.integer(
-      "node_every", node_every, {1, 1e9},
-      "steps from one average of the groups that share a node to the next, between the synchronizations of all "
-      "(hierarchical local SGD); a divisor of every");
-  fields.integer(
-      "from_step", from_step, not_negative,
-      "steps that all ranks do together, as without local, before groups go their own ways (post-local SGD)");
+  fields.integer("every", every, {1, 1e9},
+                 "steps between synchronizations of all groups; for asynchronous workers, steps that each takes by "
+                 "itself between reading the parameters and handing in its changes",
+                 Presence::required);
+  fields.integer("node_every", node_every, {1, 1e9},
+                 "steps between averages of the groups of a node, in between the synchronizations of all groups "
+                 "(hierarchical local SGD); a divisor of every");
+  fields.integer("from_step", from_step, not_negative,
+                 "number of steps at the start that all ranks take together, as without local (post-local SGD)");
   fields.choice(
       "outer", outer, outers,
-      "what becomes of the parameters where groups synchronize: their average; or a step of another optimizer along the way from "
-      "the last synchronization to it, by slow momentum (slowmo) or Nesterov's (nesterov, as in DiLoCo; of asynchronous workers also "
-      "delayed_nesterov); or groups and a centre, "
-      "which is what is evaluated and kept, pull at each other (elastic: EASGD); or a step along the Adasum of the groups' "
-      "ways, tensor by tensor (adasum)");
-  fields.number(
-      "learning_rate", learning_rate, positive,
-      "size of that step, as a share of the way (slowmo, adasum, and asynchronous averages 1, nesterov and delayed_nesterov 0.7, when not given), or of the pull (elastic; "
-      "0.9 divided by the groups)");
-  fields.number(
-      "momentum", momentum, fraction_below_one,
-      "share of the outer velocity that the next synchronization has left (slowmo 0.7, nesterov and delayed_nesterov 0.9, when not given)");
+      "how groups synchronize their parameters: average; slowmo, nesterov (as in DiLoCo) and delayed_nesterov (for "
+      "asynchronous workers only): a step of an outer optimizer, with slow or Nesterov momentum, along the change "
+      "since the last synchronization; elastic: groups and a centre, which is evaluated and saved, pull at each other "
+      "(EASGD); adasum: a step along the Adasum of the groups' changes, tensor by tensor");
+  fields.number("learning_rate", learning_rate, positive,
+                "learning rate of the outer step, as a share of the change (when not given: 1 for slowmo, adasum and "
+                "the average of asynchronous workers, 0.7 for nesterov and delayed_nesterov), or of the pull of "
+                "elastic (0.9 divided by the number of groups)");
+  fields.number("momentum", momentum, fraction_below_one,
+                "share of the outer velocity that each synchronization keeps (when not given: 0.7 for slowmo, 0.9 for "
+                "nesterov and delayed_nesterov)");
   fields.integer("momentum_every", momentum_every, {1, 1e6},
-                 "updates from one that delayed_nesterov takes with its momentum to the next, by what all of them have "
-                 "changed (as many as workers, when not given)");
-  fields.choice(
-      "state", state, states,
-      "what becomes of the optimizers' states at a synchronization: each group keeps its own, or they are averaged, or "
-      "begin anew");
-  fields.integer(
-      "fragments", fragments, {1, 1e6},
-      "parts that the parameters are cut into, between tensors, of which one is synchronized every every / fragments "
-      "steps (Streaming DiLoCo)");
-  fields.integer(
-      "delay", delay, not_negative,
-      "steps from where a synchronization's differences begin to travel, beside them, to where their sum is applied; "
-      "less than every / fragments");
-  fields.number(
-      "mix", mix, fraction_below_one,
-      "what groups keep of their own parameters at a synchronization: they go on with global + mix · (local − global)");
-  fields.boolean(
-      "steps_by_speed", steps_by_speed,
-      "whether slow groups leave out the last steps before a synchronization, by the time that passes took before the "
-      "last one, so that the others need not wait for them; and slow asynchronous workers the last steps before they give "
-      "away what they have changed (dynamic local updates)");
+                 "interval, in updates, at which delayed_nesterov applies its momentum, to the changes of all updates "
+                 "since the last time (when not given: the number of workers)");
+  fields.choice("state", state, states,
+                "what happens to the optimizers' states at a synchronization: keep (each group keeps its own), average "
+                "(over groups) or reset (they start anew)");
+  fields.integer("fragments", fragments, {1, 1e6},
+                 "number of parts that the parameters are cut into, between tensors; one part is synchronized every "
+                 "`every` / fragments steps (Streaming DiLoCo)");
+  fields.integer("delay", delay, not_negative,
+                 "number of steps that groups take while the changes of a synchronization are summed, before the sum "
+                 "is applied (0: they wait for it); less than every / fragments");
+  fields.number("mix", mix, fraction_below_one,
+                "share of its own parameters that a group keeps at a synchronization: it continues with global + mix · "
+                "(local − global)");
+  fields.boolean("steps_by_speed", steps_by_speed,
+                 "whether slow groups leave out the last steps before a synchronization, judged by the time of their "
+                 "passes before the previous one, so that the others need not wait; slow asynchronous workers leave "
+                 "out the last steps before they hand in their changes (dynamic local updates)");
   fields.integer_or("group", group, "node", at_least_one,
-                    "ranks that step together, neighbours in the order of ranks, and have batch_norm's statistics "
-                    "together; node: those that share memory");
+                    "number of consecutive ranks that step together and share batch_norm's statistics; node: ranks "
+                    "that share memory");
   fields.check(has_momentum() || !momentum, "momentum",
                "is of no use to this outer rule, which has none; leave it out");
   fields.check(outer == Outer::delayed_nesterov || !momentum_every, "momentum_every",

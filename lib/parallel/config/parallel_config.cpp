@@ -32,9 +32,11 @@ void choose(Fields& fields, std::string_view key, const Algorithm*& chosen, std:
 }
 
 std::string all_reduce_help() {
-  std::string help = "algorithm of the sum: ";
+  std::string help = "all-reduce algorithm that sums gradients over ranks: ";
   for (const Algorithm& algorithm : algorithms()) help += fmt::format("{} ({}), ", algorithm.name, algorithm.help);
-  return help + "or auto: what is fastest for the ranks and the size of a bucket";
+  return help +
+         "or auto: nccl where it can be used, else hierarchical, or the fastest in all_reduce_table for the size of a "
+         "bucket";
 }
 
 }  // namespace
@@ -81,22 +83,21 @@ std::int64_t ParallelConfig::gradients_of_update(int ranks) const {
 
 void ParallelConfig::Deterministic::describe(Fields& fields) {
   fields.integer("shards", shards, {1, 1 << 20},
-                 "parts of each batch, whose gradients are computed by themselves; a multiple of the ranks");
+                 "number of shards that each batch is cut into, each with a gradient of its own; a multiple of the "
+                 "number of ranks");
 }
 
 void ParallelConfig::Offload::describe(Fields& fields, Shard shard) {
   fields.path("optimizer", optimizer,
-              "where the optimizer's state is: memory, which is that of the host, where a GPU computes; else a "
-              "folder on a disk of the node, in which each rank has a file that goes when the run ends",
+              "place of the optimizer's state: memory, which is the host's, in builds for GPUs; in builds for CPUs a "
+              "folder on a disk of the node, where each rank has a file that is gone when the run ends",
               Presence::required);
-  fields.text(
-      "parameters", parameters,
-      "where the parameters are that a rank owns, with shard: parameters: the same folder, or memory, where they "
-      "lie with the optimizer's state (when not given: in the memory that computes)");
-  fields.number(
-      "block_mb", block_mb, {0.001, 65536},
-      "megabytes of all its states, and parameters, together that are read, updated and written at once; three "
-      "times as much stays in the memory that computes");
+  fields.text("parameters", parameters,
+              "place of the parameters that a rank owns, with shard: parameters: the same as that of the optimizer's "
+              "state (when not given: the memory that computes)");
+  fields.number("block_mb", block_mb, {0.001, 65536},
+                "size in megabytes of a block of all states, and of parameters if they are there too, that is read, "
+                "updated and written at once; three such blocks stay in the memory that computes");
   fields.check(parameters.empty() || parameters == optimizer, "parameters",
                "are read, updated and written together with their optimizer's state, so that both are in one "
                "place; write what optimizer has");
@@ -109,53 +110,54 @@ void ParallelConfig::describe(Fields& fields) {
   describe_sums(fields);
   describe_shard(fields);
   fields.boolean("sync_batch_norm", sync_batch_norm,
-                 "whether batch_norm takes mean and variance of the examples of all ranks (in each micro-batch), "
-                 "so that the number of ranks changes nothing; else each rank's of its own");
+                 "true: batch_norm takes mean and variance over the examples of all ranks in each micro-batch, so that "
+                 "the number of ranks does not matter; false: over each rank's own examples");
   fields.integer_or("group_size", group_size, "all", at_least_one,
-                    "ranks that share batch_norm's mean and variance, one after the other in the order of ranks");
-  fields.integer(
-      "virtual_replicas", virtual_replicas, {1, 1 << 20},
-      "replicas of each rank: its share is cut as that of so many ranks would be, and batch_norm, where it does "
-      "not look at all ranks, looks at each part by itself");
+                    "number of consecutive ranks that share batch_norm's mean and variance, with sync_batch_norm");
+  fields.integer("virtual_replicas", virtual_replicas, {1, 1 << 20},
+                 "number of replicas that each rank stands for: its share of a batch is cut into this many parts, and "
+                 "batch_norm without sync_batch_norm normalizes each of them separately");
   static constexpr std::string_view deals[] = {"equal", "measured"};
   fields.choice("shares", shares, deals,
-                "equal: ranks have equally many examples of a batch, but for one; measured: slow ones fewer, by the "
-                "time that their passes take, of which the sum is made in the same way");
-  fields.integer(
-      "audit_every", audit_every, not_negative,
-      "steps between comparisons of the ranks' parameters and optimizer state, bit by bit, also made before each "
-      "checkpoint; 0: none");
-  fields.boolean(
-      "survive", survive,
-      "where a rank dies, the others go on without it from the newest checkpoint, in the same processes; with "
-      "mpirun --with-ft ulfm of Open MPI 5");
+                "equal: the ranks' shares of a batch differ by at most one example; measured: slow ranks get fewer "
+                "examples, by the measured time of their passes, and the gradient is still the sum over all examples");
+  fields.integer("audit_every", audit_every, not_negative,
+                 "steps between bit-by-bit comparisons of the ranks' parameters and optimizer state, which are also "
+                 "made before each checkpoint (0: none at all)");
+  fields.boolean("survive", survive,
+                 "whether the other ranks go on by themselves when a rank dies, from the newest checkpoint and in the "
+                 "same processes; needs Open MPI 5 with mpirun --with-ft ulfm");
   fields.check(
       !survive || machine.empty(), "machine",
       "predicts for as many ranks as a run has, which parallel.survive may change; leave it out, or say shard");
   fields.optional_section(
       "deterministic", deterministic.present, [this](Fields& section) { deterministic.describe(section); },
-      "the same bits on any number of ranks that divides the shards: their gradients are added in a fixed tree");
+      "Gives the same bits on any number of ranks that divides the number of shards, whose gradients are added in a "
+      "fixed tree");
   fields.optional_section(
       "asynchronous", asynchronous.present, [this](Fields& section) { asynchronous.describe(section); },
-      "workers compute gradients by parameters that others have changed since, as the ranks come or simulated in a known order");
+      "Asynchronous training: workers compute gradients from parameters that others have changed since; the workers "
+      "are ranks that run freely, or simulated in a known order");
   local.asynchronous = asynchronous.present;
   fields.optional_section(
       "local", local.present, [this](Fields& section) { local.describe(section); },
-      "groups of ranks step by themselves, and bring their parameters together every now and then (local SGD)",
+      "Local SGD: groups of ranks take steps by themselves, and synchronize their parameters from time to time",
       "every");
   fields.optional_section(
       "offload", offload.present, [this](Fields& section) { offload.describe(section, shard); },
-      "what is elsewhere than in the memory that computes: on a disk, or, of a GPU, in the host's memory");
+      "Keeps the optimizer's state, and optionally the parameters, outside the memory that computes: on a disk, or for "
+      "a GPU in the host's memory");
   fields.optional_section(
       "compress", compress.present, [this](Fields& section) { compress.describe(section); },
-      "gradients travel in a smaller form between nodes, or between ranks that share no memory");
+      "Compresses gradients that are sent between nodes, or between ranks that share no memory");
   fields.optional_section(
       "backup", backup.present, [this](Fields& section) { backup.describe(section); },
-      "more ranks than a step waits for, so that none waits for a slow one", "ranks");
+      "Backup ranks: steps do not wait for the slowest ranks, of which there are more than needed (Chen et al. 2016)",
+      "ranks");
   fields.integer(
       "servers", servers, not_negative,
-      "ranks, the first ones, that keep the parameters of asynchronous or backup ranks, and compute nothing: "
-      "they serve all the time; 0: all ranks keep parts, which they serve between their layers");
+      "number of ranks, the first ones, that compute nothing and serve the parameters to asynchronous or backup ranks "
+      "all the time (0: all ranks keep parts of the parameters, which they serve between their layers)");
   check_own_sums(fields);
   check_hierarchy(fields);
   if (shard != Shard::none) check_shard(fields);
@@ -175,26 +177,26 @@ void ParallelConfig::describe_sums(Fields& fields) {
   static constexpr std::string_view overlaps[] = {"auto", "none", "poll", "thread"};
   static constexpr std::string_view wires[] = {"fp32", "bf16", "fp16"};
   fields.number("bucket_mb", bucket_mb, {0.001, 1024},
-                "gradients are summed over ranks in buckets of this many megabytes, the first one smaller");
-  fields.number(
-      "unit_mb", unit_mb, {0.001, 65536},
-      "neighbouring layers whose parameters travel together have up to this many megabytes, or are one layer; no "
-      "bucket reaches from one such unit into the next");
+                "size in megabytes of the buckets in which gradients are summed over ranks; the first and the last "
+                "bucket have 1 MB at most");
+  fields.number("unit_mb", unit_mb, {0.001, 65536},
+                "largest size in megabytes of a unit of neighbouring layers, whose parameters are sent together; a "
+                "larger layer is a unit by itself, and no bucket crosses units");
   choose(fields, "all_reduce", all_reduce, algorithm_names([](const Algorithm&) { return true; }), all_reduce_help());
-  fields.path("all_reduce_table", all_reduce_table,
-              "file that lockstep bench allreduce --save has made: what auto takes for how many bytes");
+  fields.path(
+      "all_reduce_table", all_reduce_table,
+      "file made by lockstep bench allreduce --save, which tells auto the fastest algorithm for each size in bytes");
   choose(fields, "between_nodes", between_nodes, algorithm_names(sends_messages),
-         "algorithm of hierarchical sums between nodes");
+         "algorithm of hierarchical sums between nodes (auto: the fastest for the number of nodes and the size)");
   fields.integer_or("leaders", leaders, "auto", at_least_one,
-                    "ranks of each node that take part in hierarchical sums between nodes");
-  fields.choice(
-      "wire", wire, wires,
-      "type in which gradients travel between ranks that share no memory (of precision.compute fp64 always fp64); they are "
-      "added in fp32 all the same, by nccl alone in 16 bits");
-  fields.choice(
-      "overlap", overlap, overlaps,
-      "how sums run beside the backward pass: advanced between layers (poll), by another thread, or not at all; "
-      "auto tries them in the first steps, but not on one node, whose cores would do both");
+                    "number of ranks of each node that take part in hierarchical sums between nodes (auto: up to 4)");
+  fields.choice("wire", wire, wires,
+                "type in which gradients are sent between ranks that share no memory (with precision.compute: fp64 "
+                "always fp64); they are added in fp32, except by nccl, which also adds in 16 bits");
+  fields.choice("overlap", overlap, overlaps,
+                "how sums overlap the backward pass: poll (advanced between layers), thread (by a second thread), none "
+                "(after the pass); auto: the fastest of these in the first steps, but none on a single node of CPUs, "
+                "whose cores would do both");
 }
 
 void ParallelConfig::describe_shard(Fields& fields) {
@@ -203,30 +205,28 @@ void ParallelConfig::describe_shard(Fields& fields) {
   constexpr int automatic = std::size(shard_names);
   int way = chooses_shard ? automatic : static_cast<int>(shard);
   fields.choice("shard", way, shards,
-                "what ranks divide among them in the place of having it all: nothing; the optimizer's state, of which "
-                "each updates its part of the parameters (ZeRO's first stage); the gradients, too (the second); or the "
-                "parameters as well, of which each rank has units of layers for as long as it needs them (the third, "
-                "also called fully sharded data parallelism); auto: the fastest of these whose step needs no more than "
-                "memory_gb");
-  fields.path(
-      "machine", machine,
-      "file that lockstep bench machine --save has made: shard: auto predicts by it which way is the fastest (when "
-      "not given: that which sends and updates least)");
+                "what ranks divide among themselves instead of each having a copy: none; optimizer (the optimizer's "
+                "state; ZeRO stage 1); gradients (these too; ZeRO stage 2); parameters (these too, gathered unit by "
+                "unit for as long as layers need them; ZeRO stage 3, fully sharded data parallelism); auto: the "
+                "fastest of these whose step fits into memory_gb");
+  fields.path("machine", machine,
+              "file made by lockstep bench machine --save, by which shard: auto predicts the fastest way (when not "
+              "given: the way that sends and updates least)");
   chooses_shard = way == automatic;
   shard = chooses_shard ? Shard::none : static_cast<Shard>(way);
   static constexpr std::string_view groups[] = {"all", "node"};
   fields.integer_or("shard_group", shard_group, groups, at_least_one,
-                    "ranks that divide the model with each other, one after the other in the order of ranks, or those "
-                    "of a node; every such group has all of it, and sums of gradients are added up between groups");
+                    "ranks that divide the model among themselves: all, node (those of a node) or a number of "
+                    "consecutive ranks; each such group has a whole model, and gradients are then summed over groups");
   fields.boolean("share_parameters", share_parameters,
-                 "whether ranks that share memory have one copy of the parameters a node, where they are divided and "
-                 "memory is the host's");
-  fields.number(
-      "memory_gb", memory_gb, not_negative,
-      "the most that a step may need on a rank, in gigabytes, by its plan: what needs more does not begin (0: "
-      "any)");
-  fields.integer("prefetch", prefetch, {0, 16},
-                 "units (unit_mb) that arrive while layers use the one before them, where parameters are divided");
+                 "whether the ranks of a node have one copy of the parameters in shared memory, with shard and where "
+                 "kernels run on CPUs");
+  fields.number("memory_gb", memory_gb, not_negative,
+                "largest memory in gigabytes (10⁹ bytes) that a step may need on a rank, by its plan; a run that needs "
+                "more does not start (0: no limit)");
+  fields.integer(
+      "prefetch", prefetch, {0, 16},
+      "number of units (unit_mb) that are gathered ahead of the one that layers use, with shard: parameters");
 }
 
 std::vector<std::string> ParallelConfig::remarks() const {
