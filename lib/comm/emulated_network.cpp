@@ -119,10 +119,11 @@ struct NetworkConfig : Config {
   EmulatedNetwork network;
 
   void describe(Fields& fields) override {
-    fields.number("latency_us", network.latency_us, not_negative, "least time of a message, in microseconds");
+    fields.number("latency_us", network.latency_us, not_negative, "smallest time of a message, in microseconds");
     fields.number("bandwidth_gbps", network.bandwidth_gbps, not_negative,
-                  "10^9 bytes a second of each wire between two ranks; 0: without limit");
-    fields.integer("ranks_per_node", network.ranks_per_node, {1, 1e6}, "ranks that share memory");
+                  "bandwidth of each wire between two ranks, in 10^9 bytes per second (0: no limit)");
+    fields.integer("ranks_per_node", network.ranks_per_node, {1, 1e6},
+                   "number of ranks that share the memory of a node");
   }
 };
 

@@ -8,60 +8,74 @@
 namespace lockstep {
 
 void LinkSpeed::describe(Fields& fields) {
-  fields.number("latency_us", latency_us, not_negative, "of the shortest message, in microseconds", Presence::required);
-  fields.number("bandwidth_gbps", bandwidth_gbps, positive, "10^9 bytes a second of a long one", Presence::required);
+  fields.number("latency_us", latency_us, not_negative, "latency of the shortest message, in microseconds",
+                Presence::required);
+  fields.number("bandwidth_gbps", bandwidth_gbps, positive, "bandwidth of a long message, in 10^9 bytes per second",
+                Presence::required);
 }
 
 void ProductSpeed::describe(Fields& fields) {
-  fields.choice("precision", precision, precision_names, "of the numbers that are multiplied");
-  fields.number("mflop", mflop, positive, "operations of the product (a multiplication and an addition are two), 10^6",
+  fields.choice("precision", precision, precision_names, "type of the numbers that are multiplied");
+  fields.number("mflop", mflop, positive,
+                "operations of the product, in 10^6 (a multiplication and an addition count as two)",
                 Presence::required);
-  fields.number("gflops", gflops, positive, "10^9 of them a second", Presence::required);
+  fields.number("gflops", gflops, positive, "speed in 10^9 operations per second", Presence::required);
 }
 
 void MeasuredStep::describe(Fields& fields) {
-  fields.integer("parameters", parameters, at_least_one, "of the network that was measured", Presence::required);
+  fields.integer("parameters", parameters, at_least_one, "number of parameters of the network that was measured",
+                 Presence::required);
   fields.number("mflop_per_example", mflop_per_example, not_negative,
-                "operations of its large products for an example, forward and backward, 10^6", Presence::required);
-  fields.choice("precision", precision, precision_names, "of its numbers");
-  fields.text("optimizer", optimizer, "optimizer.type of its deck", Presence::required);
-  fields.integer("examples", examples, at_least_one, "of the rank in the step", Presence::required);
-  fields.number("forward_ms", forward_ms, not_negative, "medians of many steps, in milliseconds", Presence::required);
-  fields.number("backward_ms", backward_ms, not_negative, "likewise", Presence::required);
-  fields.number("optimizer_ms", optimizer_ms, not_negative, "likewise", Presence::required);
-  fields.number("other_ms", other_ms, not_negative, "the rest of the step", Presence::required);
+                "operations of the network's large products for an example, forward and backward, in 10^6",
+                Presence::required);
+  fields.choice("precision", precision, precision_names, "type that the network computes with");
+  fields.text("optimizer", optimizer, "optimizer.type of the network's deck", Presence::required);
+  fields.integer("examples", examples, at_least_one, "number of examples of the rank in the step", Presence::required);
+  fields.number("forward_ms", forward_ms, not_negative, "median time of the forward pass, in milliseconds",
+                Presence::required);
+  fields.number("backward_ms", backward_ms, not_negative, "median time of the backward pass, in milliseconds",
+                Presence::required);
+  fields.number("optimizer_ms", optimizer_ms, not_negative, "median time of the optimizer step, in milliseconds",
+                Presence::required);
+  fields.number("other_ms", other_ms, not_negative, "median time of the rest of the step, in milliseconds",
+                Presence::required);
 }
 
 void NoisePoint::describe(Fields& fields) {
-  fields.number("share", share, fraction, "of all steps of a rank, from the fastest on", Presence::required);
-  fields.number("factor", factor, positive, "times the median that the slowest of them takes", Presence::required);
+  fields.number("share", share, fraction, "share of all steps of a rank, from the fastest on", Presence::required);
+  fields.number("factor", factor, positive, "time of the slowest of these steps, as a multiple of the median",
+                Presence::required);
 }
 
 void Machine::describe(Fields& fields) {
-  fields.text("name", name, "of the machine, for people", Presence::required);
-  fields.integer("ranks_per_node", ranks_per_node, {1, 1e6}, "that share memory", Presence::required);
-  fields.number("memory_gb", memory_gb, positive, "10^9 bytes that a rank may take (when not given: no limit)");
+  fields.text("name", name, "name of the machine, for people", Presence::required);
+  fields.integer("ranks_per_node", ranks_per_node, {1, 1e6}, "number of ranks that share the memory of a node",
+                 Presence::required);
+  fields.number("memory_gb", memory_gb, positive,
+                "memory that a rank may take, in 10^9 bytes (when not given: no limit)");
   fields.number("node_hour_price", node_hour_price, not_negative,
-                "of a node for an hour (when not given: none is said)");
+                "price of a node for an hour (when not given: predictions have no price)");
   fields.section(
       "compute",
       [this](Fields& f) {
-        f.sections("products", products, "what a rank reaches in large products, by rising size");
+        f.sections("products", products, "Speeds that a rank reaches in large products, by rising size");
         f.check(!products.empty(), "products", "there is none; give at least the speed of large products");
         f.check(
             std::ranges::is_sorted(products, {}, [](const ProductSpeed& p) { return std::pair(p.precision, p.mflop); }),
             "products", "are not by rising mflop of each precision; sort them");
         f.number("memory_gbps", memory_gbps, positive,
-                 "10^9 bytes a second that a rank reads and writes while all ranks of its node do", Presence::required);
-        f.number("step_us", step_us, not_negative, "microseconds of a step beside products and memory");
-        f.sections("noise", noise, "how times of the same work differ: a point for each share of the steps, rising");
+                 "speed of memory in 10^9 bytes per second that a rank reads and writes while all ranks of its node do",
+                 Presence::required);
+        f.number("step_us", step_us, not_negative,
+                 "time that a step takes besides products and memory, in microseconds");
+        f.sections("noise", noise, "How times of the same work vary: a point for each share of the steps, rising");
         f.check(noise.size() != 1, "noise", "has a single point; give at least two, or leave it out");
         f.check(std::ranges::is_sorted(noise, {}, &NoisePoint::share) &&
                     std::ranges::is_sorted(noise, {}, &NoisePoint::factor),
                 "noise", "does not rise; sort its points");
-        f.sections("measured", measured, "steps that were measured, which count for the networks they are of");
+        f.sections("measured", measured, "Measured steps, which are used for the networks they were measured with");
       },
-      "One rank by itself", Presence::required);
+      "Speed of one rank by itself", Presence::required);
   fields.section(
       "node", [this](Fields& f) { node.describe(f); }, "Messages between two ranks of a node", Presence::required);
   fields.section(
@@ -71,16 +85,20 @@ void Machine::describe(Fields& fields) {
       "network",
       [this](Fields& f) {
         network.describe(f);
-        f.number("node_gbps", node_gbps, positive,
-                 "10^9 bytes a second that all ranks of a node send together (when not given: no limit)");
+        f.number(
+            "node_gbps", node_gbps, positive,
+            "speed in 10^9 bytes per second at which all ranks of a node send together (when not given: no limit)");
       },
       "Messages between two ranks of different nodes", Presence::required);
-  fields.number("reduce_gbps", reduce_gbps, positive, "10^9 bytes a second of what a rank receives and adds to its own",
+  fields.number("reduce_gbps", reduce_gbps, positive,
+                "speed in 10^9 bytes per second at which a rank adds what it receives to its own numbers",
                 Presence::required);
   fields.number("host_copy_gbps", host_copy_gbps, positive,
-                "10^9 bytes a second from a device to its host and back (when not given: kernels run on hosts)");
-  fields.number("disk_gbps", disk_gbps, positive,
-                "10^9 bytes a second that one rank reads or writes (when not given: files take no time)");
+                "speed of copies from a device to its host and back, in 10^9 bytes per second (when not given: kernels "
+                "run on hosts)");
+  fields.number(
+      "disk_gbps", disk_gbps, positive,
+      "speed at which one rank reads or writes files, in 10^9 bytes per second (when not given: files take no time)");
 }
 
 Machine read_machine(const std::string& file) {

@@ -111,10 +111,10 @@ std::unique_ptr<Pruner> no_pruner() { return std::make_unique<None>(); }
 void PruneOptions::describe(Fields& fields, bool has_goal_value, bool is_ensemble) {
   static constexpr std::string_view kinds[] = {"exact", "asha", "median", "none"};
   Kind chosen = kind.value_or(has_goal_value && !is_ensemble ? Kind::exact : Kind::none);
-  fields.choice(
-      "prune", chosen, kinds,
-      "which trials end early: where another one of the same seed has reached the goal (exact), those that are not among the best "
-      "at growing steps (asha), those worse than the median (median), or none");
+  fields.choice("prune", chosen, kinds,
+                "which trials end early: exact (once another trial of the same seed has reached the goal in as few "
+                "steps), asha (those that are not among the best at growing numbers of steps), median (those worse "
+                "than the median of complete trials) or none");
   kind = chosen;
   fields.check(chosen == Kind::none || !is_ensemble, "prune",
                "ends trials early, and without a space they are the members of an ensemble, all of which are wanted; "
@@ -125,18 +125,22 @@ void PruneOptions::describe(Fields& fields, bool has_goal_value, bool is_ensembl
       "asha",
       [this](Fields& f) {
         f.integer("min_resource", min_resource, at_least_one,
-                  "steps before the first decision (a 64th of the budget, when not given)");
-        f.integer("reduction_factor", reduction_factor, {2, 1e6}, "one of so many goes on");
-        f.integer("min_early_stopping_rate", min_early_stopping_rate, {0, 60}, "decisions that are left out");
+                  "number of steps before the first decision (when not given: a 64th of the budget)");
+        f.integer("reduction_factor", reduction_factor, {2, 1e6},
+                  "one of this many trials continues after each decision");
+        f.integer("min_early_stopping_rate", min_early_stopping_rate, {0, 60},
+                  "number of first decisions that are left out");
       },
-      "Where prune is asha; words and meanings are Optuna's");
+      "Options of prune: asha, named as in Optuna's SuccessiveHalvingPruner");
   fields.section(
       "median",
       [this](Fields& f) {
-        f.integer("startup_trials", startup_trials, not_negative, "complete trials before the first decision");
-        f.integer("warmup_steps", warmup_steps, not_negative, "of each trial, before which it does not end");
+        f.integer("startup_trials", startup_trials, not_negative,
+                  "number of complete trials before the first decision");
+        f.integer("warmup_steps", warmup_steps, not_negative,
+                  "number of steps of a trial before which it is not ended");
       },
-      "Where prune is median");
+      "Options of prune: median, named as in Optuna's MedianPruner");
 }
 
 std::unique_ptr<Pruner> PruneOptions::make(Order order, std::int64_t budget, std::int64_t seeds) const {

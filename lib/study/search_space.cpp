@@ -42,15 +42,15 @@ void describe_range(Fields& fields, std::string_view key, std::vector<std::strin
 }  // namespace
 
 void Dimension::describe(Fields& fields) {
-  describe_range(fields, "linear", linear_, "range, evenly");
-  describe_range(fields, "log", log_, "range, evenly in its logarithm");
+  describe_range(fields, "linear", linear_, "range to search evenly");
+  describe_range(fields, "log", log_, "range to search evenly in its logarithm");
   describe_range(fields, "reverse_log", reverse_log_,
-                 "range, evenly in the logarithm of 1 − x: for a momentum, [0, 0.99]");
-  describe_range(fields, "integer", integer_, "range of whole numbers, both ends among them");
+                 "range to search evenly in the logarithm of 1 − x; for a momentum, as [0, 0.99]");
+  describe_range(fields, "integer", integer_, "range of whole numbers to search, ends included");
   fields.texts("discrete", discrete_, "values to choose from");
   fields.boolean(
       "of_budget", of_budget_,
-      "whether the value is a share of the trial's budget, and stands in its deck in steps: for schedule.decay");
+      "whether the value is a share of the trial's budget, and written to its deck in steps, as for schedule.decay");
   fields.check(discrete_.empty() || !of_budget_, "of_budget",
                "stands beside discrete, whose values go into decks as they are; remove it, or give a range");
   static constexpr std::string_view scales[] = {"linear", "log", "reverse_log", "integer", "discrete"};
@@ -101,7 +101,7 @@ void SearchSpace::describe(Fields& fields, std::string_view key) {
   fields.named_sections(
       key, keys, [this](std::size_t count) { dimensions.resize(count); },
       [this](std::size_t i, Fields& section) { dimensions[i].describe(section); },
-      "keys of the deck that are searched over, each with its scale; a list alone is `discrete`", "discrete");
+      "Keys of the deck that are searched over, each with its scale; a list alone gives its `discrete`", "discrete");
 }
 
 }  // namespace lockstep

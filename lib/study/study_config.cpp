@@ -30,11 +30,13 @@ std::optional<double> GoalOptions::value_of(const Metrics& metrics) const {
 }
 
 void GoalOptions::describe(Fields& fields) {
-  metric.describe(fields, "what is looked at after each evaluation");
+  metric.describe(fields, "metric that is checked after each evaluation");
   fields.number("value", value, any_number,
-                "to be reached in as few steps as possible: an accuracy at least this, a loss at most this");
-  fields.text("best", best, "instead of a value: the best result within the budget is wanted", Presence::optional,
-              {.pattern = "min|max", .words = "min or max"});
+                "value to reach in as few steps as possible: for an accuracy this or more, for a loss this or less");
+  fields.text(
+      "best", best,
+      "in place of value: trials look for the best result within the budget, the smallest (min) or the largest (max)",
+      Presence::optional, {.pattern = "min|max", .words = "min or max"});
   static constexpr std::string_view kinds[] = {"value", "best"};
   fields.need(Needs::exactly_one, kinds, "trials could not be compared");
   const bool less_is_better = metric.is_better(0, 1);
@@ -52,9 +54,10 @@ std::int64_t BudgetOptions::steps_of(std::int64_t batch) const {
 }
 
 void BudgetOptions::describe(Fields& fields) {
-  fields.integer("steps", steps, {1, 1e12}, "of a trial at most");
-  fields.integer("examples", examples, {1, 1e15},
-                 "of a trial at most, with those seen again: as many whole steps as they make");
+  fields.integer("steps", steps, {1, 1e12}, "largest number of steps of a trial");
+  fields.integer(
+      "examples", examples, {1, 1e15},
+      "largest number of examples of a trial, repeated ones included; a trial takes as many whole steps as they make");
   static constexpr std::string_view kinds[] = {"steps", "examples"};
   fields.need(Needs::at_least_one, kinds, "trials would not end");
 }
@@ -65,47 +68,52 @@ double BranchOptions::rate_of(std::int64_t of_batch) const {
 }
 
 void BranchOptions::describe(Fields& fields) {
-  fields.path("checkpoint", checkpoint, "of a run of the base deck; its path begins where the study file is",
+  fields.path("checkpoint", checkpoint, "path of a checkpoint of a run of the base deck, relative to the study file",
               Presence::required);
   fields.text("rate", rate,
-              "how the learning rate grows from that of the checkpoint: linear with the batch, or with its square root "
-              "(sqrt), as Adam and its like want it",
+              "how the learning rate grows from that of the checkpoint: linear (with the batch) or sqrt (with its "
+              "square root, for Adam and its kin)",
               Presence::required, {.pattern = "linear|sqrt", .words = "linear or sqrt"});
   fields.number("tolerance", tolerance, not_negative,
-                "by how much a result may be worse than with the checkpoint's batch, in units of the goal's metric");
-  fields.integer("step", step, not_negative, "of the checkpoint: noted here by the study, as are the next two");
-  fields.integer("batch", batch, at_least_one, "that its next step would have had");
-  fields.number("learning_rate", learning_rate, not_negative, "likewise");
+                "largest amount by which a result may be worse than that of the checkpoint's batch, in units of the "
+                "goal's metric");
+  fields.integer("step", step, not_negative, "step of the checkpoint, which the study itself records here");
+  fields.integer("batch", batch, at_least_one,
+                 "global batch that the checkpoint's next step would have had, which the study itself records here");
+  fields.number("learning_rate", learning_rate, not_negative,
+                "learning rate that the checkpoint's next step would have had, which the study itself records here");
 }
 
 void StudyConfig::describe(Fields& fields) {
-  fields.folder_name("name", name, "what the study is called (as its file, when not given)");
-  fields.path("output_dir", output_dir, "folder for everything that the study leaves (studies/<name>, when not given)");
-  fields.path("base", base, "the deck that trials differ from; its path begins where the study file is",
-              Presence::required);
-  fields.integers("batches", batches, {1, 1e9}, "values of batch.global, each of which is searched for by itself");
+  fields.folder_name("name", name, "name of the study (when not given: that of its file)");
+  fields.path("output_dir", output_dir, "folder for all files that the study writes (when not given: studies/<name>)");
+  fields.path("base", base, "path of the deck that trials start from, relative to the study file", Presence::required);
+  fields.integers("batches", batches, {1, 1e9}, "values of batch.global, for each of which a search is made");
   fields.named_sections(
       "vary", vary_keys, [this](std::size_t count) { vary_values.resize(count); },
       [this](std::size_t i, Fields& section) {
-        section.texts("values", vary_values[i], "of that key");
+        section.texts("values", vary_values[i], "values of the key");
         section.check(!vary_values[i].empty(), "values", "is empty; give at least one value");
       },
-      "other keys whose values are each searched for by themselves, in all combinations", "values");
+      "Other keys of the deck, for all combinations of whose values a search is made", "values");
   fields.optional_section(
       "branch_from", branch_from.present, [this](Fields& f) { branch_from.describe(f); },
-      "A checkpoint that all trials go on from, through the same examples, instead of a search");
+      "Checkpoint from which all trials continue through the same examples, in place of a search");
   space.describe(fields, "space");
-  fields.section("goal", [this](Fields& f) { goal.describe(f); }, "What trials are for", Presence::required);
-  fields.section("budget", [this](Fields& f) { budget.describe(f); }, "How long a trial is", Presence::required);
+  fields.section("goal", [this](Fields& f) { goal.describe(f); }, "Goal of the trials", Presence::required);
+  fields.section("budget", [this](Fields& f) { budget.describe(f); }, "Largest length of a trial", Presence::required);
   fields.integer("evaluations", evaluations, at_least_one,
-                 "of a trial at most, evenly over its budget (run.evaluate_every of the deck, when not given)");
-  fields.integer("trials_feasible", trials_feasible, {1, 1e6},
-                 "trials that do not diverge, of each batch (20; without a space: as many as seeds)");
+                 "largest number of evaluations of a trial, evenly spaced over its budget (when not given: "
+                 "run.evaluate_every of the deck)");
+  fields.integer(
+      "trials_feasible", trials_feasible, {1, 1e6},
+      "number of trials for each batch that do not diverge (when not given: 20, or without a space as many as seeds)");
   prune.describe(fields, goal.value.has_value(), is_ensemble());
-  fields.integer("ranks_per_trial", ranks_per_trial, at_least_one, "ranks that train a trial together");
-  fields.integer("seed", seed, {0, 9007199254740992.0}, "of the search: the same seed, the same points");
-  fields.integer("seeds", seeds, {1, 1e6}, "runs of each point, with run.seed counted up from that of the deck");
-  fields.text("wall_time", wall_time, "time that one start of the study may take, as run.wall_time of a deck");
+  fields.integer("ranks_per_trial", ranks_per_trial, at_least_one, "number of ranks that train a trial together");
+  fields.integer("seed", seed, {0, 9007199254740992.0}, "seed of the search; the same seed gives the same points");
+  fields.integer("seeds", seeds, {1, 1e6},
+                 "number of runs of each point, with run.seed counted up from that of the deck");
+  fields.text("wall_time", wall_time, "time that one start of the study may take, written as run.wall_time of a deck");
   check_rules(fields);
 }
 

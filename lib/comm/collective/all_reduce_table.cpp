@@ -13,7 +13,8 @@ struct RowConfig : Config {
   std::optional<std::int64_t> up_to;
 
   void describe(Fields& fields) override {
-    fields.integer("up_to", up_to, at_least_one, "bytes for which it is the fastest; none: whatever else there is");
+    fields.integer("up_to", up_to, at_least_one,
+                   "largest number of bytes for which the algorithm is the fastest (when not given: all larger sizes)");
   }
 };
 
