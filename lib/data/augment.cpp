@@ -83,10 +83,11 @@ ImageBox box_around(std::int64_t row, std::int64_t column, std::int64_t rows, st
 void AugmentConfig::ResizedCrop::describe(Fields& fields) {
   fields.integer(
       "size", size, {1, 1e4},
-      "side in pixels of the square that the part is scaled to, which is what the network reads; in evaluations and "
+      "side in pixels of the square that the crop is scaled to, which is what the network reads; in evaluations and "
       "predictions, images are cropped to that size at their centre (when not given: the image's own size)");
-  fields.numbers("area", area, {0, 1, true}, "smallest and largest share of the image's area");
-  fields.numbers("aspect", aspect, positive, "smallest and largest ratio of width to height, before scaling");
+  fields.numbers("area", area, {0, 1, true}, "smallest and largest share of the image's area that a crop has");
+  fields.numbers("aspect", aspect, positive,
+                 "smallest and largest ratio of width to height that a crop has before it is scaled");
   for (const auto& [key, range] : {std::pair("area", &area), {"aspect", &aspect}})
     fields.check(range->size() == 2 && (*range)[0] <= (*range)[1], key,
                  "is no range; give two numbers, the smaller one first");
@@ -130,7 +131,7 @@ void AugmentConfig::describe(Fields& fields) {
       "pixels of zero padding on each side before a crop of the original size at a random place (0: no crop)");
   fields.optional_section(
       "random_resized_crop", random_resized_crop.present, [this](Fields& f) { random_resized_crop.describe(f); },
-      "Random part of the image, scaled to the image's size or to `size` (Szegedy et al. 2015; torchvision's "
+      "Random crop of the image, scaled to the image's size or to `size` (Szegedy et al. 2015; torchvision's "
       "RandomResizedCrop)");
   fields.check(!random_resized_crop.present || random_crop == 0, "random_resized_crop",
                "stands beside random_crop; remove one of them");

@@ -63,7 +63,8 @@ void ValidationMetric::describe(Fields& fields, std::string_view help) {
 void TargetOptions::describe(Fields& fields) {
   metric.describe(fields, "metric that is checked after each evaluation");
   fields.number("value", value, any_number,
-                "value that ends the run: for an accuracy this or more, for a loss this or less", Presence::required);
+                "the run ends when the metric reaches this value: an accuracy of at least this, a loss of at most this",
+                Presence::required);
   const std::string problem = metric.problem_with(value);
   fields.check(problem.empty(), "value", problem);
 }

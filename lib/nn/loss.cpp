@@ -96,7 +96,7 @@ struct CrossEntropyOptions final : LossOptions {
                  "are all 0, so that nothing would be learned; give a positive one");
     fields.integer("ignore_class", ignore_class, {0, 2147483647},
                    "class whose targets are left out of loss, accuracy and metrics; it need not be a class of the "
-                   "model, as 255 for pixels without a label (when not given: all targets count)");
+                   "model, such as 255 for pixels without a label (when not given: all targets count)");
   }
   std::unique_ptr<Loss> make() const override {
     return std::make_unique<CrossEntropy>(label_smoothing, class_weights, ignore_class.value_or(-1));

@@ -60,9 +60,9 @@ std::int64_t count_of(const std::vector<Parameter>& state, const ParameterLayout
 void OptimizerOptions::describe(Fields& fields) {
   fields.number("learning_rate", learning_rate, not_negative,
                 "learning rate, which schedule multiplies by a factor in each step");
-  fields.number(
-      "clip_norm", clip_norm, not_negative,
-      "largest L2 norm of the gradient over all parameters; a longer gradient is scaled down to it (0: no clipping)");
+  fields.number("clip_norm", clip_norm, not_negative,
+                "largest L2 norm of the gradient over all parameters; a gradient of larger norm is scaled down to it "
+                "(0: no clipping)");
   fields.number("clip_value", clip_value, not_negative,
                 "largest absolute value of an element of the gradient, to which larger ones are clipped, after "
                 "clip_norm (0: no clipping)");

@@ -112,7 +112,7 @@ struct Fall : Course {
   void describe(Fields& fields) override {
     fields.number("final_fraction", final_fraction, fraction, "fraction of the learning rate at the end of the decay");
     fields.text("decay", decay,
-                "length of the decay, which starts after the warm-up and after which the learning rate stays (when not "
+                "length of the decay, which starts after the warm-up; the learning rate then stays constant (when not "
                 "given: to the end of the run)",
                 Presence::optional, span_form);
     if (!decay.empty()) check_span(fields, "decay", decay);

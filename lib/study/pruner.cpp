@@ -129,7 +129,7 @@ void PruneOptions::describe(Fields& fields, bool has_goal_value, bool is_ensembl
         f.integer("reduction_factor", reduction_factor, {2, 1e6},
                   "one of this many trials continues after each decision");
         f.integer("min_early_stopping_rate", min_early_stopping_rate, {0, 60},
-                  "number of first decisions that are left out");
+                  "number of decisions that are left out at the start");
       },
       "Options of prune: asha, named as in Optuna's SuccessiveHalvingPruner");
   fields.section(

@@ -32,7 +32,7 @@ std::optional<double> GoalOptions::value_of(const Metrics& metrics) const {
 void GoalOptions::describe(Fields& fields) {
   metric.describe(fields, "metric that is checked after each evaluation");
   fields.number("value", value, any_number,
-                "value to reach in as few steps as possible: for an accuracy this or more, for a loss this or less");
+                "value to reach in as few steps as possible: an accuracy of at least this, a loss of at most this");
   fields.text(
       "best", best,
       "in place of value: trials look for the best result within the budget, the smallest (min) or the largest (max)",

@@ -43,8 +43,8 @@ void PrecisionOptions::describe(Fields& fields) {
                 "16 bits, while parameters, their gradients, optimizer state and statistics stay in fp32");
   fields.optional_section(
       "loss_scale", has_loss_scale, [this](Fields& section) { loss_scale.describe(section); },
-      "Multiplies the loss by a factor that adapts itself, so that small gradients do not vanish (always on with "
-      "fp16)");
+      "Multiplies the loss by a factor that adapts itself, so that small gradients do not vanish (dynamic loss "
+      "scaling; always on with fp16)");
 }
 
 DType PrecisionOptions::dtype() const {

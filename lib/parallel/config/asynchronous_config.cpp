@@ -11,8 +11,8 @@ void AsynchronousConfig::describe(Fields& fields) {
                  "number of groups of neighbouring ranks that run freely; each is one worker, whose ranks compute a "
                  "gradient together (when not given: each rank is a worker)");
   fields.integer("collect", collect, {1, 1 << 20},
-                 "number of gradients of an update (n-softsync): a batch is cut into this many equal parts, with a "
-                 "gradient each, from the parameters that its worker has read");
+                 "number of gradients in an update (n-softsync): a batch is cut into this many equal parts, and the "
+                 "gradient of each is computed from the parameters that its worker has read");
   fields.integer("bound", bound, {0, 1e9},
                  "largest number of gradients by which a worker may be ahead of the slowest when it begins the next "
                  "one (stale synchronous parallel; when not given: any)");

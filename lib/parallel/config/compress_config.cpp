@@ -14,17 +14,18 @@ void CompressConfig::describe(Fields& fields) {
   fields.choice("method", method, compression_names,
                 "what is sent in place of a gradient: int8 (bytes, and a scale for each block), qsgd (a norm for each "
                 "block, and levels of it that are drawn so that their mean is right), sign (signs, and a mean size for "
-                "each tensor), topk (the largest elements of each tensor), dgc (these, after the momentum of sgd: Deep "
-                "Gradient Compression) or powersgd (two thin matrices for each tensor)");
+                "each tensor), topk (the largest elements of each tensor), dgc (the same, of gradients that include "
+                "sgd's momentum: Deep Gradient Compression) or powersgd (two thin matrices for each tensor)");
   fields.integer("block", block, {1, 1 << 20}, "number of elements that share a scale or norm (int8, qsgd)");
   fields.integer("levels", levels, {1, 127}, "number of levels between 0 and the norm of a block (qsgd)");
   fields.number("keep", keep, {0, 1, true}, "share of the elements of each tensor that is sent (topk, dgc)");
   fields.integer("ramp_steps", ramp_steps, not_negative,
                  "number of steps, after from_step, in which 1/4 of the elements is sent, then as many with 1/16, 1/64 "
                  "and 1/256, as long as that is more than keep (topk, dgc; 0: keep at once)");
-  fields.integer("rank", rank, at_least_one, "number of columns of the thin matrices; more are more exact (powersgd)");
+  fields.integer("rank", rank, at_least_one,
+                 "number of columns of the thin matrices; a larger number is more exact (powersgd)");
   fields.number("min_ratio", min_ratio, positive,
-                "smallest factor by which a tensor must shrink; others are sent as they are (powersgd)");
+                "a tensor that would shrink by less than this factor is sent as it is (powersgd)");
   fields.boolean("error_feedback", error_feedback,
                  "whether what a step has not sent is added to the gradient of the next step");
   fields.integer("from_step", from_step, not_negative, "number of steps at the start whose sums are exact");

@@ -25,9 +25,9 @@ void LocalConfig::describe(Fields& fields) {
       "since the last synchronization; elastic: groups and a centre, which is evaluated and saved, pull at each other "
       "(EASGD); adasum: a step along the Adasum of the groups' changes, tensor by tensor");
   fields.number("learning_rate", learning_rate, positive,
-                "learning rate of the outer step, as a share of the change (when not given: 1 for slowmo, adasum and "
-                "the average of asynchronous workers, 0.7 for nesterov and delayed_nesterov), or of the pull of "
-                "elastic (0.9 divided by the number of groups)");
+                "outer learning rate: length of the outer step as a share of the change (when not given: 1 for slowmo, "
+                "adasum and averages of asynchronous workers, 0.7 for nesterov and delayed_nesterov), or for elastic "
+                "the strength of the pull (0.9 divided by the number of groups)");
   fields.number("momentum", momentum, fraction_below_one,
                 "share of the outer velocity that each synchronization keeps (when not given: 0.7 for slowmo, 0.9 for "
                 "nesterov and delayed_nesterov)");

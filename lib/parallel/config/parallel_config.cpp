@@ -89,12 +89,12 @@ void ParallelConfig::Deterministic::describe(Fields& fields) {
 
 void ParallelConfig::Offload::describe(Fields& fields, Shard shard) {
   fields.path("optimizer", optimizer,
-              "place of the optimizer's state: memory, which is the host's, in builds for GPUs; in builds for CPUs a "
-              "folder on a disk of the node, where each rank has a file that is gone when the run ends",
+              "where the optimizer's state is kept: memory (that of the host, in builds for GPUs) or a folder on a "
+              "disk of the node (in builds for CPUs), in which each rank has a file that is gone when the run ends",
               Presence::required);
   fields.text("parameters", parameters,
-              "place of the parameters that a rank owns, with shard: parameters: the same as that of the optimizer's "
-              "state (when not given: the memory that computes)");
+              "where the parameters that a rank owns are kept, with shard: parameters: the same place as that of the "
+              "optimizer's state (when not given: the memory that computes)");
   fields.number("block_mb", block_mb, {0.001, 65536},
                 "size in megabytes of a block of all states, and of parameters if they are there too, that is read, "
                 "updated and written at once; three such blocks stay in the memory that computes");
@@ -123,10 +123,10 @@ void ParallelConfig::describe(Fields& fields) {
                 "examples, by the measured time of their passes, and the gradient is still the sum over all examples");
   fields.integer("audit_every", audit_every, not_negative,
                  "steps between bit-by-bit comparisons of the ranks' parameters and optimizer state, which are also "
-                 "made before each checkpoint (0: none at all)");
+                 "made before each checkpoint (0: no comparisons)");
   fields.boolean("survive", survive,
-                 "whether the other ranks go on by themselves when a rank dies, from the newest checkpoint and in the "
-                 "same processes; needs Open MPI 5 with mpirun --with-ft ulfm");
+                 "whether the other ranks continue by themselves when a rank dies, from the newest checkpoint and in "
+                 "the same processes; needs Open MPI 5 with mpirun --with-ft ulfm");
   fields.check(
       !survive || machine.empty(), "machine",
       "predicts for as many ranks as a run has, which parallel.survive may change; leave it out, or say shard");
@@ -152,7 +152,7 @@ void ParallelConfig::describe(Fields& fields) {
       "Compresses gradients that are sent between nodes, or between ranks that share no memory");
   fields.optional_section(
       "backup", backup.present, [this](Fields& section) { backup.describe(section); },
-      "Backup ranks: steps do not wait for the slowest ranks, of which there are more than needed (Chen et al. 2016)",
+      "Backup ranks: there are more ranks than a step waits for, so that slow ones do not delay it (Chen et al. 2016)",
       "ranks");
   fields.integer(
       "servers", servers, not_negative,
@@ -222,11 +222,10 @@ void ParallelConfig::describe_shard(Fields& fields) {
                  "whether the ranks of a node have one copy of the parameters in shared memory, with shard and where "
                  "kernels run on CPUs");
   fields.number("memory_gb", memory_gb, not_negative,
-                "largest memory in gigabytes (10⁹ bytes) that a step may need on a rank, by its plan; a run that needs "
+                "most memory in gigabytes (10⁹ bytes) that a step may need on a rank, by its plan; a run that needs "
                 "more does not start (0: no limit)");
-  fields.integer(
-      "prefetch", prefetch, {0, 16},
-      "number of units (unit_mb) that are gathered ahead of the one that layers use, with shard: parameters");
+  fields.integer("prefetch", prefetch, {0, 16},
+                 "number of units (see unit_mb) that are gathered ahead of the one in use, with shard: parameters");
 }
 
 std::vector<std::string> ParallelConfig::remarks() const {

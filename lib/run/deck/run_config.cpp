@@ -115,7 +115,8 @@ void RunConfig::describe(Fields& fields) {
                "stands beside model.weights (a branch has its parameters from the checkpoint); remove one of them");
   fields.section("loss", [&](Fields& f) { loss.describe(f); }, "The loss function, which training minimises");
   fields.words("metrics", metrics, metric_names(),
-               "what evaluations measure in addition to the loss and the accuracy of classes: " + metric_meanings());
+               "metrics that evaluations compute in addition to the loss and the accuracy of classes: " +
+                   metric_meanings());
   fields.section("optimizer", [&](Fields& f) { optimizer.describe(f); },
                  "The optimizer, which turns gradients into updates of the parameters");
   fields.section("schedule", [&](Fields& f) { schedule.describe(f); },
@@ -189,9 +190,9 @@ void RunConfig::describe(Fields& fields) {
     f.check(!parallel.compress.keeps_errors() || loss_watch.on_anomaly != LossWatchConfig::Action::skip, "on_anomaly",
             "what is skipped would come back by parallel.compress.error_feedback; take rollback or stop");
   },
-                          "What to do when the loss is not finite, or far above those before it (when not given: a loss that "
-                          "is not finite is a warning, and a second one in a row, or parameters that would not be finite, "
-                          "end the run)");
+                          "What to do when the loss is not finite, or far above those before it (when not given: a "
+                          "loss that is not finite is a warning, and a second one in a row, or parameters that would "
+                          "not be finite, end the run)");
   fields.check(!loss_watch.present || !parallel.local.present, "loss_watch",
                "watches the losses of all ranks, and parallel.local lets groups of them go on by themselves; leave one out");
   fields.check(!loss_watch.present || !parallel.runs_freely(), "loss_watch",
