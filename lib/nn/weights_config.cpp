@@ -24,11 +24,11 @@ void WeightsConfig::describe(Fields& fields) {
                 "strict: the file and the network must have the same parameters; shapes: only parameters whose name "
                 "and shape match are taken, and the log lists the others");
   fields.text_pairs("rename", rename,
-                    "names of parameters in the file and their names in the network, as {\"encoder/*\": \"body/*\"}, "
-                    "where * stands for any text; the first pattern that matches a name applies");
+                    "names of parameters in the file and their names in the network, as `{\"encoder/*\": \"body/*\"}`, "
+                    "where `*` stands for any text; the first pattern that matches a name applies");
   fields.texts("freeze", freeze,
-               "layers that are not trained, as [conv1, \"body*\"], where * stands for any text; a frozen batch_norm "
-               "normalizes by its running statistics");
+               "layers that are not trained, as `[conv1, \"body*\"]`, where `*` stands for any text; a frozen "
+               "batch_norm normalizes by its running statistics");
   static constexpr std::string_view layouts[] = {"auto", "NCHW", "NHWC"};
   fields.choice("layout", layout, layouts,
                 "order in which the file's network flattens images or sequences: NHWC as Lockstep does, or NCHW as "

@@ -9,8 +9,8 @@ namespace lockstep {
 
 void GroupOptions::describe(Fields& fields) {
   fields.text("match", match,
-              "pattern of parameter names, as \"*/bias\" or \"conv1/*\", where * stands for any text; the first entry "
-              "that matches a parameter applies to it",
+              "pattern of parameter names, as `\"*/bias\"` or `\"conv1/*\"`, where `*` stands for any text; the first "
+              "entry that matches a parameter applies to it",
               Presence::required);
   fields.number("weight_decay", weight_decay, not_negative,
                 "weight decay of these parameters, biases and norms included (when not given: the optimizer's, except "

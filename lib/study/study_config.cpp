@@ -86,7 +86,8 @@ void BranchOptions::describe(Fields& fields) {
 
 void StudyConfig::describe(Fields& fields) {
   fields.folder_name("name", name, "name of the study (when not given: that of its file)");
-  fields.path("output_dir", output_dir, "folder for all files that the study writes (when not given: studies/<name>)");
+  fields.path("output_dir", output_dir,
+              "folder for all files that the study writes (when not given: `studies/<name>`)");
   fields.path("base", base, "path of the deck that trials start from, relative to the study file", Presence::required);
   fields.integers("batches", batches, {1, 1e9}, "values of batch.global, for each of which a search is made");
   fields.named_sections(

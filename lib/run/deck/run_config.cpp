@@ -14,7 +14,7 @@ namespace lockstep {
 
 void RunOptions::describe(Fields& fields) {
   fields.folder_name("name", name, "name of the run, which also names its folder unless output_dir is given");
-  fields.path("output_dir", output_dir, "folder for all files that the run writes (when not given: runs/<name>)");
+  fields.path("output_dir", output_dir, "folder for all files that the run writes (when not given: `runs/<name>`)");
   fields.integer(
       "seed", seed, {0, 9007199254740992.0},
       "seed of everything random, such as initial parameters and the order of examples; the same seed on the same "
