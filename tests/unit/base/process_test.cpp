@@ -33,7 +33,7 @@ class Child {
     ::waitpid(number_, nullptr, 0);
   }
   pid_t number() const { return number_; }
-  /// Nobody asks for its exit status until the end.
+  /// Kills the process and leaves it a zombie: only the destructor collects its exit status.
   void kill() const {
     ::kill(number_, SIGKILL);
     siginfo_t info;
@@ -54,7 +54,7 @@ TEST(Process, CountsByTheClockThatNobodySets) {
   EXPECT_EQ(process_start(), process_start()) << "its start does not move";
 }
 
-/// Environment variables, of which those of launchers are unset until the end.
+/// Unsets the environment variables of launchers, and restores them at its end.
 class LaunchEnvironment {
  public:
   LaunchEnvironment() {
@@ -133,7 +133,7 @@ TEST(Process, SeesSignalsThatWait) {
   sigemptyset(&blocked);
   for (const int signal : {SIGUSR1, SIGUSR2}) sigaddset(&blocked, signal);
   ::pthread_sigmask(SIG_BLOCK, &blocked, &before);
-  const Child child;  // which blocks them too
+  const Child child;  // inherits the blocked signals
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   EXPECT_EQ(pending_signal(child.number(), wanted), 0);
   ::kill(child.number(), SIGUSR1);

@@ -23,7 +23,7 @@ TEST(TrainingSpan, HasAUnit) {
   same("1e6 examples", 1e6, Unit::examples);
 }
 
-/// Step by step, with one batch size after the other.
+/// A reference that follows a run step by step, with the batch size of each step.
 struct Walk {
   RunPoint point;
   void step(std::int64_t epoch_examples, bool drop_last, std::int64_t batch) {
@@ -91,7 +91,7 @@ TEST(RunLength, GoesFartherThanAnyRun) {
 }
 
 TEST(RunLength, BatchesGrowAtTheirStages) {
-  // 4 steps of 30, 30, 30, 10; from the second epoch on 50; after 250 examples 100.
+  // The first epoch has steps of 30, 30, 30 and 10; the batch is 50 from the second epoch on, 100 after 250 examples.
   const RunLength length(100, false, {{.batch = 30}, {{1, Unit::epochs}, 50}, {{250, Unit::examples}, 100}}, 4,
                          std::nullopt);
   EXPECT_EQ(length.steps(), 4 + 2 + 1 + 1 + 1);
@@ -106,7 +106,7 @@ TEST(RunLength, BatchesGrowAtTheirStages) {
   EXPECT_EQ(length.largest_batch(), 100);
 }
 
-/// Where a run stands: an epoch ends where what is left of it is less than the batch that begins there.
+/// With drop_last, an epoch ends where fewer examples are left than the batch that would begin there.
 TEST(RunLength, ALargerBatchMayDropWhatIsLeft) {
   const RunLength length(100, true, {{.batch = 10}, {{7, Unit::steps}, 50}, {{10, Unit::steps}, 20}}, 3, std::nullopt);
   Walk walk;

@@ -67,8 +67,8 @@ void expect_equal(const Checkpoint& a, const Checkpoint& b) {
   }
 }
 
-/// What simulated workers have read is no replica's, nor the reverse; nor in files of earlier builds, which have both
-/// in one place.
+/// Parameters that simulated workers have read are never taken for those of replicas, nor the reverse; not even in
+/// files of earlier builds, which store both under the same names.
 TEST(CheckpointNumbers, TellReplicasFromSimulatedWorkers) {
   const ScratchFolder folder;
   Parameter parameter{};
@@ -103,7 +103,7 @@ TEST(CheckpointNumbers, TellReplicasFromSimulatedWorkers) {
   EXPECT_EQ(of(true, 3), all("/workers"));
   EXPECT_EQ(of(false, 2), common);
   EXPECT_EQ(of(false, 2, "s"), Names{"/replicas/1/s/fc/weight"}) << "states are those of any that step by themselves";
-  write("/replicas", "parallel: {asynchronous: {collect: 2}}");  // of an earlier build
+  write("/replicas", "parallel: {asynchronous: {collect: 2}}");  // as an earlier build writes them
   EXPECT_EQ(of(true, 2), own("/replicas"));
   EXPECT_EQ(of(true, 3), all("/replicas"));
   EXPECT_EQ(of(false, 2), common);
@@ -132,7 +132,7 @@ TEST(Checkpoint, EqualStatesAreEqualFiles) {
   EXPECT_EQ(read_file(folder / "a.h5"), read_file(folder / "b.h5"));
 }
 
-/// No byte is without a hash. (The long form, and one of lengths: tests/faults.)
+/// A hash covers every byte. (tests/faults flips more bytes, and cuts files at every length.)
 TEST(Checkpoint, NoFlippedByteGoesUnnoticed) {
   const ScratchFolder folder;
   write_checkpoint(folder / "c.h5", example());
@@ -195,7 +195,7 @@ TEST(Checkpoint, UnwritablePlacesAreNamed) {
                [&] { write_checkpoint(folder / "c.h5", example()); });
 }
 
-/// A full disk, simulated by a limit on the size of files.
+/// Simulates a full disk by a limit on the size of files.
 TEST(Checkpoint, FullDiskKeepsTheOldFile) {
   const ScratchFolder folder;
   write_checkpoint(folder / "c.h5", example());
@@ -266,7 +266,7 @@ TEST(ReplaceFile, LeavesNothingWithoutCommit) {
 TEST(ReplaceFile, ReplacesWhatALinkLeadsTo) {
   const ScratchFolder folder;
   std::filesystem::create_directories(folder / "there");
-  for (const char* target : {"there/old", "there/new"}) {  // one that is there, and one that is not
+  for (const char* target : {"there/old", "there/new"}) {  // an existing target, and one that does not exist yet
     if (target == std::string("there/old")) write_file(folder / target, "old");
     std::filesystem::remove(folder / "link");
     std::filesystem::create_symlink("link2", folder / "link");

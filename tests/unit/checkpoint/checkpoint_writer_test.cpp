@@ -82,12 +82,12 @@ TEST_F(CheckpointWriterTest, StepsGoOnWhileItWrites) {
   write_async(writer, 3, [&] {
     while (!may_commit) std::this_thread::yield();
   });
-  EXPECT_EQ(writer.written_step(), -1);  // here already, and nothing is there yet
+  EXPECT_EQ(writer.written_step(), -1);  // write_async returns before any file exists
   EXPECT_TRUE(list_checkpoints(folder_.path()).empty());
   writer.wait_for_snapshot();
   numbers_.set(4);
   may_commit = true;
-  // The copy is that of the checkpoint that is being written: the next is made when that is done.
+  // The snapshot still belongs to the checkpoint that is being written: the next one waits for its end.
   write_async(writer, 4);
   EXPECT_EQ(writer.written_step(), 3);
   EXPECT_EQ(value_in("step-00000003.h5"), 3);
@@ -114,7 +114,7 @@ TEST_F(CheckpointWriterTest, NumbersMayChangeOnceTheyAreCopied) {
     numbers_.set(99);
     may_commit = true;
     writer.wait();
-    writer.wait_for_snapshot();  // nothing is looked at any more
+    writer.wait_for_snapshot();  // without effect once the checkpoint is written
     const Checkpoint found = read_checkpoint(folder_ / "latest");
     const auto* values = reinterpret_cast<const float*>(found.arrays.at(0).data.get());
     EXPECT_TRUE(std::all_of(values, values + found.arrays[0].shape.count(),
@@ -122,7 +122,7 @@ TEST_F(CheckpointWriterTest, NumbersMayChangeOnceTheyAreCopied) {
   }
 }
 
-/// The newest one would be in the way of those that are of use.
+/// As the newest checkpoint, one with such numbers would displace those that a run could resume from.
 TEST_F(CheckpointWriterTest, WritesNoNumbersThatAreNotFinite) {
   CheckpointWriter writer(stream_, folder_.path(), 1, -1);
   write_now(writer, 1);
@@ -147,7 +147,7 @@ TEST_F(CheckpointWriterTest, AFailureIsSaidAndGoneOnFrom) {
     expect_error(ExitStatus::io_error, "no disk", [&] { write_now(writer, 8, fail); });
     numbers_.set(9);
     write_async(writer, 9);
-  }  // its end waits
+  }  // the destructor waits for the write
   enable_log(true);
   EXPECT_EQ(value_in("latest"), 9);
 }

@@ -11,26 +11,26 @@
 namespace lockstep {
 namespace {
 
-/// All ranks of one process, each going on as soon as its messages are done. A message is done when both sides have
-/// begun it: what works here works whatever an MPI library holds back.
+/// Runs the schedules of all ranks in one process. A rank goes on as soon as its messages are done, and a message is
+/// done when both sides have begun it: schedules that end here need no buffering by the MPI library.
 class Network {
  public:
   Network(Scheduler make, int size, std::int64_t count) {
     for (int rank = 0; rank < size; ++rank) {
-      // Whole numbers, so that sums are exact; the same one is never added twice without being noticed.
+      // Whole numbers, so that sums are exact, and different ones, so that a number added twice shows.
       std::vector<double> numbers;
       for (std::int64_t i = 0; i < count; ++i) numbers.push_back(static_cast<double>((rank + 1) * 1000 + i));
       add(make(rank, size, count), std::move(numbers));
     }
   }
-  /// Without ranks.
+  /// A network without ranks: see add.
   Network() = default;
 
   void add(Schedule schedule, std::vector<double> numbers) {
     ranks_.push_back({std::move(schedule), std::move(numbers)});
   }
 
-  /// Whether all come to their end.
+  /// Runs all schedules; true if every rank reaches the end of its own.
   bool run() {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) begin(rank);
     for (bool moved = true; moved;) {
@@ -43,7 +43,7 @@ class Network {
 
   const std::vector<double>& numbers(int rank) const { return ranks_[static_cast<std::size_t>(rank)].numbers; }
 
-  /// Elements that the busiest rank sends.
+  /// Number of elements that the busiest rank sends.
   std::int64_t most_sent() const {
     std::int64_t most = 0;
     for (const Rank& rank : ranks_) {
@@ -74,7 +74,7 @@ class Network {
     mine.received = !mine.schedule[mine.next].receive;
   }
 
-  /// Hands this rank's message over, where its receiver waits for it.
+  /// Delivers the message that `rank` sends, if its receiver waits for it.
   void deliver(std::size_t rank) {
     Rank& mine = ranks_[rank];
     if (mine.next == mine.schedule.size() || mine.sent) return;
@@ -114,7 +114,7 @@ struct Named {
   friend void PrintTo(const Named& named, std::ostream* out) { *out << named.name; }
 };
 
-/// Those of the table that have the operation.
+/// The algorithms of the table that have the operation.
 std::vector<Named> with(Scheduler Algorithm::* operation) {
   std::vector<Named> found;
   for (const Algorithm& algorithm : algorithms())
@@ -123,7 +123,7 @@ std::vector<Named> with(Scheduler Algorithm::* operation) {
 }
 const auto name_of = [](const auto& info) { return info.param.name; };
 
-/// Fewer elements than ranks, odd numbers of them, more than a tree's segment, none.
+/// Calls check(ranks, elements) also for no elements, fewer than ranks, odd numbers, and more than a tree's segment.
 template <class Check>
 void for_all_sizes(Check check) {
   for (int size = 1; size <= 33; ++size)
@@ -195,7 +195,7 @@ TEST(Schedules, BroadcastFromRankZero) {
   });
 }
 
-/// What the shards of a node add up to, as one process would have it.
+/// The sum of a node's shards in the order of the tree, as one process computes it.
 double tree_sum(const ShardNode& node, const std::vector<double>& shards) {
   if (node.is_shard()) return shards[static_cast<std::size_t>(node.lo)];
   return tree_sum(node.left(), shards) + tree_sum(node.right(), shards);
@@ -204,11 +204,11 @@ double tree_sum(const ShardNode& node, const std::vector<double>& shards) {
 TEST(Schedules, AddShardsInTheOrderOfTheirTree) {
   for (const std::int64_t count : {0, 1, 5}) {
     for (int shards = 1; shards <= 36; ++shards) {
-      // Fractions, so that another order would give other bits.
+      // Fractions, so that another order of additions would give other bits.
       std::vector<double> numbers;
       for (int shard = 0; shard < shards; ++shard) numbers.push_back(1.0 / (3 + 7 * shard));
       for (int size = 1; size <= shards; ++size) {
-        // Equal runs where there are any, and else all that is left for one rank, a different one each time.
+        // Equal runs where the ranks divide the shards; else one shard each, and all the others for one rank.
         ShardRuns runs = equal_runs(size, shards);
         if (shards % size != 0) {
           for (int rank = 0; rank <= size; ++rank) runs[rank] = rank <= shards % size ? rank : rank + shards - size;
@@ -239,7 +239,7 @@ TEST(Schedules, NeedBuffersForTheNodesOfARunAndForWhatWaitsInThem) {
   EXPECT_EQ(most_shard_buffers(8, 1), 1);
 }
 
-/// A composed all-reduce is as long as its two halves.
+/// An all-reduce that is composed of a reduce-scatter and an all-gather costs as much as both together.
 TEST(Schedules, CostWhatTheLiteratureSays) {
   constexpr std::int64_t count = 24 * array_block;
   const Network ring(ring_all_reduce, 6, count), halving(halving_doubling_all_reduce, 8, count);
@@ -259,9 +259,9 @@ TEST(Schedules, CostWhatTheLiteratureSays) {
   }
 }
 
-/// Elements of an all-reduce are added up in an order that results depend on: it stays what it is.
+/// Results depend on the order in which an all-reduce adds elements up: that order must not change.
 TEST(Schedules, KeepTheOrderOfSums) {
-  // Of 3 blocks on 3 ranks, block i begins at rank i + 1, goes round, and is complete on rank i.
+  // With 3 blocks on 3 ranks, the sum of block i begins on rank i + 1, goes round the ring, and is complete on rank i.
   for (int rank = 0; rank < 3; ++rank) {
     const Schedule steps = ring_all_reduce(rank, 3, 3 * array_block);
     ASSERT_EQ(steps.size(), 4u);
@@ -271,7 +271,7 @@ TEST(Schedules, KeepTheOrderOfSums) {
     EXPECT_EQ(steps[2].send.first, rank * array_block);
     EXPECT_TRUE(steps[2].send.final);
   }
-  // Of 3 elements on 8 ranks, halves of halves leave the first one to rank 1: 0 + 0 + 1 elements, and not 3 · 1/8.
+  // With 3 elements on 8 ranks, repeated halving leaves the first element to rank 3 (slice_of: to rank 2).
   const Schedule steps = halving_doubling_all_reduce(3, 8, 3);
   ASSERT_EQ(steps.size(), 6u);
   EXPECT_EQ(steps[3].send.first, 0);

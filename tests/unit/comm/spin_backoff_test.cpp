@@ -15,7 +15,7 @@ namespace {
 thread_local int yields = 0;
 }
 
-/// In the C library's place.
+/// Replaces the C library's sched_yield, and counts its calls.
 extern "C" int sched_yield() {
   ++yields;
   return static_cast<int>(::syscall(SYS_sched_yield));
@@ -42,7 +42,7 @@ std::chrono::nanoseconds time_on_core() {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
-/// Threads that yield again and again are not run for seconds by some versions of Linux.
+/// Some versions of Linux do not run a thread for seconds that yields again and again.
 TEST(SpinBackoff, SleepsAndNeverYields) {
   yields = 0;
   const std::int64_t before = naps();
@@ -55,7 +55,7 @@ TEST(SpinBackoff, LeavesASharedCoreToOthers) {
   if (!std::ifstream("/proc/thread-self/schedstat")) GTEST_SKIP() << "this Linux does not tell that a core is shared";
   const OneCore core;
   BusyThread other;
-  wait_for(std::chrono::milliseconds(100));  // by then it has seen that the core is not its own
+  wait_for(std::chrono::milliseconds(100));  // long enough to notice that the core is shared
   const std::chrono::nanoseconds before = time_on_core(), others_before = other.time_on_core();
   for (int wait = 0; wait < 100; ++wait) wait_for(std::chrono::milliseconds(2));
   EXPECT_LT(time_on_core() - before, (other.time_on_core() - others_before) / 2) << "as much is what it would get";

@@ -115,11 +115,11 @@ TEST(Deck, MessagesAreOneShortLine) {
 }
 
 TEST(Deck, NothingIsLeftOutInSilence) {
-  // yaml-cpp takes such a line for a directive.
+  // yaml-cpp takes a line that begins with % for a directive.
   EXPECT_THAT(complaint("a: 1\n%batch: {global: 2}\n"), StartsWith("deck.yaml:2:1: a line begins with %"));
   EXPECT_THAT(complaint("a: !!str 1\n"), StartsWith("deck.yaml:1:4: a: has the tag"));
   EXPECT_THAT(complaint("a: !!python/object:x {b: 1}\n"), HasSubstr("has the tag"));
-  // Here yaml-cpp's LoadAll makes documents without end.
+  // yaml-cpp's LoadAll returns documents without end for this text.
   EXPECT_THAT(complaint(",a: 1\nb: 2\n"), HasSubstr("a second YAML document"));
 }
 
@@ -134,7 +134,7 @@ TEST(Deck, TooDeep) {
   EXPECT_THAT(complaint("a: " + std::string(100, '[') + std::string(100, ']') + "\n"),
               StartsWith("deck.yaml:1:68: nested more than 64 levels deep"));
   EXPECT_THAT(complaint("a: " + std::string(501, '[')), HasSubstr("levels deep"));
-  // Far deeper than yaml-cpp itself may take; it must be a message, not a crash.
+  // Nesting far deeper than yaml-cpp itself can parse must give a message, not a crash.
   EXPECT_NE(complaint("a: " + std::string(20000, '[') + std::string(20000, ']') + "\n"), "");
   EXPECT_NE(complaint("a: " + std::string(200000, '{')), "");
 }
@@ -176,7 +176,7 @@ TEST(Override, ReplacesAndMakes) {
   EXPECT_THAT(deck.find("run")->find("seed")->position.file, HasSubstr("run.seed=3"));
 }
 
-/// A shell takes away the quotation marks of run.name='exp #3'.
+/// A shell removes the quotation marks of run.name='exp #3', so that # would begin a comment.
 TEST(Override, LosesNoTextToComments) {
   for (const auto& [assignment, where] : {std::pair("run.name=exp #3", ":1:14: run.name: '#3' is a comment"),
                                           {"run.name=#3", ":1:10: run.name"},

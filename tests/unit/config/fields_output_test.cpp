@@ -47,7 +47,7 @@ TEST(ResolvedDeck, NumbersSurvive) {
   }
 }
 
-/// There 1e-08 is text: what has an exponent needs a point, and the exponent a sign.
+/// In YAML 1.1, 1e-08 is text: a number with an exponent needs a decimal point, and the exponent a sign.
 TEST(ResolvedDeck, NumbersAreNumbersInYaml11) {
   const std::pair<const char*, const char*> numbers[] = {
       {"1e-8", "1.0e-08"},  {"2.5E-7", "2.5e-07"}, {"5e-324", "5.0e-324"}, {"1e-300", "1.0e-300"},
@@ -73,7 +73,7 @@ TEST(ResolvedDeck, AsJson) {
   EXPECT_EQ(json.at("title"), "12");
   EXPECT_EQ(json.at("padding"), "same");
   EXPECT_EQ(json.at("parts")[0], (nlohmann::json{{"circle", {{"radius", 3}}}, {"name", "true"}}));
-  // JSON is YAML, and is read like any deck.
+  // JSON is YAML, and can be read like any deck.
   Example again = read_example(json.dump());
   EXPECT_EQ(write_config(again), write_config(config));
 }

@@ -32,7 +32,7 @@ struct Dot : Config {
 };
 constexpr Alternative shapes[] = {{"disc", "Round", make_config<Disc>}, {"dot", "Small", make_config<Dot>}};
 
-/// What Example leaves out: short forms, rules of presence, and several texts.
+/// A config with the kinds of key that Example leaves out: short forms, rules of presence, and lists of texts.
 struct Drawing : Config {
   std::vector<ListItem> parts;
   bool has_frame = false, has_grid = false;

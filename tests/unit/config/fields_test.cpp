@@ -13,7 +13,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-/// What is said about "inner: {needed: 1}" and these lines before it.
+/// The message for a deck of `lines` and "inner: {needed: 1}"; empty if the deck is valid.
 std::string example_complaint(const std::string& lines) {
   try {
     read_example(lines + "\ninner: {needed: 1}\n");

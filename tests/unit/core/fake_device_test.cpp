@@ -55,7 +55,7 @@ TEST(FakeDevice, AMissingFenceShows) {
   const OwnedTensor tensor("lockstep::test", DType::f32, {2});
   std::vector<float> numbers{1, 2};
   start_copy_from_host(space, numbers.data(), tensor.get());
-  numbers = {3, 4};  // too early
+  numbers = {3, 4};  // before the copy is done
   EXPECT_EQ(on_host(tensor.get()), (std::vector<float>{3, 4}));
 
   start_copy_from_host(space, numbers.data(), tensor.get());
@@ -75,7 +75,7 @@ TEST(FakeDevice, CopiesComeBeforeTheKernelsThatFollow) {
   EXPECT_EQ(on_host(tensor.get()), (std::vector<float>{10, 20}));
 }
 
-/// A tensor {1, 2}, written by a kernel.
+/// The tensor {1, 2}, written by a kernel.
 OwnedTensor counted(const ExecSpace& space) {
   const OwnedTensor tensor("lockstep::test", DType::f32, {2});
   auto* device = tensor.get().as<float>();
@@ -93,7 +93,7 @@ TEST(FakeDevice, CopiesToTheHostArriveWhenTheyAreWaitedFor) {
   start_copy_to_host(beside, tensor.get(), numbers.data());
   const StreamEvent arrived(beside);
   EXPECT_EQ(numbers, (std::vector<float>{0, 0})) << "too early";
-  fill_zero(space, other.get());  // kernels of another stream bring nothing
+  fill_zero(space, other.get());  // a kernel of another stream does not complete the copy
   EXPECT_EQ(numbers, (std::vector<float>{0, 0}));
   EXPECT_FALSE(arrived.has_happened()) << "when it is first asked for";
   EXPECT_TRUE(arrived.has_happened());
@@ -128,7 +128,7 @@ TEST(FakeDevice, KernelsThatDoNotWaitForACopyBesideThemShow) {
   };
   const std::vector<float> numbers{10, 20};
   start_copy_from_host(beside, numbers.data(), tensor.get());
-  add();  // too early
+  add();  // without waiting for the copy
   wait_for(space, StreamEvent(beside));
   add();
   EXPECT_EQ(on_host(sum.get()), (std::vector<float>{1 + 1 + 10, 2 + 2 + 20}));

@@ -21,7 +21,7 @@ KOKKOS_FUNCTION T from_bits(unsigned bits) {
   return value;
 }
 
-/// The number that a pattern stands for, and the pattern that the number is stored as.
+/// The number that a bit pattern stands for, and the bit pattern that this number is stored as.
 struct Read {
   float value;
   unsigned stored;
@@ -44,7 +44,7 @@ std::vector<unsigned> patterns() {
   return all;
 }
 
-/// What the bits say, by the definition: exponent bits e, fraction bits f.
+/// The number that `bits` stand for by the definition of IEEE 754, with e exponent bits and f fraction bits.
 double meaning(unsigned bits, int e, int f) {
   const double sign = bits >> 15 ? -1 : 1;
   const int exponent = static_cast<int>(bits >> f) & ((1 << e) - 1), bias = (1 << (e - 1)) - 1;
@@ -86,7 +86,7 @@ TYPED_TEST(Float16, EveryPatternMeansItsNumberAndComesBack) {
   }
 }
 
-/// Between each number and the next: the middle goes to the even one, and either side of it to the nearest.
+/// The middle between a number and the next one is rounded to the even of both, its neighbours to the nearest.
 TYPED_TEST(Float16, RoundsToNearestAndTiesToEven) {
   constexpr unsigned infinity = ((1u << Format<TypeParam>::e) - 1) << Format<TypeParam>::f;
   std::vector<float> middles, below, above;

@@ -12,7 +12,7 @@ namespace {
 
 bool alive_together(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
 
-/// The most bytes alive at any time: no plan can do with less.
+/// The largest number of bytes alive at any time: no plan can need less.
 std::size_t lower_bound(const std::vector<Lifetime>& lifetimes) {
   std::size_t most = 0;
   for (const auto& at : lifetimes) {

@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-/// y = x·a[column] + y, z = i: an array of each kind. nvcc wants kernels in named functions.
+/// Computes y = x·a[column] + y and z = i: one array of each kind. nvcc requires kernels to be in named functions.
 template <class T>
 void combine(const ExecSpace& space, std::int64_t count, const T* x, const float* a, std::int64_t c, T* y, double* z) {
   for_elements(
@@ -72,7 +72,7 @@ TEST(PackSizes, ElementsOfARowBeforeAndBehindPacksAreCounted) {
       EXPECT_EQ(row.packs, packed ? (c - head) / 8 : 0) << begin << ", " << c;
       EXPECT_EQ(row.indices, c - 7 * row.packs) << begin << ", " << c;
     }
-  // Packs of one array would begin between those of the other.
+  // The packs of one array are not aligned with those of the other.
   EXPECT_EQ(RowElements(40, Reads(data), Reads(data + 1)).packs, 0);
 }
 

@@ -18,7 +18,7 @@ std::vector<std::int64_t> elements_of(const Permutation& permutation) {
   return elements;
 }
 
-/// How many standard deviations χ² lies above its mean.
+/// The number of standard deviations by which χ² exceeds its mean.
 double deviations(double chi_squared, double degrees) { return (chi_squared - degrees) / std::sqrt(2 * degrees); }
 
 /// Σ (count − expected)² / expected.
@@ -28,7 +28,7 @@ double chi_squared(const std::vector<double>& counts, double expected) {
   return sum;
 }
 
-constexpr double unlikely = 4;  // by chance, less than once in a thousand tests
+constexpr double unlikely = 4;  // exceeded by chance in fewer than one of a thousand tests
 
 TEST(Permutation, HasEachNumberOnce) {
   for (const std::int64_t n : {1, 2, 3, 4, 5, 7, 16, 17, 63, 64, 65, 100, 255, 256, 257, 1000, 65536, 99991}) {
@@ -62,7 +62,7 @@ TEST(Permutation, AllOrdersOfAFewAreEquallyLikely) {
   }
 }
 
-/// Any number may stand in any place, and any two beside each other.
+/// Every number is equally likely in every place, and every pair beside each other.
 TEST(Permutation, PlacesAndNeighboursAreEquallyLikely) {
   for (const std::int64_t n : {10, 63, 64, 100, 131}) {
     const auto size = static_cast<std::size_t>(n);
@@ -76,7 +76,7 @@ TEST(Permutation, PlacesAndNeighboursAreEquallyLikely) {
       }
     }
     const double count = static_cast<double>(n);
-    // An order has one entry in each row and column, so that χ² comes out n / (n − 1) times as large.
+    // Each row and column of a permutation has exactly one entry, so that χ² is n / (n − 1) times as large.
     EXPECT_LT(std::abs(deviations((count - 1) / count * chi_squared(places, tries / count), (count - 1) * (count - 1))),
               unlikely)
         << n;
@@ -87,8 +87,8 @@ TEST(Permutation, PlacesAndNeighboursAreEquallyLikely) {
   }
 }
 
-/// What stands a little way off in a large set is no guide: places that differ by one, by a row of the network's pairs, and by
-/// other distances.
+/// In a large set, numbers at a fixed distance are uncorrelated: neighbours, places a row of the network's pairs apart,
+/// and places at other distances.
 TEST(Permutation, LargeSetsShowNoPattern) {
   for (const std::int64_t n : {std::int64_t{1} << 20, std::int64_t{1000000007}, std::int64_t{1} << 40}) {
     const auto row = static_cast<std::int64_t>(std::sqrt(static_cast<double>(n)));

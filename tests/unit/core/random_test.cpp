@@ -14,7 +14,7 @@ namespace {
 
 std::vector<std::uint32_t> words(const RandomBits& bits) { return {bits.word, bits.word + 4}; }
 
-// Known answers of Random123's kat_vectors, philox 4x32 with 10 rounds.
+// Known answers of Random123's kat_vectors for philox 4x32 with 10 rounds.
 TEST(Philox, KnownAnswers) {
   EXPECT_EQ(words(philox(0, 0, 0)), (std::vector<std::uint32_t>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   const std::uint64_t ones = ~std::uint64_t{0};
@@ -25,7 +25,7 @@ TEST(Philox, KnownAnswers) {
             (std::vector<std::uint32_t>{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-/// Not in the test itself: nvcc wants no kernels in private functions, which TestBody is.
+/// A function of its own, since nvcc allows no kernels in private functions such as TestBody.
 Kokkos::View<double*, MemorySpace> uniform_numbers(const RandomStream& random, int count) {
   const Kokkos::View<double*, MemorySpace> made("made", static_cast<std::size_t>(count));
   Kokkos::parallel_for(
@@ -44,7 +44,7 @@ TEST(RandomStream, DeviceAgreesWithHost) {
 
 TEST(RandomStream, SeveralElementsAtOnceAreThose) {
   const RandomStream random(5, RandomPurpose::dropout, 6);
-  const std::uint64_t first = (std::uint64_t{1} << 32) - 3;  // counters go on beyond 32 bits
+  const std::uint64_t first = (std::uint64_t{1} << 32) - 3;  // so that the counters exceed 32 bits
   std::uint32_t several[32];
   random.bits<8>(first, several);
   for (std::uint64_t i = 0; i < 8; ++i)

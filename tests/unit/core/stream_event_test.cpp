@@ -14,7 +14,7 @@ TEST(StreamEvent, TellsTheTimeBetweenTwo) {
   const StreamEvent before(space);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   const StreamEvent after(space);
-  EXPECT_GE(after.seconds_since(before), 0.01);  // a device that was idle takes some milliseconds to see the first one
+  EXPECT_GE(after.seconds_since(before), 0.01);  // an idle device takes some milliseconds to record `before`
   EXPECT_TRUE(after.has_happened());
   EXPECT_TRUE(before.has_happened());
 }

@@ -64,7 +64,7 @@ TEST(Tensor, BuffersHoldSeveral) {
   EXPECT_TRUE(high);
 }
 
-/// What the work says that finds no room.
+/// The message of the error that `work` throws when it finds too little memory.
 template <class Work>
 std::string no_room(const Work& work) {
   try {

@@ -25,7 +25,7 @@ AugmentConfig augment_of(const std::string& deck) {
   return config;
 }
 
-/// Example i is made of the bytes from 37 i on.
+/// Images of random bytes: byte j of example i is `at(i, j)`.
 class ByteImages final : public Dataset {
  public:
   explicit ByteImages(std::int64_t size, const ExampleFormat& examples) : size_(size), format_(examples) {}
@@ -75,7 +75,7 @@ std::vector<double> numbers(const Tensor& tensor) {
   return {whole.begin(), whole.end()};
 }
 
-/// One example as the step sees it.
+/// One example as a training step sees it.
 std::vector<double> augmented(const AugmentConfig& config, std::int64_t epoch, std::int64_t example,
                               std::uint64_t seed = 1, DType dtype = DType::f64) {
   const ByteImages data(example + 2, format);
@@ -118,14 +118,14 @@ TEST(Augment, IsWhatThePlainLoopsDo) {
   }
 }
 
-/// Not trained on, images have the middle of the crops' size, and nothing else done to them.
+/// In evaluation, images are cropped to their middle, in the size of the training crops, and otherwise unchanged.
 TEST(Augment, EvaluationsReadTheMiddle) {
   const AugmentConfig config = augment_of(
       "{random_resized_crop: {size: 4}, color_jitter: {hue: 0.2}, noise: 1, mixup: 1}");
   EXPECT_EQ(config.input_shape(format), (Shape{4, 4, channels}));
   ImageChange middle;
   middle.top = 1;
-  middle.left = 2;  // of 1.5, to even, as Python rounds
+  middle.left = 2;  // 1.5 rounded to even, as Python does
   const std::vector<double> wanted = reference::changed(picture(5), middle, 4, 4, 0.4, 0.3);
   for (const AugmentConfig& augment : {config, config.for_evaluation()}) {
     const ByteImages data(9, format);
@@ -140,7 +140,7 @@ TEST(Augment, EvaluationsReadTheMiddle) {
   }
 }
 
-/// Of a Beta distribution whose α is so small that powers with 1/α are 0, one image of two has it all.
+/// With an α so small that powers with 1/α underflow to 0, one of the two images has the whole share.
 TEST(Augment, SharesOfTinyAlphaAreAllOrNothing) {
   constexpr int images = 2000;
   for (const char* alpha : {"0.003", "1e-12", "1e-308"}) {
@@ -160,7 +160,7 @@ TEST(Augment, SharesOfTinyAlphaAreAllOrNothing) {
   }
 }
 
-/// What is drawn for usual α is x / (x + y) of Jöhnk's powers, to the last bit.
+/// For the usual α, the share is x / (x + y) of Jöhnk's powers to the last bit.
 TEST(Augment, SharesOfUsualAlphaAreThoseOfPowers) {
   for (const char* alpha : {"0.2", "0.4", "1"}) {
     const Augmenter augmenter(augment_of(fmt::format("{{mixup: {}}}", alpha)), format, 7);
@@ -197,7 +197,7 @@ TEST(Augment, CropsAtEveryPlaceAndNowhereElse) {
   EXPECT_EQ(seen.size(), 25u);
 }
 
-/// Crops of 224², of the areas and aspects that are asked for.
+/// Crops of a 224 × 200 image lie within it, and have the areas and aspect ratios that the deck asks for.
 TEST(Augment, ResizedCropsLieInTheImage) {
   const ExampleFormat large{{224, 200, 3}, DType::u8, {}, DType::i32};
   const Augmenter augmenter(augment_of("{random_resized_crop: {area: [0.1, 0.6], aspect: [0.5, 2]}}"), large, 1);
@@ -230,7 +230,7 @@ TEST(Augment, NoiseHasItsSizeAndIsNotTheSameTwice) {
   EXPECT_GT(seen.size(), 2500u);
 }
 
-/// Of Beta(α, α): the mean is ½, the variance 1/(4 (2α + 1)).
+/// Beta(α, α) has the mean ½ and the variance 1/(4 (2α + 1)).
 TEST(Augment, SharesAreBetaDistributed) {
   for (const double alpha : {0.2, 1.0}) {
     const Augmenter augmenter(augment_of(fmt::format("{{mixup: {}}}", alpha)), format, 1);
@@ -253,7 +253,7 @@ TEST(Augment, DependsOnSeedEpochAndExampleOnly) {
   EXPECT_NE(augmented(config, 3, 5), augmented(config, 3, 5, 2));
 }
 
-/// What a rank's steps see: inputs, targets, partners and shares.
+/// What the steps of a run see: inputs, targets, the targets of mixed-in partners, and shares.
 struct Seen {
   std::vector<double> inputs, targets, others, shares;
   friend bool operator==(const Seen&, const Seen&) = default;
@@ -297,7 +297,7 @@ Seen batches_of(const AugmentConfig& config, int ranks, std::int64_t micro, int 
   return together;
 }
 
-/// Bit for bit, for any number of ranks and micro-batches, however far the loader is ahead.
+/// Batches are equal bit for bit for any number of ranks and micro-batches, and for any depth of prefetching.
 TEST(Augment, BatchesAreTheSameOnAnyNumberOfRanks) {
   const ExampleFormat values{{height, width, channels}, DType::u8, {1}, DType::f32};
   for (const char* deck :

@@ -93,7 +93,7 @@ TEST(Pieces, HaveRoomForTwiceTheEqualShare) {
 
 TEST(Pieces, OfSeparateShardsBeginAndEndWithThem) {
   const BatchPartition partition{.ranks = 2, .shards = 2, .separate = true, .micro = 3};
-  // 10 examples in shards of 3, 3, 2 and 2; the first rank's largest has one micro-batch.
+  // 10 examples in shards of 3, 3, 2 and 2: even the largest has only one micro-batch.
   const std::vector<MicroBatch> micro_batches = micro_batches_of(partition, 10, 1);
   ASSERT_EQ(micro_batches.size(), 2u);
   for (const MicroBatch& micro_batch : micro_batches) {

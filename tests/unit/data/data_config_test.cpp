@@ -71,7 +71,7 @@ TEST(DataConfig, RefusesContradictions) {
   refused("synthetic: {kind: random, shape: [4], sequence_length: 3}\n", "given without vocabulary");
   refused("synthetic: {kind: glyphs}\nsequence_length: 3\n", "sequence_length: is given without a file");
   refused("synthetic: {kind: glyphs, train: 0}\n", "out of range");
-  // What would fill any memory, or take for ever.
+  // Sizes that would fill any memory, or take for ever.
   refused("synthetic: {kind: glyphs, train: 10000000000}\n", "train: 10000000000 is out of range");
   refused("synthetic: {kind: linear, features: 100000, outputs: 10000}\n", "outputs: times features");
   refused("file: a.h5\nnormalize: {mean: [0.1, 0.2], std: [1]}\n", "as many entries as mean");

@@ -23,7 +23,7 @@ MemoryDataset numbered(std::int64_t size) {
   return {"numbered", size, {{2, 3, 2}, DType::u8, {}, DType::i32}, inputs, {targets, size - 1}};
 }
 
-/// Reads only up to a limit, and can be slow.
+/// A dataset whose reads take the given time, and fail after `good_reads` of them.
 class FaultyDataset final : public Dataset {
  public:
   FaultyDataset(int good_reads, int milliseconds) : good_reads_(good_reads), milliseconds_(milliseconds) {}
@@ -64,7 +64,7 @@ TEST(DataLoader, GivesWhatDirectReadsGive) {
   }
 }
 
-/// Whatever each rank's thread has made by then, new parts are those of the same batch on all ranks.
+/// New shares hold from the same batch on on all ranks, however many batches each rank's thread has made by then.
 TEST(DataLoader, SharesTheSameBatchesInAnotherWayFromOneBatchOn) {
   constexpr int ranks = 3, batches = 40, asked = 9;
   const MemoryDataset dataset = numbered(37);
@@ -80,7 +80,7 @@ TEST(DataLoader, SharesTheSameBatchesInAnotherWayFromOneBatchOn) {
     for (int i = 0; i < batches; ++i) {
       if (i == asked) loader.set_shares({2, 1, 7});
       if (i == asked + 1) loader.set_shares({4, 4, 2});
-      // Its thread is far ahead here, and else it is not.
+      // Only here has the loader's thread time to run far ahead.
       if (rank == 1 && i == asked - 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
       const HostBatch* batch = loader.next();
       found[i].insert(found[i].end(), batch->plan.examples.begin(), batch->plan.examples.end());
@@ -101,7 +101,7 @@ TEST(DataLoader, LentBatchStaysUntilTheNextCall) {
                     2);
   for (std::int64_t i = 0; i < 100; ++i) {
     const HostBatch* batch = loader.next();
-    if (i % 25 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the thread would overwrite it now
+    if (i % 25 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the thread could overwrite it
     EXPECT_EQ(batch->plan.examples[0], i);
     std::int32_t target = -1;
     std::memcpy(&target, batch->targets.data(), 4);
@@ -109,7 +109,7 @@ TEST(DataLoader, LentBatchStaysUntilTheNextCall) {
   }
 }
 
-/// Copies on devices may be far behind: a slot keeps its numbers until it is copied.
+/// Copies to devices may run far behind: a slot keeps its numbers until they are copied.
 TEST(DataLoader, SlotsAreFilledAgainOnceTheyAreCopied) {
   constexpr std::int32_t batches = 100;
   const MemoryDataset dataset = numbered(batches);

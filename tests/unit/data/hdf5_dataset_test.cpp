@@ -20,7 +20,7 @@ struct Part {
   std::vector<std::int64_t> extents;
 };
 
-/// A file of zeros with these datasets.
+/// Writes a file of zeros with these datasets.
 std::string file_of(const ScratchFolder& folder, const std::vector<Part>& parts) {
   const std::string name = folder / "data.h5";
   Hdf5File file = Hdf5File::create(name);
@@ -96,7 +96,7 @@ TEST(Hdf5Dataset, SequencesAndVolumes) {
             (ExampleFormat{{3, 5, 6, 1}, DType::u8, {}, DType::i32}));
 }
 
-/// In memory or from the file, with targets of any integer type: the same examples.
+/// Examples are the same from memory and from the file, with targets of any integer type.
 TEST(Hdf5Dataset, ReadsInAnyOrderFromMemoryAndFile) {
   const ScratchFolder folder;
   constexpr std::size_t n = 50, pixels = 6;
@@ -131,7 +131,7 @@ TEST(Hdf5Dataset, ReadsInAnyOrderFromMemoryAndFile) {
     }
 }
 
-/// A class at each pixel, 255 where there is none; and two numbers at each.
+/// Targets of pictures: a class at each pixel (255 where there is none), or two numbers at each pixel.
 TEST(Hdf5Dataset, TargetsOfPictures) {
   const ScratchFolder folder;
   constexpr std::size_t n = 4, pixels = 6;

@@ -10,10 +10,10 @@ namespace {
 
 constexpr std::size_t image_bytes = 3072;
 
-/// Byte k of image number i.
+/// Byte k of image number i, in the planes of the CIFAR format.
 std::uint8_t plane_byte(std::size_t i, std::size_t k) { return static_cast<std::uint8_t>(i * 31 + k * 7 + k / 1024); }
 
-/// Records first … first+count-1, the labels of which count through the classes.
+/// The bytes of records first … first+count-1, whose labels count through the classes.
 std::string records(const CifarFormat& format, std::size_t first, std::size_t count) {
   std::string bytes;
   for (std::size_t i = first; i < first + count; ++i) {
@@ -32,7 +32,7 @@ class ImportCifar : public testing::Test {
   }
 
   std::string batches() const { return folder / "batches"; }
-  /// Five files of three records each, and one of two.
+  /// Writes five training files of three records each, and a test file of two.
   void write_cifar10() {
     for (std::size_t file = 0; file < 5; ++file)
       write_file(batches() + "/" + cifar10.train_files[file], records(cifar10, 3 * file, 3));
@@ -47,7 +47,7 @@ class ImportCifar : public testing::Test {
     config.file = options.output;
     return open_datasets(config, 1);
   }
-  /// That an example is the record of this number.
+  /// Expects `example` to be record `number`.
   static void expect_record(const Dataset& data, std::int64_t example, std::size_t number, std::int32_t label) {
     std::vector<std::uint8_t> pixels(image_bytes);
     std::int32_t target = -1;

@@ -89,7 +89,7 @@ TEST_F(ImportIdx, ReadsGzip) {
   EXPECT_EQ(open().train->size(), 3);
 }
 
-// More images than the importer may hold at once.
+// The file has more images than the importer may hold at once.
 TEST_F(ImportIdx, ReadsPieceByPiece) {
   constexpr std::size_t megabytes = 96;
   const gzFile file = gzopen(options.images.c_str(), "wb1");

@@ -71,7 +71,7 @@ TEST(ImportText, RefusesWhatIsNoText) {
   EXPECT_EQ(folder.names(), std::vector<std::string>{"t.txt"});
 }
 
-/// Of pieces that end anywhere in a character.
+/// Pieces may end anywhere within a character.
 TEST(ImportText, ReadsLargeFilesInPieces) {
   const ScratchFolder folder;
   std::string text = "x";
@@ -85,7 +85,7 @@ TEST(ImportText, ReadsLargeFilesInPieces) {
   EXPECT_EQ(tokens.size(), count / 2);
   tokens.insert(tokens.end(), rest.begin(), rest.end());
   ASSERT_EQ(tokens.size(), count);
-  constexpr std::int32_t expected[] = {0, 2, 3, 4};  // x has 1
+  constexpr std::int32_t expected[] = {0, 2, 3, 4};  // the token of x is 1
   for (std::size_t i = 1; i < count; ++i) ASSERT_EQ(tokens[i], expected[(i - 1) % 4]) << i;
   EXPECT_EQ(inspect_file(options.output).problem, "") << "its checksums hold";
 }

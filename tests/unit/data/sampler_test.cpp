@@ -158,7 +158,7 @@ TEST(Sampler, GoesOnFromAnyPosition) {
     ASSERT_EQ(rest.size(), all.size() - done);
     for (std::size_t i = 0; i < rest.size(); ++i) EXPECT_EQ(rest[i].examples, all[done + i].examples);
   }
-  // The end of an epoch may also be said as "all examples given out".
+  // A position may also give the end of an epoch as all examples of that epoch taken.
   EXPECT_EQ(plans_of(Sampler(options, {0, 23}))[0].examples, all[5].examples);
   EXPECT_TRUE(plans_of(Sampler(options, all.back().after)).empty());
 }
@@ -177,12 +177,12 @@ TEST(Sampler, ShufflesEvenly) {
   double chi_squared = 0;
   for (const auto& row : counts)
     for (const int count : row) chi_squared += (count - 1000.0) * (count - 1000.0) / 1000.0;
-  // An order has each example and each place once, so that χ² of 25 degrees of freedom comes out 6/5 times as large:
-  // exceeded by chance once in a thousand.
+  // A permutation has each example and each place once, so that χ² with 25 degrees of freedom is 6/5 times as large.
+  // The limit is exceeded by chance once in a thousand.
   EXPECT_LT(chi_squared, 6.0 / 5 * 52.6);
 }
 
-/// Batch by batch what each rank of PyTorch's DistributedSampler reads.
+/// Each rank reads, batch by batch, what it would read by PyTorch's DistributedSampler.
 TEST(Sampler, DistributedSamplerIsPyTorchs) {
   for (const auto& golden : nlohmann::json::parse(read_golden("samplers.json"))) {
     const std::int64_t n = golden.at("n");
@@ -206,7 +206,7 @@ TEST(Sampler, DistributedSamplerIsPyTorchs) {
   }
 }
 
-/// Of 20000 draws each example has about its share, and what weighs nothing none; on any number of ranks the same.
+/// In 20000 draws each example has about its share, and one of weight 0 none, in the same way on any number of ranks.
 TEST(Sampler, DrawsByWeight) {
   constexpr std::int64_t n = 20000;
   std::vector<double> weights(n, 0.0);
@@ -243,7 +243,7 @@ TEST(Sampler, DrawsEachClassAlike) {
   for (std::int64_t i = 0; i < 30; ++i) EXPECT_NEAR(count[300 * i], 150, 60);
 }
 
-/// What the loss does not count is no class of its own: the others share the whole epoch.
+/// The class that the loss ignores is not balanced with the others, which share the whole epoch.
 TEST(Sampler, DrawsNoExampleOfAnIgnoredClass) {
   std::vector<std::int32_t> classes(3000, 7);
   for (std::size_t i = 0; i < classes.size(); ++i) classes[i] = i % 3 == 0 ? 255 : i % 30 == 1 ? 2 : 7;
@@ -254,7 +254,7 @@ TEST(Sampler, DrawsNoExampleOfAnIgnoredClass) {
     ++count[classes[static_cast<std::size_t>(order.example(place))]];
   EXPECT_EQ(count.size(), 2u);
   EXPECT_NEAR(count[2], 1500, 150);
-  // Where there is no such class, an epoch has the draws that it has without.
+  // An ignored class that no example has changes no draw.
   const EpochOrder plain = class_balanced_sampling(classes, 1)(0), other = class_balanced_sampling(classes, 1, 9)(0);
   for (std::int64_t place = 0; place < 100; ++place) EXPECT_EQ(plain.example(place), other.example(place));
 }
@@ -279,7 +279,7 @@ TEST(Sampler, GoesOnAnywhereInAnySampling) {
 }
 
 TEST(Sampler, HasPartsOfBatchesInAnyOrder) {
-  // Of 4 parts of 3 examples, in two micro-batches each; 27 examples make two batches an epoch.
+  // A batch has 4 parts of 3 examples, in two micro-batches each; 27 examples make two batches an epoch.
   Sampler::Options options{
       .dataset_size = 27, .global_batch = 12, .seed = 5, .drop_last = true, .partition = {.ranks = 4, .micro = 2}};
   Sampler batches({.dataset_size = 27, .global_batch = 12, .seed = 5, .drop_last = true});
@@ -307,7 +307,7 @@ TEST(Sampler, HasPartsOfBatchesInAnyOrder) {
   EXPECT_EQ(none.after, plans[2].after);
   EXPECT_EQ(parts.take({.part = 13}).after, plans[2].after);
 
-  // In a known order, of which each of two ranks takes half.
+  // Parts in a known order, half of which each of two ranks takes.
   const std::vector<std::int64_t> order{5, 0, 2, 1, 3, 4, 8, 7};
   options.partition = {.ranks = 2, .shards = 2, .separate = true, .micro = 3};
   options.rank = 1;
@@ -325,7 +325,7 @@ TEST(Sampler, HasPartsOfBatchesInAnyOrder) {
   EXPECT_EQ(known.next()->after, plans[1].after);
   EXPECT_FALSE(known.next()) << "what comes after is not known";
 
-  // Of two parts of the four.
+  // Steps with only two of the four parts.
   const std::vector<std::int64_t> some{3, 1};
   options.parts_of = [&](std::int64_t) { return std::span(some); };
   const BatchPlan half = *Sampler(options).next();
@@ -337,7 +337,7 @@ TEST(Sampler, HasPartsOfBatchesInAnyOrder) {
   EXPECT_THROW(Sampler{options}, Error) << "the run stands elsewhere";
 }
 
-/// What is done to an image goes by its number; where it may come twice, by its place.
+/// Augmentation is drawn by an example's number, or by its place in the epoch where an example may come twice.
 TEST(Sampler, AugmentsEachDrawAnew) {
   const auto order = [](std::int64_t) {
     return EpochOrder{.size = 6, .example = [](std::int64_t i) { return i % 2; }};

@@ -22,7 +22,7 @@ TEST(SharePlan, IsInProportionToSpeed) {
 }
 
 TEST(SharePlan, LeavesTheRestToTheLargestRemainders) {
-  // 10 by speeds 5 : 3 : 1 : 3 are 4.17, 2.5, 0.83 and 2.5: of two equal remainders the lower rank's comes first.
+  // 10 divided as 5 : 3 : 1 : 3 are 4.17, 2.5, 0.83 and 2.5: of two ranks with equal remainders the lower one wins.
   EXPECT_EQ(shares({1.0 / 5, 1.0 / 3, 1, 1.0 / 3}, 10, 0, 10), Shares({4, 3, 1, 2}));
   EXPECT_EQ(shares({1, 1, 1, 1}, 30, 0, 30), Shares({8, 8, 7, 7}));
 }

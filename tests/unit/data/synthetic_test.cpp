@@ -33,7 +33,7 @@ std::vector<T> as(const std::vector<std::byte>& bytes) {
   return values;
 }
 
-/// Another machine, compiler or set of flags must draw the very same images.
+/// Every machine, compiler and set of flags must draw the very same images.
 TEST(Glyphs, AreTheSameOnEveryMachine) {
   const GlyphsConfig config;
   const auto dataset = config.make(Split::train, 1);
@@ -76,7 +76,7 @@ TEST(Pages, SayOfEachPixelWhatItIs) {
     ASSERT_EQ(classes[i] > 0, pixels[i] >= 64);
     ++counts[static_cast<std::size_t>(classes[i])];
   }
-  // Three of four cells hold a digit, of which a twelfth or so is ink.
+  // Three of four cells hold a digit, and about a twelfth of such a cell is ink.
   EXPECT_NEAR(counts[0], 0.93 * static_cast<double>(pixels.size()), 0.03 * static_cast<double>(pixels.size()));
   for (std::size_t digit = 1; digit < counts.size(); ++digit) EXPECT_GT(counts[digit], 4000);
 }
@@ -114,7 +114,7 @@ Clicks read_clicks(const ClicksConfig& config, Split split) {
   return clicks;
 }
 
-/// Small numbers of rows come more often, and targets as often as their probabilities say: likely ones, and others.
+/// Rows with small numbers are more frequent, and clicks, likely and unlikely ones, have their probabilities.
 TEST(Clicks, FollowTheirLaw) {
   ClicksConfig config;
   config.dense = 2;
@@ -155,7 +155,7 @@ TEST(Clicks, BothSplitsHaveOneLawAndAnotherSeedHasAnother) {
   expect_error(ExitStatus::bad_data, "not classes", [&] { config.make(Split::train, 1)->check_classes(2); });
 }
 
-/// What regression/recommender_test.py compares a trained network with.
+/// The area that regression/recommender_test.py compares a trained network with.
 TEST(Clicks, AreaUnderTheCurveOfTheLawOfInputsSyntheticRecommender) {
   ClicksConfig config;
   config.validation = 16384;

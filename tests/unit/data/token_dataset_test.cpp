@@ -16,7 +16,7 @@ namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
-/// 0, 1, …, count-1, and the last one over again for validation.
+/// Writes the tokens 0, 1, …, count-1 for training, and 0, 1, …, validation-1 for validation.
 std::string file_of(const ScratchFolder& folder, const StoredType& type, std::int64_t count,
                     std::int64_t validation = 0) {
   const std::string name = folder / "text.h5";
@@ -52,7 +52,7 @@ TEST(TokenDataset, WindowsPredictWhatFollows) {
     const auto file = std::make_shared<const Hdf5File>(Hdf5File::open(name));
     for (const std::size_t limit : {default_memory_limit, std::size_t{8}}) {
       const auto dataset = open_token_dataset(file, "/train", 4, {}, limit);
-      EXPECT_EQ(dataset->size(), 5);  // 21 tokens; three are too few
+      EXPECT_EQ(dataset->size(), 5);  // windows of 21 tokens; the last three are too few for another
       EXPECT_EQ(dataset->format(), (ExampleFormat{{4}, DType::i32, {4}, DType::i32}));
       EXPECT_TRUE(dataset->format().has_tokens() && dataset->format().has_classes());
       EXPECT_EQ(dataset->description(), name + ":/train/tokens");
@@ -68,7 +68,7 @@ TEST(TokenDataset, WindowsPredictWhatFollows) {
   }
 }
 
-/// A list of words has no character for each token.
+/// A list of words is not taken as the vocabulary, which is one text with a character for each token.
 TEST(TokenDataset, TheVocabularyIsOneText) {
   const ScratchFolder folder;
   const std::string name = file_of(folder, StoredType::of(DType::u8), 9);

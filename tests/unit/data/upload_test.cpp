@@ -102,7 +102,8 @@ void note(const ExecSpace& space, const float* x, const float* t, float* seen) {
       });
 }
 
-/// Nothing is waited for between them: each finds its own numbers, in a room that the one before does not use.
+/// Kernels of successive batches do not wait for each other on the host: each reads its own numbers, from memory that
+/// the batch before does not use.
 TEST(Upload, FollowEachOtherWithoutWaiting) {
   const ExampleFormat vectors{{3}, DType::f32, {2}, DType::f32};
   BatchUploader uploader(vectors, {}, DType::f32, 1);

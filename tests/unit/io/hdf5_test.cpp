@@ -30,7 +30,7 @@ TEST(Hdf5, WritesWhatItReads) {
   EXPECT_EQ(file.datasets(), (std::vector<std::string>{"/a/b/values", "/note"}));
   EXPECT_TRUE(file.has("/a/b/values"));
   EXPECT_FALSE(file.has("/a/c/values"));
-  EXPECT_FALSE(file.has("/note/values"));  // below what is no group
+  EXPECT_FALSE(file.has("/note/values"));  // /note is no group
   const StoredArray info = file.info("/a/b/values");
   EXPECT_EQ(to_string(info.type), "f32");
   EXPECT_EQ(extents_text(info.extents), "5×3×4");
@@ -64,7 +64,7 @@ TEST(Hdf5, TextsOfAnyLengthKeepTheirBytes) {
 TEST(Hdf5, EqualContentsAreEqualFiles) {
   const ScratchFolder folder;
   const std::string first = read_file(small_file(folder, "x.h5"));
-  ::sleep(1);  // a time stamp, if there were one, would differ
+  ::sleep(1);  // time stamps in the files would differ
   EXPECT_EQ(first, read_file(small_file(folder, "y.h5")));
 }
 
@@ -85,7 +85,7 @@ TEST(Hdf5, RefusesFilesCutAtAnyLength) {
   const std::string whole = read_file(small_file(folder, "x.h5"));
   for (std::size_t length = 1; length < whole.size(); length += 13) {
     write_file(folder / "cut.h5", whole.substr(0, length));
-    // Shorter than the format's first block, a file does not even say how long it was.
+    // A file shorter than the format's first block does not record its length.
     expect_error(ExitStatus::bad_data,
                  length < 8    ? "is not an HDF5 file"
                  : length < 48 ? ""
@@ -107,7 +107,7 @@ TEST(Hdf5, PromisesAreNotBelieved) {
                [&] { Hdf5File::open(name).info("/x"); });
 }
 
-/// A file with four numbers in /x, and so many attributes of it that its header has several blocks.
+/// Writes a file with four numbers in /x, and so many attributes of /x that its header has several blocks.
 void write_numbers(const std::string& name, H5F_libver_t format, bool in_chunks, bool order_of_attributes,
                    hsize_t user_block) {
   const hid_t access = H5Pcreate(H5P_FILE_ACCESS), creation = H5Pcreate(H5P_FILE_CREATE);
@@ -207,7 +207,7 @@ TEST(Hdf5, TextsOfVariableLengthAreRefused) {
   expect_error(ExitStatus::bad_data, "/x: is a text of variable length", [&] { Hdf5File::open(name).read_text("/x"); });
 }
 
-/// Reals of so many bytes have no type in memory: a conversion to the next wider one would go beyond what holds them.
+/// Reals of 3 bytes have no type in memory: a conversion to the next wider type would exceed the buffer.
 TEST(Hdf5, RealsOfOddSizesAreNotRead) {
   const ScratchFolder folder;
   const std::string name = folder / "odd.h5";

@@ -33,7 +33,7 @@ TEST(Inspect, DescribesACheckpoint) {
     EXPECT_TRUE(contains(inspection.text, part)) << part << " in\n" << inspection.text;
 }
 
-/// A byte of what `write` has put there changes.
+/// Changes the first byte of the bytes `found` in the file.
 void damage(const std::string& path, const std::string& found) {
   std::string bytes = read_file(path);
   const auto place = bytes.find(found);

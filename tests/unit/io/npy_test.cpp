@@ -8,7 +8,7 @@ namespace {
 
 class Npy : public testing::Test {
  protected:
-  /// A header of this text, of version 1.0 with a length of two bytes, or of others with four.
+  /// A header with this text. Its length takes two bytes in version 1, four in later versions.
   static std::string with_header(const std::string& text, int version = 1) {
     std::string bytes = "\x93NUMPY";
     bytes += static_cast<char>(version);
@@ -47,7 +47,7 @@ TEST_F(Npy, ReadsWhatIsWritten) {
     EXPECT_EQ(npy.array.extents, (std::vector<std::int64_t>{3, 4}));
     EXPECT_EQ(npy.begin, header.size());
   }
-  // The bytes of numpy.save(…, numpy.zeros((3, 4), "f4")).
+  // The header that numpy.save(…, numpy.zeros((3, 4), "f4")) writes.
   EXPECT_EQ(npy_header(StoredType::of(DType::f32), {3, 4}),
             with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }" + std::string(58, ' ') + "\n"));
 }

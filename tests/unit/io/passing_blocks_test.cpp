@@ -24,7 +24,7 @@ constexpr std::size_t block_bytes = 3 * ScratchFile::alignment, numbers = block_
 
 enum class Store { file, host_memory };
 
-/// Blocks of numbers, which passes add to, and what they must be.
+/// Blocks of numbers that passes add to, and the numbers that they must hold.
 class PassingBlocksTest : public testing::TestWithParam<std::tuple<Store, std::size_t>> {
  protected:
   void SetUp() override {
@@ -43,7 +43,7 @@ class PassingBlocksTest : public testing::TestWithParam<std::tuple<Store, std::s
   static Store kind() { return std::get<0>(GetParam()); }
   static std::size_t count() { return std::get<1>(GetParam()); }
 
-  /// Passes `change` a block's numbers, in memory of the host.
+  /// Calls `change` with the numbers of a block in host memory, and stores what it changes.
   template <class Change>
   void on_host(std::byte* bytes, const Change& change) {
     auto* const first = reinterpret_cast<std::uint32_t*>(bytes);
@@ -118,7 +118,7 @@ TEST_P(PassingBlocksTest, TheLastComeFirstBehindATurn) {
         });
       });
     }
-    // Those that are being read by then come first.
+    // Blocks whose reads had begun before the turn come first.
     std::vector<std::size_t> right;
     const std::size_t rising = std::min(count(), before + PassingBlocks::most_in_memory);
     for (std::size_t block = 0; block < rising; ++block) right.push_back(block);
@@ -138,13 +138,13 @@ TEST_P(PassingBlocksTest, PiecesOfAnyPlaceAreReadAndWritten) {
   std::copy(written.begin(), written.end(), expected_.begin() + static_cast<std::ptrdiff_t>(place));
   EXPECT_EQ(all(PassingBlocks::Version::present, 3),
             std::vector<std::uint32_t>(expected_.begin() + 3, expected_.end()));
-  add(2);  // sees it, though its first blocks had been read before
+  add(2);  // sees the written numbers, though its first blocks were prefetched before
 }
 
-// Fetched are numbers as they are: in a pass the new ones of blocks that it has worked on, wherever it writes them.
+// A fetch returns the present numbers: within a pass, the new ones of blocks already worked on, wherever they are.
 TEST_P(PassingBlocksTest, WhatIsFetchedIsNewBehindItsBlock) {
   blocks_->make_room_to_hold();
-  constexpr std::size_t place = 5, few = 300;  // of a block's
+  constexpr std::size_t place = 5, few = 300;  // numbers of each block
   const auto expect_fetched = [&](std::size_t block) {
     std::vector<std::uint32_t> found(few);
     blocks_->start_fetch(block * block_bytes + place * sizeof(found[0]), reinterpret_cast<std::byte*>(found.data()),

@@ -17,7 +17,7 @@
 #include "ops/cudnn/graph.hpp"
 #include "support/fixtures.hpp"
 
-// What cuDNN would run on an H100, planned where there is none, from a description of it.
+// Plans of cuDNN for an H100, made from a description of the device where there is none.
 
 namespace lockstep {
 namespace {
@@ -38,14 +38,14 @@ struct Products {
   std::set<AttentionShape> attentions;
 };
 
-/// Takes fewer images where cuDNN's 32-bit numbers of elements would not do.
+/// Reduces the number of images where cuDNN's 32-bit element counts would overflow.
 ConvolutionShape indexable(ConvolutionShape shape) {
   const std::int64_t largest = std::max(shape.h * shape.w * shape.c, shape.out_h() * shape.out_w() * shape.filters);
   shape.n = std::min(shape.n, std::numeric_limits<std::int32_t>::max() / largest);
   return shape;
 }
 
-/// What a `model` section plans for `n` examples.
+/// The products that a `model` section plans for `n` examples.
 Products products_of(const std::string& model, DType dtype, std::int64_t n) {
   ModelConfig config;
   read_config(parse_deck(model, "test"), config);
@@ -68,7 +68,7 @@ Products products_of(const std::string& model, DType dtype, std::int64_t n) {
 template <class Shape>
 using Plan = std::unique_ptr<CudnnGraph> (*)(const CudnnDevice&, const Shape&);
 
-/// Empty when it is planned.
+/// The message of the error of planning; empty if the shape is planned.
 template <class Shape>
 std::string complaint(Plan<Shape> plan, const Shape& shape) {
   try {

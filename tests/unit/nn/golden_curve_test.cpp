@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The batch of a version: images and classes (one for each place of the output), or tokens and the tokens to predict.
+/// The batch number `version`: images and a class for each position of the output, or tokens and the tokens to predict.
 struct Batch {
   OwnedTensor x, targets;
 };
@@ -39,7 +39,7 @@ Batch make_batch(const Model& model, DType dtype, std::int64_t n, std::uint64_t 
   return batch;
 }
 
-/// Losses of the first steps of one of curves.json.
+/// The losses of the first steps of a case of curves.json.
 std::vector<double> train(const Json& golden, std::size_t steps, DType dtype, ProviderKind provider) {
   ModelConfig config;
   read_config(parse_deck(golden.at("model").get<std::string>(), "test"), config);
@@ -86,12 +86,12 @@ TEST_P(GoldenCurve, TwentyStepsLikePyTorch) {
   const auto& [index, dtype, provider] = GetParam();
   const Json golden = Json::parse(test::read_golden("curves.json")).at(index);
   SCOPED_TRACE(golden.at("name"));
-  // Where PyTorch's own fp32 goes further from its fp64 than 1e-4, that is the measure.
+  // Where PyTorch's own fp32 deviates from its fp64 by more than 1e-4, its deviation sets the tolerance.
   const double deviation = golden.at("deviation");
   const bool is_exact = dtype == DType::f64;
   const double tolerance = is_exact ? std::max(1e-11, 1e-6 * deviation) : std::max(1e-4, 2 * deviation);
-  // An input of a relu may be so near to 0 that another CPU's rounding puts it on the other side. From there on, curves
-  // in fp32 are those of slightly different networks.
+  // An input of a relu may be so near to 0 that another CPU's rounding changes its sign. From there on, curves in fp32
+  // are those of slightly different networks.
   constexpr std::size_t steps_before_kinks = 8;
   const auto tolerance_at = [&](std::size_t step) {
     return is_exact || step < steps_before_kinks ? tolerance : std::max(5e-3, tolerance);

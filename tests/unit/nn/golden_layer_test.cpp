@@ -53,7 +53,7 @@ TEST(Golden, Layers) {
               << harness.specs()[i].name;
       }
   }
-  // Dropout's mask is no other library's, and views do nothing.
+  // No other library draws the same dropout masks, and views compute nothing.
   const std::set<std::string_view> not_golden{"dropout", "flatten", "reshape", "sequence"};
   for (const auto& alternative : layer_alternatives()) {
     if (not_golden.contains(alternative.name)) continue;

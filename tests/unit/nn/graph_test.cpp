@@ -260,7 +260,7 @@ TEST(Presets, AreThoseOfTheirPapers) {
         if (spec.kind == ParameterSpec::Kind::trained) count += spec.shape.count();
     return count;
   };
-  EXPECT_EQ(trained(graph_of_preset("preset: wide_resnet\n")), 36479194);  // 36.5 M in the paper
+  EXPECT_EQ(trained(graph_of_preset("preset: wide_resnet\n")), 36479194);  // the paper says 36.5 M
   EXPECT_EQ(graph_of_preset("preset: unet\n").output_shape(), Shape({256, 256, 2}));
   EXPECT_EQ(trained(graph_of_preset("preset: unet\n")), 31030658);
   EXPECT_EQ(trained(graph_of_preset("{preset: speech_cnn, classes: 10}\n")), 558090);  // 559 K
@@ -288,7 +288,7 @@ TEST(Presets, ComplainAtTheDecksPlace) {
 TEST(Model, FlopsOfLargeProducts) {
   const Model model(graph_of("[{linear: {features: 3}}, relu, {linear: {features: 2}}]", {5}),
                     {.dtype = DType::f64, .max_batch = 4});
-  // The first layer needs no gradient of the data.
+  // The first layer computes no gradient with respect to the data.
   EXPECT_EQ(model.training_flops(4), 2.0 * 4 * (2 * 15 + 3 * 6));
 }
 

@@ -28,7 +28,7 @@ struct LayerCase {
   }
 };
 
-// Each type of the factory table has at least one (EveryTypeIsChecked); odd sizes, every option.
+// Every type of the factory table has at least one case (EveryTypeIsChecked), with odd sizes and every option.
 const LayerCase layer_cases[] = {
     {"linear", "{linear: {features: 7}}", {{5}}, 3},
     {"linear", "{linear: {features: 4, bias: false}}", {{9}}, 5},
@@ -179,13 +179,13 @@ double weighted(LayerHarness& harness, const std::vector<double>& weight) {
   return sum;
 }
 
-/// `given`, the gradient of the above by each element of `tensor`, with central differences in its place: everywhere,
-/// or at some fifty elements where kernels take long to start.
+/// The gradient of `weighted` with respect to `tensor` by central differences: of every element, or (on devices, whose
+/// kernels take long to start) of some fifty, and of the others as in `given`.
 std::vector<double> numerical(LayerHarness& harness, const Tensor& tensor, const std::vector<double>& weight,
                               const std::vector<double>& given) {
   constexpr double step = 1e-6;
   const std::vector<double> values = test::values_of(tensor);
-  const std::size_t stride = runs_on_device ? values.size() / 50 | 1 : 1;  // odd: not a channel of few alone
+  const std::size_t stride = runs_on_device ? values.size() / 50 | 1 : 1;  // odd, so that all channels are seen
   std::vector<double> gradient = given;
   for (std::size_t i = 0; i < values.size(); i += stride) {
     std::vector<double> moved = values;
@@ -225,7 +225,7 @@ TEST_P(LayerGradient, AgreesWithCentralDifferences) {
         << harness.specs()[i].name;
   }
 
-  // A first layer: no dx, the same parameter gradients; then a second micro-batch that is added.
+  // The layer as the first one, without dx, has the same parameter gradients; a second micro-batch adds to them.
   harness.forward();
   const auto first = harness.backward(weight, Store::replace, false);
   EXPECT_EQ(first.parameters, gradients.parameters);
@@ -257,7 +257,7 @@ INSTANTIATE_TEST_SUITE_P(Providers, LayerGradient,
                          testing::Combine(testing::ValuesIn(test::automatic_and_portable()),
                                           testing::ValuesIn(layer_cases)));
 
-/// Every other provider of the build, where it does the shape; f32, since oneDNN has no f64.
+/// Compares every other provider of the build, where it supports the case, with the portable one.
 TEST(LayerProviders, AgreeWithThePortableOne) {
   for (const ProviderKind kind : test::provider_kinds())
     for (const DType dtype : {DType::f32, DType::f64})

@@ -14,7 +14,7 @@ namespace {
 
 using test::LayerHarness;
 
-/// y = max(x, 0), whose backward pass reads a tensor without having said so: of NaN it makes no NaN.
+/// y = max(x, 0), whose backward pass reads x or y, and declares it only if `says_so`. Its gradient hides a NaN there.
 class Secretive final : public Layer {
  public:
   enum class Reads { input, output };

@@ -19,7 +19,7 @@ TEST(Dropout, EvaluationKeepsEverything) {
   EXPECT_NE(harness.forward(true), test::values_of(harness.x(0)));
 }
 
-/// Mean and unbiased variance of the values at first, first + c, …
+/// The mean and the unbiased variance of the values at first, first + c, …
 std::pair<double, double> moments(const std::vector<double>& x, std::size_t first, std::size_t c) {
   double mean = 0, variance = 0;
   const double count = static_cast<double>(x.size() / c);
@@ -57,7 +57,7 @@ TEST(BatchNormLayer, EvaluationReadsTheRunningValues) {
   for (const bool addition : {false, true}) {
     const std::vector<Shape> inputs(addition ? 2 : 1, Shape{3, 4});
     LayerHarness harness("batch_norm", inputs, 3, {.fused = Activation::relu, .addition = addition});
-    harness.forward();  // the batch's own values must not stay
+    harness.forward();  // the statistics of this batch must not be used in evaluation
     const auto x = test::values_of(harness.x(0)), y = harness.forward(false);
     std::vector<std::vector<double>> p;
     for (std::size_t i = 0; i < 4; ++i) p.push_back(test::values_of(harness.parameter(i)));

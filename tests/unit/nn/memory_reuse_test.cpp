@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-/// Builds random networks: chains, branches, sums of the same layer twice, everything read at last.
+/// Builds random networks of chains, branches and sums, also of a layer with itself; every layer has a reader.
 class RandomNetwork {
  public:
   explicit RandomNetwork(std::uint64_t seed) : random_(seed, RandomPurpose::dataset) {
@@ -79,7 +79,7 @@ class RandomNetwork {
 
   RandomStream random_;
   std::uint64_t draws_ = 0;
-  std::size_t begin_ = 0;  ///< the first layer of this stage: all from here have one shape
+  std::size_t begin_ = 0;  ///< the first layer of this stage, whose layers all have one shape
   std::string text_;
   std::vector<std::string> names_;
   std::vector<int> readers_;
@@ -91,7 +91,7 @@ std::vector<std::vector<double>> gradients_of(ParameterBuffer& parameters) {
   return all;
 }
 
-/// The arena, where layers use each other's memory, gives bit for bit what separate memory gives.
+/// Expects a model whose layers reuse each other's memory in the arena to compute what separate memory gives.
 void expect_same(const std::string& layers, const Shape& input, Purpose purpose, std::int64_t max_batch = 3) {
   SCOPED_TRACE(layers);
   const auto items = test::parse_layers(layers);
@@ -99,7 +99,7 @@ void expect_same(const std::string& layers, const Shape& input, Purpose purpose,
   Model model(Graph(items, input),
               {.dtype = DType::f64, .providers = portable, .max_batch = max_batch, .purpose = purpose});
   StepContext context{.training = purpose == Purpose::training, .seed = 3, .step = 4, .first_example = 1};
-  // The first round leaves the arena full of other numbers.
+  // After the first round, the arena is full of old numbers.
   for (const std::int64_t n : {max_batch, max_batch, std::int64_t{1}, max_batch - 1}) {  // with a ragged last chunk
     context.step = context.step() + 1;
     test::PlainModel plain(Graph(items, input), DType::f64, n, portable);
@@ -108,7 +108,7 @@ void expect_same(const std::string& layers, const Shape& input, Purpose purpose,
     const OwnedTensor x = test::make_filled(DType::f64, input.with_batch(n),
                                             static_cast<std::uint64_t>(50 + context.step()));
     const Tensor y = model.forward(context, x.get());
-    // Bit for bit, but that norms join the statistics of chunks.
+    // Equal bit for bit, unless there are chunks: norms combine their statistics.
     const auto outputs = test::values_of(y), wanted = test::values_of(plain.forward(context, x.get()));
     if (max_batch <= 3) ASSERT_EQ(outputs, wanted);
     else ASSERT_LT(test::largest_difference(outputs, wanted), 1e-11);
@@ -123,13 +123,13 @@ void expect_same(const std::string& layers, const Shape& input, Purpose purpose,
     });
     EXPECT_EQ(ready, model.parameters().size());
     plain.backward(context, x.get(), dy);
-    // Not bit for bit: gradients that meet in one layer through views are added in another order.
+    // Not bit for bit: gradients that reach one layer through views are added in another order.
     const auto got = gradients_of(model.parameters()), expected = gradients_of(plain.parameters());
     for (std::size_t i = 0; i < got.size(); ++i) ASSERT_LT(test::largest_difference(got[i], expected[i]), 1e-10);
   }
 }
 
-/// Tasks of the plan that compute something again.
+/// Number of tasks of the plan that recompute.
 int computed_again(const std::string& layers, const Shape& input, std::int64_t n, Checkpointing checkpointing) {
   const StepPlan plan = plan_step(Graph(test::parse_layers(layers), input), DType::f64, n, Purpose::training,
                                   checkpointing);
@@ -144,9 +144,9 @@ TEST(MemoryReuse, RandomNetworks) {
     expect_same(RandomNetwork(seed).list(), {5, 4, 2}, Purpose::training);
 }
 
-/// The norm b reads its gradient once more when those of all examples are summed. Until then nobody may change the
-/// memory that it shares with the sum t, and that one with a layer before it: neither relu's gradient (of l), nor what
-/// another layer adds (l to n).
+/// The norm b reads its gradient a second time once its sums over all examples are done. Until then no layer may change
+/// the memory of that gradient, which b shares with the sum t, and t with a layer before it: neither the relu, with the
+/// gradient of l, nor another layer that adds to the gradient (l to that of n).
 TEST(MemoryReuse, SharedGradientsStayUntilAllHaveReadThem) {
   const std::string begin =
       "[{linear: {features: 4}, name: x}, {linear: {features: 4}}, {batch_norm: {}, name: n}, {linear: {features: 4}, name: l},"
@@ -162,11 +162,11 @@ TEST(MemoryReuse, RandomNetworksInEvaluation) {
     expect_same(RandomNetwork(seed).list(), {5, 4, 2}, Purpose::inference);
 }
 
-/// Batches so large that they are cut into chunks; those must not show.
+/// Batches so large that they are cut into chunks, which must not change results.
 TEST(MemoryReuse, RandomNetworksInChunks) {
   if (runs_on_device) GTEST_SKIP() << "plans for devices cut nothing";
   int cut = 0, again = 0;
-  const int threads = planned_threads();  // every one of them has a cache, several together four times as much
+  const int threads = planned_threads();  // with several, chunks are four times as large per thread
   const std::int64_t n = 130 * (threads == 1 ? 1 : 4 * threads);
   for (std::uint64_t seed = 0; seed < 30 && !testing::Test::HasFatalFailure(); ++seed) {
     const std::string layers = RandomNetwork(seed).list();
@@ -180,7 +180,7 @@ TEST(MemoryReuse, RandomNetworksInChunks) {
   EXPECT_GE(again, 3);
 }
 
-/// A residual sum is part of the norm after it, and the norm adds to the sum's gradient, in chunks and without.
+/// A residual sum is fused into the norm after it, and the norm adds to the sum's gradient, with and without chunks.
 TEST(MemoryReuse, SumsJoinTheNormsThatReadThem) {
   const std::string layers =
       "[{linear: {features: 64}, name: a}, {layer_norm: {}}, {linear: {features: 64}, name: b}, {add: {}, from: [a, b], name: s},"
@@ -205,7 +205,7 @@ TEST(MemoryReuse, SumsJoinTheNormsThatReadThem) {
   }
 }
 
-/// What is computed again is bit for bit what was thrown away.
+/// Expects recomputed activations to equal the discarded ones bit for bit: gradients are the same.
 void expect_same_with_blocks(const std::string& layers, const Shape& input, std::int64_t n) {
   SCOPED_TRACE(layers);
   const auto items = test::parse_layers(layers);
@@ -218,7 +218,7 @@ void expect_same_with_blocks(const std::string& layers, const Shape& input, std:
     StepContext context{.seed = 3, .step = 4};
     model.parameters().initialize(context.space, 8);
     const OwnedTensor x = test::make_filled(DType::f64, input.with_batch(n), 50);
-    for (int round = 0; round < 2; ++round) {  // the second one in an arena full of other numbers
+    for (int round = 0; round < 2; ++round) {  // the second round meets an arena full of old numbers
       const Tensor y = model.forward(context, x.get());
       test::set_values(model.output_gradient(), test::filling(60, y.count()));
       model.backward(context, x.get(), [](ParameterRange) {});
@@ -246,7 +246,7 @@ TEST(MemoryReuse, BlocksNeedLessMemory) {
   const Graph graph(test::parse_layers(list + "]"), {100});
   const std::size_t all = plan_step(graph, DType::f64, 8, Purpose::training).bytes;
   EXPECT_LE(plan_step(graph, DType::f64, 8, Purpose::training, Checkpointing::blocks).bytes,
-            all * 14 / 36);  // 2·√36 and a little
+            all * 14 / 36);  // 2·√36 layers, and some room
 }
 
 TEST(MemoryReuse, LayersThatReadTheData) {

@@ -23,7 +23,7 @@ Tensor slice(const Tensor& of, const Shape& one, std::int64_t first, std::int64_
   return {static_cast<std::byte*>(of.data) + offset, of.dtype, one.with_batch(count)};
 }
 
-/// The value after two batches, of all examples but the last one, and of that.
+/// The metric after two batches: all examples but the last one, and the last one.
 double measured(const std::string& name, const Shape& one_output, const Tensor& y, const Tensor& targets,
                 std::int64_t ignored = -1) {
   const ExecSpace space;
@@ -45,7 +45,7 @@ class Metrics : public testing::TestWithParam<DType> {
   const double tolerance = dtype == DType::f64 ? 1e-12 : 1e-6;
 };
 
-/// Of vectors, and of sequences of three positions.
+/// Outputs are vectors, or sequences of three positions.
 TEST_P(Metrics, OfClasses) {
   for (const std::int64_t positions : {1, 3}) {
     const Shape one = positions == 1 ? Shape{outputs} : Shape{positions, outputs};
@@ -107,7 +107,7 @@ TEST_P(Metrics, RSquared) {
   EXPECT_EQ(measured("r_squared", {outputs}, same.get(), targets.get()), 1);
 }
 
-/// Of a picture's positions, those of a channel are the rows of one output, as scikit-learn is given N·H·W×K of them.
+/// The values of a channel at all positions of a picture count as rows of one output: N·H·W×K, as in scikit-learn.
 TEST_P(Metrics, OfValuesAtPositions) {
   constexpr std::int64_t channels = 2, positions = 6, count = examples * positions * channels;
   const Shape picture{2, 3, channels};
@@ -130,7 +130,7 @@ TEST_P(Metrics, OfValuesAtPositions) {
             of_rows->value(test::values_of(sums.get()), examples * positions));
 }
 
-/// Golden values of scikit-learn, with and without targets that do not count.
+/// Golden values of scikit-learn, with and without targets of an ignored class.
 TEST_P(Metrics, OfScikitLearn) {
   if (dtype == DType::bf16) GTEST_SKIP() << "rounded outputs have other classes";
   for (const auto& golden : nlohmann::json::parse(test::read_golden("metrics.json"))) {
@@ -152,8 +152,7 @@ TEST_P(Metrics, OfScikitLearn) {
   }
 }
 
-/// Equal outputs among them; golden values of scikit-learn, of which those of 16 bits are others: they have more
-/// equals.
+/// Golden values of scikit-learn, with some equal outputs. In 16 bits, where more outputs are equal, they do not hold.
 TEST_P(Metrics, AreaUnderCurveIsThatOfScikitLearn) {
   if (is_16_bit_type(dtype)) GTEST_SKIP() << "rounded outputs are other ones";
   for (const auto& golden : nlohmann::json::parse(test::read_golden("roc_auc.json"))) {

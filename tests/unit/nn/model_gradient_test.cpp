@@ -105,7 +105,7 @@ Graph graph_of(const ModelCase& c) {
   return graph;
 }
 
-/// One forward pass and loss, and on request the gradients of the summed loss.
+/// A model with a batch: its summed loss, and the gradients of that loss.
 class Experiment {
  public:
   Experiment(const ModelCase& c, const std::string& loss_type, std::int64_t n, ProviderKind provider)
@@ -130,7 +130,7 @@ class Experiment {
 
   double loss() { return evaluate(0, n_, Store::replace, false); }
 
-  /// Examples first … first+count-1, as one piece of a step.
+  /// Evaluates examples first … first+count-1 as one micro-batch of a step; returns their summed loss.
   double evaluate(std::int64_t first, std::int64_t count, Store store, bool backward = true) {
     const StepContext context{.seed = 1, .step = 2, .first_example = first, .gradients = store};
     const Tensor input = rows(input_.get(), first, count);

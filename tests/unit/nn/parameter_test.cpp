@@ -55,8 +55,8 @@ TEST(ParameterBuffer, GapsAreZero) {
   EXPECT_EQ(values, std::vector<double>(values.size(), 0.0));
 }
 
-/// nn.init.xavier_uniform_: fan_in = size(1) and fan_out = size(0), times the kernel's taps; groups are in size(1)
-/// alone.
+/// PyTorch's nn.init.xavier_uniform_ takes size(1) and size(0), times the kernel's taps, as fan_in and fan_out; groups
+/// divide size(1) alone.
 TEST(ParameterBuffer, GlorotIsPyTorchsXavier) {
   const auto bound = [](const std::string& layer, const Shape& input) {
     return test::LayerHarness(layer, {input}, 1, {}).specs()[0].initializer.value;

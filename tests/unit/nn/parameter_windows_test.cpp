@@ -43,8 +43,8 @@ class Windows : public testing::TestWithParam<std::tuple<Network, double, int, C
                            {.gradients = true, .values = true, .unit_mb = megabytes, .prefetch = prefetch});
   }
 
-  /// The units that layers of each time use.
-  /// `of_gradients`: without those of layers that are computed again.
+  /// The units that the layers of each time of the step use.
+  /// `of_gradients`: units whose gradients they use, which recomputed layers do not.
   std::vector<std::set<std::size_t>> units_by_time(bool of_gradients) const {
     std::vector<std::set<std::size_t>> used;
     const auto add = [&](const std::vector<Segment>& segments) {
@@ -76,7 +76,7 @@ TEST_P(Windows, UnitsAreWholeLayersThatBeginWithBlocks) {
   for (const ParameterRange& unit : windows.units) {
     EXPECT_EQ(unit.first, end);
     EXPECT_EQ(unit.first % array_block, 0);
-    std::set<std::size_t> large;  // layers of it that could have begun a unit
+    std::set<std::size_t> large;  // layers of the unit that are large enough to begin one
     for (const Parameter& parameter : layout->parameters()) {
       EXPECT_TRUE(parameter.range.within(unit).count == 0 || parameter.range.within(unit) == parameter.range);
       if (parameter.range.within(unit).count >= 64 * array_block) large.insert(parameter.node);
@@ -87,7 +87,7 @@ TEST_P(Windows, UnitsAreWholeLayersThatBeginWithBlocks) {
   EXPECT_EQ(end, layout->trained_size());
 }
 
-/// Simulates a step: whatever layers use is in its window, and nobody else is.
+/// Simulates a step: a unit that layers use is in its window, and no other unit overlaps it.
 TEST_P(Windows, UnitsThatAreUsedTogetherHaveWindowsOfTheirOwn) {
   for (const auto& [places, of_gradients] :
        {std::pair(&windows.value_places, false), {&windows.gradient_places, true}}) {
@@ -139,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(Networks, Windows,
                                           testing::Values(0.5, 2.5, 1000.0), testing::Values(0, 1, 2),
                                           testing::Values(Checkpointing::none, Checkpointing::blocks)));
 
-/// A weight that the first layer and the last one have is there from the first use to the last.
+/// The unit of a weight that the first and the last layer share stays in its window.
 TEST(TiedWindows, Stay) {
   Graph graph(
       test::parse_layers("[{embedding: {vocabulary: 600, features: 512}, name: words}, {linear: {features: 512}},"

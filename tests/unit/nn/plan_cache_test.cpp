@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-/// Of a library that declines odd sizes; or of one that does everything.
+/// A product of a library that declines odd sizes, or (`of_all_sizes`) of one that accepts every size.
 struct Product {
   std::int64_t n;
   bool of_all_sizes = false;

@@ -9,8 +9,8 @@
 #include "support/fixtures.hpp"
 #include "support/layer_harness.hpp"
 
-// Recurrent layers by a library beside our own steps. Where no library is, our steps stand for one, with weights in
-// another order; so what is around a library is tested everywhere, and libraries where they are.
+// Compares recurrent layers by a library with our own steps. A stand-in, made of our steps with its weights in another
+// order, tests the code around a library in every build; libraries themselves are tested where they exist.
 
 namespace lockstep {
 namespace {
@@ -30,11 +30,11 @@ RecurrentConfig config_of(RecurrentCell cell, std::int64_t units, std::int64_t d
   return config;
 }
 
-/// Our own layer, as a library that has matrices of the last gate first, and all biases after all matrices, with gaps.
+/// Our own layer as a library that stores the last gate's matrices first, and all biases after all matrices, with gaps.
 class StandIn final : public RecurrentProducts {
  public:
-  static inline int runs = 0;                 // forward passes since somebody has set it to 0
-  static inline std::size_t bytes_for_n = 0;  // saved beside what each example takes
+  static inline int runs = 0;                 // forward passes since a test has set it to 0
+  static inline std::size_t bytes_for_n = 0;  // bytes saved in addition for n > 1
 
   explicit StandIn(const RecurrentShape& s) : shape_(s), layer_(config_of(s.cell, s.units, s.directions)) {
     const Shape x{s.length, s.in}, y{s.length, s.outputs()};
@@ -83,7 +83,7 @@ class StandIn final : public RecurrentProducts {
     t.dy = y_of(const_cast<void*>(dy));
     t.gradients = gradients_;
     layer_.backward({.space = space}, t);
-    test::poison({saved, DType::u8, {static_cast<std::int64_t>(saved_bytes_)}});  // as libraries may
+    test::poison({saved, DType::u8, {static_cast<std::int64_t>(saved_bytes_)}});  // as libraries may overwrite it
   }
   void backward_weights(const ExecSpace& space, const void* x, const void*, void* dweights, void*,
                         void*) const override {
@@ -152,7 +152,8 @@ void for_each_layer(Check check) {
       }
 }
 
-/// What two layers compute from the same numbers. Gradients of libraries are of the dtype before they are ours.
+/// Expects two layers to compute the same from the same numbers. Libraries round gradients to the dtype, hence a
+/// tolerance of their own.
 void expect_same(LayerHarness& one, LayerHarness& other, double tolerance, double gradient_tolerance) {
   const auto dy = test::filling(7, one.output_shape().count());
   EXPECT_LE(test::largest_difference(one.forward(false), other.forward(false)), tolerance);
@@ -168,7 +169,7 @@ void expect_same(LayerHarness& one, LayerHarness& other, double tolerance, doubl
     }
 }
 
-/// Libraries have biases of the dtype, and gradients of several units, rounded a few times.
+/// Tolerances: libraries round biases to the dtype, and gradients, which are of several units in size, a few times.
 double of_values(DType dtype) { return dtype == DType::bf16 ? 0.05 : dtype == DType::f16 ? 0.008 : 0; }
 double of_gradients(DType dtype) { return dtype == DType::bf16 ? 0.2 : dtype == DType::f16 ? 0.03 : 0; }
 
@@ -197,7 +198,7 @@ TEST(LibraryRecurrent, SequencesThatMayNotBeginAnywhereAreDeclined) {
     return std::make_shared<StandIn>(of);
   };
   RecurrentShape shape{.n = 2, .length = 3, .in = 4, .units = 8, .dtype = DType::bf16};
-  EXPECT_FALSE(library_recurrent(shape, plan));  // 24 bytes of x
+  EXPECT_FALSE(library_recurrent(shape, plan));  // x has 24 bytes an example, no multiple of 16
   shape.in = 8;
   EXPECT_TRUE(library_recurrent(shape, plan));
 }

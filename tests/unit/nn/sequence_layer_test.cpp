@@ -50,7 +50,7 @@ TEST(SequenceLayers, RunsAreEqualBitForBit) {
   }
 }
 
-/// What is kept of one example of `length` positions.
+/// Bytes that a layer saves of one example of `length` positions for the backward pass.
 std::size_t kept(const std::string& entry, std::int64_t length, DType dtype) {
   ProvidersConfig providers;
   providers.recurrent = ProviderKind::portable;
@@ -67,7 +67,7 @@ TEST(SequenceLayers, WhatIsKeptGrowsLinearlyWithTheLength) {
 }
 
 TEST(SequenceLayers, ChunksOfKeysDoNotShowThemselves) {
-  // A causal head's first positions do not depend on how many follow.
+  // The outputs of a causal head at the first positions do not depend on the positions that follow.
   LayerHarness brief("{attention: {heads: 1}}", {{40, 6}}, 1, {}),
       extended("{attention: {heads: 1}}", {{300, 6}}, 1, {});
   const auto y = brief.forward();

@@ -24,7 +24,7 @@ struct Inputs {
         dy(test::make_filled(s.dtype, {s.n, s.length, s.width()}, 2)) {}
 };
 
-/// By the portable provider, or (`for_gpus`) by the kernels for GPUs whatever this build is for.
+/// Computes attention by the portable provider, or (`for_gpus`) by the kernels for GPUs, which run in every build.
 Attended attend(const AttentionShape& s, bool for_gpus = false, double scale = 1.0) {
   const ExecSpace space;
   const Inputs in(s, scale);
@@ -57,7 +57,7 @@ Attended attend(const AttentionShape& s, bool for_gpus = false, double scale = 1
           test::values_of(dkv.get())};
 }
 
-/// By the definition, in plain loops, from the same numbers.
+/// Attention by its definition, in plain loops from the same numbers.
 Attended reference(const AttentionShape& s, double scale = 1.0) {
   const Inputs in(s, scale);
   auto q = test::values_of(in.q.get()), kv = test::values_of(in.kv.get());
@@ -66,7 +66,7 @@ Attended reference(const AttentionShape& s, double scale = 1.0) {
   const double unit = 1 / std::sqrt(static_cast<double>(s.head_size));
   for (std::int64_t i = 0; i < s.n; ++i)
     for (std::int64_t head = 0; head < s.heads; ++head) {
-      // Element j of the query (part 0), key (1) or value (2) at position t, in these or their gradients.
+      // Element j of the query (part 0), key (1) or value (2) at position t, among the inputs or their gradients.
       const auto element = [&](std::vector<double>& of_q, std::vector<double>& of_kv, std::int64_t part, std::int64_t t,
                                std::int64_t j) -> double& {
         const std::int64_t column = head * s.head_size + j;
@@ -153,7 +153,7 @@ TEST(Attention, SixteenBitsAreStorageAlone) {
     for (const DType dtype : {DType::bf16, DType::f16}) {
       s.dtype = dtype;
       const double rounding = dtype == DType::bf16 ? 1.0 / 128 : 1.0 / 1024;
-      const Attended right = reference(s);  // of the rounded inputs: nothing else is rounded but y, dq and dkv
+      const Attended right = reference(s);  // from the rounded inputs: only y, dq and dkv are rounded besides
       for (const bool for_gpus : {false, true}) {
         const Attended narrow = attend(s, for_gpus);
         EXPECT_LT(test::largest_difference(narrow.y, right.y), rounding);

@@ -55,7 +55,7 @@ TEST_P(BatchNormTest, AgreesWithPlainLoops) {
   const DType master = master_dtype(dtype);
   const Shape shape{size.rows, size.c}, channels{size.c};
   const double epsilon = 1e-3;
-  // Far from 0, compared with the spread: what differences of sums of squares would not survive.
+  // Values far from 0 compared with their spread, for which a difference of sums of squares would lose all digits.
   auto values = test::filling(1, shape.count());
   for (double& value : values) value += 8;
   const OwnedTensor x = test::make_tensor(dtype, shape, values), dy = test::make_filled(dtype, shape, 2);
@@ -70,7 +70,7 @@ TEST_P(BatchNormTest, AgreesWithPlainLoops) {
   test::poison(workspace.get());
   Memory memory(dtype, size.c);
 
-  // In pieces of different sizes, as a step might give it.
+  // Pieces of different sizes, like the micro-batches of a step.
   const std::int64_t cuts[] = {0, size.rows / 3, size.rows / 2, size.rows};
   for (int i = 0; i < 3; ++i)
     if (cuts[i] < cuts[i + 1])

@@ -26,7 +26,7 @@ class BiasTest : public testing::TestWithParam<Parameters> {
     }
   }
   static double probability(double value) { return 0.5 * std::erfc(-value / std::sqrt(2.0)); }
-  /// dy times the activation's derivative where its result, or for gelu that derivative, is y.
+  /// dy times the derivative of the activation, whose result (for gelu: whose derivative itself) is y.
   double gradient(double y, double dy) const {
     switch (activation_) {
       case Activation::gelu: return dy * y;
@@ -71,7 +71,7 @@ TEST_P(BiasTest, backward) {
   const OwnedTensor ty = activation_ != Activation::none ? upload(dtype_, shape_, y) : OwnedTensor();
   const OwnedTensor workspace = workspace_of(bias_workspace_bytes(dtype_, rows_, c_));
   const double allowed = tolerance(dtype_, rows_);
-  // relu changes nothing that it lets through.
+  // relu passes gradients on unchanged, hence without a rounding error.
   const double each = activation_ == Activation::none || activation_ == Activation::relu ? 0 : tolerance(dtype_, 1);
 
   const OwnedTensor tdy = upload(dtype_, shape_, dy), dbias = not_a_number(dtype_, {c_});

@@ -47,7 +47,7 @@ void expect_the_definition(Convolution& product, const ConvolutionShape& shape) 
   const OwnedTensor tdx = not_a_number(shape.dtype, x_shape), tdweight = not_a_number(master, weight_shape);
   const OwnedTensor workspace = workspace_of(product.workspace_bytes());
 
-  for (int call = 0; call < 2; ++call) {  // a plan is used again and again
+  for (int call = 0; call < 2; ++call) {  // a plan can be used repeatedly
     product.set_weight(tweight.get());
     product.forward(space, tx.get(), tbias.get(), ty.get(), workspace.get());
     expect_near(download(ty.get()), reference::convolution_forward(shape, x, weight, bias),
@@ -105,7 +105,7 @@ const ConvolutionCase convolution_cases[] = {
     {"depthwise", 2, 9, 8, 7, 7, 3, 3, 1, 1, 1, 1, 1, 7},
     {"depthwise_pointwise", 2, 5, 4, 3, 3, 1, 1, 1, 0, 0, 0, 0, 3},
     {"depthwise_stride_2", 2, 9, 8, 5, 10, 3, 3, 2, 1, 1, 1, 1, 5},
-    // Wide enough for weight gradients from windows (portable/window_gradient.hpp).
+    // Shapes wide enough for weight gradients from windows (portable/window_gradient.hpp).
     {"wide", 2, 9, 17, 6, 16, 3, 3, 1, 1, 1, 1, 1},
     {"wide_one_line", 3, 4, 150, 5, 21, 2, 4, 1, 1, 3, 0, 0},
     {"wide_stride_2", 3, 21, 37, 7, 40, 3, 3, 2, 0, 2, 1, 1, 1, false},
@@ -150,7 +150,7 @@ TEST_P(ResizedConvolutionTest, agrees_with_the_definition) {
     for (const std::int64_t n : {shape.n + 2, std::int64_t{1}}) {
       SCOPED_TRACE(fmt::format("{}, {} images", k.name, n));
       shape.n = n;
-      // A library may decline a size, as oneDNN does of fp16 where it would take its reference loops.
+      // A library may decline a size, as oneDNN does in fp16 where it would run its reference loops.
       if (const auto resized = product->resized(n)) expect_the_definition(*resized, shape);
     }
   }

@@ -18,7 +18,7 @@ const DepthColumnsShape depth_shapes[] = {
     {.n = 2, .depth = 5, .slice = 6, .c = 3, .kernel = 3, .stride = 1, .pad_front = 1, .pad_back = 1},
     {.n = 3, .depth = 7, .slice = 1, .c = 5, .kernel = 2, .stride = 2},  // an edge that no slice of y reaches
     {.n = 1, .depth = 4, .slice = 7, .c = 2, .kernel = 4, .stride = 3, .pad_front = 1, .pad_back = 2},
-    {.n = 2, .depth = 6, .slice = 2, .c = 1, .kernel = 1, .stride = 3},  // gaps
+    {.n = 2, .depth = 6, .slice = 2, .c = 1, .kernel = 1, .stride = 3},  // gaps between windows
     {.n = 1, .depth = 1, .slice = 33, .c = 1, .kernel = 3, .stride = 1, .pad_front = 2, .pad_back = 2},
 };
 

@@ -53,7 +53,7 @@ TEST_P(DotInteractionOps, AgreeWithPlainLoops) {
   dot_interaction_forward(space, given_first.get(), given_others.get(), made.get());
   space.fence();
   EXPECT_LT(test::largest_difference(test::values_of(made.get()), y), tolerance);
-  // All gradients, and each without the other.
+  // Both gradients together, and each alone.
   for (const auto& [wants_first, wants_others] : {std::pair(true, true), {true, false}, {false, true}}) {
     test::poison(made_first.get());
     test::poison(made_others.get());

@@ -25,7 +25,7 @@ class Elementwise : public testing::TestWithParam<DType> {
   const Shape shape{7, 13, 3};
   const std::vector<double> a = rounded(dtype, filling(1, shape.count())),
                             b = rounded(dtype, filling(2, shape.count()));
-  /// Of one rounded result of a few fp32 operations, or fp64 ones.
+  /// Error of a result of a few fp32 (for f64: fp64) operations that is rounded once to the dtype.
   const double tolerance = rounding_error(dtype) + (dtype == DType::f64 ? 1e-15 : 4e-7);
 };
 
@@ -91,7 +91,7 @@ TEST_P(Elementwise, GeluIsExact) {
   const std::vector<double> gradient = values_of(dy.get());
   activation_forward(space, Activation::gelu, x.get(), y.get(), slope.get());
   activation_backward(space, Activation::gelu, slope.get(), dy.get(), dy.get());  // in place
-  activation_forward(space, Activation::gelu, x.get(), x.get());                  // in place, and nothing kept
+  activation_forward(space, Activation::gelu, x.get(), x.get());                  // in place, without a slope
   space.fence();
   std::vector<double> expected_y, expected_dx;
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -152,8 +152,8 @@ TEST_P(Elementwise, DropoutDependsOnThePlaceInTheGlobalBatch) {
   EXPECT_NE(values_of(other.get()), all) << "another step, another mask";
 }
 
-/// Whole packs, draws that begin before the first element, single elements after the last pack, and numbers beyond 32
-/// bits.
+/// Covers whole packs, draws that begin before the first element, single elements after the last pack, and element
+/// numbers beyond 32 bits.
 TEST_P(Elementwise, DropoutTakesOneWordForEachElement) {
   const double rate = 0.3;
   const auto dropping = static_cast<std::uint32_t>(std::lround(rate * 0x1p32));
@@ -174,7 +174,7 @@ TEST_P(Elementwise, DropoutTakesOneWordForEachElement) {
   }
 }
 
-/// What is kept is scaled such that the mean stays; neighbours, which share a draw, do not depend on each other.
+/// Kept elements are scaled so that the mean stays; neighbours, which share a draw, are independent of each other.
 TEST_P(Elementwise, DropoutKeepsTheMeanAndNeighboursAlone) {
   const std::int64_t count = 400'000;
   const OwnedTensor x = test::make_tensor(dtype, {count}, std::vector<double>(count, 1.0)), y("y", dtype, {count});

@@ -23,7 +23,7 @@ void backward(const Tensor& tokens, const Tensor& dy, const Tensor& dweight, Sto
   space.fence();
 }
 
-/// Tokens that come again and again, and one that never does; rows of packs, and of an odd number.
+/// Tokens that occur several times, and one that never does; rows of an odd number of features, and of whole packs.
 TEST(EmbeddingOps, GradientsOfALargeVocabulary) {
   const std::int64_t vocabulary = 2500, count = 700;
   std::vector<std::int32_t> tokens;
@@ -50,8 +50,8 @@ TEST(EmbeddingOps, GradientsOfALargeVocabulary) {
   }
 }
 
-/// One token that comes more often than all others together, as what fills up sentences does; one at the edge of a
-/// piece of a sum, one beyond it, some that are rare, and places without any.
+/// One token that is more frequent than all others together, like padding; one whose count just fills a piece of a sum,
+/// one that exceeds it, rare ones, and places without a token.
 TEST(EmbeddingOps, GradientsOfFrequentTokens) {
   std::vector<std::int32_t> tokens(5000, 3);
   for (std::size_t place = 0; place < tokens.size(); ++place)
@@ -85,8 +85,8 @@ TEST(EmbeddingOps, GradientsOfFrequentTokens) {
   }
 }
 
-/// Rows of tables that begin at multiples of a power of two, as those of recommenders do: the same rounding errors as
-/// of pieces that are added up in plain loops.
+/// Tables that begin at multiples of a power of two, as in recommenders: sums are those of plain loops over pieces, bit
+/// for bit.
 TEST(EmbeddingOps, GradientsOfFrequentRowsOfManyTables) {
   const std::int64_t vocabulary = 1 << 20, count = 3000;
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
@@ -111,7 +111,7 @@ TEST(EmbeddingOps, GradientsOfFrequentRowsOfManyTables) {
   EXPECT_EQ(test::values_of(dweight.get()), expected);
 }
 
-/// What CPUs need follows the places alone, so that large tables cost no more than small ones; of few places, nothing.
+/// On CPUs, the workspace depends on the number of places alone and not on the table's size; few places need none.
 TEST(EmbeddingOps, NeedsNoMemoryForWordsThatDoNotCome) {
   if (thread_per_element) return;
   EXPECT_EQ(embedding_workspace_bytes(DType::f32, 256, 26'000'000, 64), 0U);
@@ -120,14 +120,14 @@ TEST(EmbeddingOps, NeedsNoMemoryForWordsThatDoNotCome) {
   EXPECT_LT(bytes, 400'000U);
 }
 
-/// A token at 30 % of 65,536 places: sums of that many numbers of one sign, one after the other, lose five bits.
+/// A token at 30 % of 65,536 places: a plain sum of that many numbers of one sign would lose five bits.
 TEST(EmbeddingOps, GradientsOfFrequentTokensAreRoundedLittle) {
   const std::int64_t count = 65536, features = 8;
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
   for (std::size_t place = 0; place < tokens.size(); ++place)
     tokens[place] = place % 10 < 3 ? 1 : static_cast<std::int32_t>(2 + place % 97);
   std::vector<double> dy = test::filling(1, count * features);
-  for (double& value : dy) value = std::abs(value) / 3;  // of all bits that there are
+  for (double& value : dy) value = std::abs(value) / 3;  // so that all bits of the mantissa are in use
   dy = test::rounded(DType::f32, dy);
   std::vector<double> expected(99 * features);
   for (std::size_t i = 0; i < dy.size(); ++i)
@@ -140,7 +140,7 @@ TEST(EmbeddingOps, GradientsOfFrequentTokensAreRoundedLittle) {
   EXPECT_LT(test::largest_difference(found, expected), 1e-6);
 }
 
-/// The last row of the largest table that fp32 can number, rows that tables have not, and what is no number.
+/// The last row of the largest table whose rows fp32 can number, rows outside the tables, and a NaN.
 TEST(EmbeddingOps, RowsOfTables) {
   const ExecSpace space;
   const std::vector<std::int64_t> first{0, 3, 3 + (1 << 24)};

@@ -46,13 +46,13 @@ struct Gauss {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// Units in the last place of `right` (of the smallest subnormal number below that).
+/// The error of `value` in units in the last place of `right`; below the normal numbers, of the smallest subnormal one.
 double error_in_ulp(float value, double right) {
   const int exponent = std::max(std::ilogb(right), -126);
   return std::abs(static_cast<double>(value) - right) / std::ldexp(1.0, exponent - 23);
 }
 
-/// steps + 1 numbers.
+/// Returns steps + 1 equidistant numbers.
 template <class C>
 std::vector<C> from_to(C from, C to, int steps) {
   std::vector<C> numbers;

@@ -14,7 +14,7 @@ struct GroupNormed {
   std::vector<double> y, dx, dweight, dbias;
 };
 
-/// Plain loops over x [n, places, c].
+/// Group norm in plain loops over x [n, places, c].
 GroupNormed plain_group_norm(std::int64_t n, std::int64_t places, std::int64_t c, std::int64_t groups,
                              const std::vector<double>& x, const std::vector<double>& weight,
                              const std::vector<double>& bias, const std::vector<double>& dy) {
@@ -57,7 +57,7 @@ TEST_P(GroupNormTest, AgreesWithPlainLoops) {
   const auto& [shape, groups] = shape_and_groups;
   const std::int64_t n = shape[0], c = shape[-1];
   const DType master = master_dtype(dtype);
-  // Far from 0, compared with the spread: what differences of sums of squares would not survive.
+  // Values far from 0 compared with their spread, for which a difference of sums of squares would lose all digits.
   auto values = test::filling(1, shape.count());
   for (double& value : values) value += 8;
   const OwnedTensor x = test::make_tensor(dtype, shape, values), dy = test::make_filled(dtype, shape, 2);
@@ -88,7 +88,7 @@ TEST_P(GroupNormTest, AgreesWithPlainLoops) {
     EXPECT_LT(test::largest_difference(test::values_of(got->get()), twice), sums);
   }
 
-  // Evaluation keeps no moments, and computes the same.
+  // Evaluation keeps no moments, and computes the same outputs.
   const std::vector<double> with_moments = test::values_of(y.get());
   group_norm_forward(space, groups, 1e-5, x.get(), weight.get(), bias.get(), y.get(), {}, workspace.get());
   space.fence();

@@ -35,7 +35,7 @@ void expect_the_definition(InnerProduct& product, const InnerProductShape& shape
   const OwnedTensor tdx = not_a_number(shape.dtype, x_shape), tdweight = not_a_number(master, weight_shape);
   const OwnedTensor workspace = workspace_of(product.workspace_bytes());
 
-  for (int call = 0; call < 2; ++call) {  // a plan is used again and again
+  for (int call = 0; call < 2; ++call) {  // a plan can be used repeatedly
     product.set_weight(tweight.get());
     product.forward(space, tx.get(), tbias.get(), ty.get(), workspace.get());
     expect_near(download(ty.get()), reference::inner_product_forward(shape, x, weight, bias),

@@ -17,7 +17,7 @@ TEST_P(LayerNormTest, AgreesWithPlainLoops) {
   const ExecSpace space;
   const std::int64_t c = shape[-1], rows = shape.count() / c;
   const DType master = master_dtype(dtype);
-  // Far from 0, compared with the spread: what differences of sums of squares would not survive.
+  // Values far from 0 compared with their spread, for which a difference of sums of squares would lose all digits.
   auto values = test::filling(1, shape.count());
   for (double& value : values) value += 16;
   const OwnedTensor x = test::make_tensor(dtype, shape, values), dy = test::make_filled(dtype, shape, 2);
@@ -52,11 +52,11 @@ TEST_P(LayerNormTest, AgreesWithPlainLoops) {
     std::vector<double> twice = wanted;
     for (double& value : twice) value *= 2;
     EXPECT_LT(test::largest_difference(test::values_of(got->get()), twice),
-              2 * sums * std::max(1.0, static_cast<double>(c) / 128));  // a mean's rounding
+              2 * sums * std::max(1.0, static_cast<double>(c) / 128));  // the mean's rounding grows with c
   }
 }
 
-/// In one pass or in two: the same bits.
+/// A fused sum and norm gives the same bits as both one after the other.
 TEST_P(LayerNormTest, OfASum) {
   const auto& [dtype, shape] = GetParam();
   const ExecSpace space;

@@ -7,7 +7,7 @@
 #include "products_support.hpp"
 #include "reference/convolution.hpp"
 
-// What a library leaves out of a convolution, beside products that the portable provider computes in its place.
+// The parts of a convolution that a library leaves out; the portable provider computes the library's products here.
 
 namespace lockstep::test {
 namespace {
@@ -41,7 +41,7 @@ class PlainProduct final : public ConvolutionProduct {
     const Shape weight{shape_.filters, shape_.c, shape_.kernel_h, shape_.kernel_w};
     const Shape y{shape_.n, shape_.out_h(), shape_.out_w(), shape_.filters};
     const Tensor scratch{workspace, DType::f64, {static_cast<std::int64_t>(workspace_bytes() / sizeof(double))}};
-    // Weights of libraries are channels-last.
+    // Libraries take weights in channels-last order.
     const std::int64_t taps = shape_.kernel_h * shape_.kernel_w;
     const Shape rows{shape_.filters, taps, shape_.c}, columns{shape_.filters, shape_.c, taps};
     if (part_ != Part::weight_gradient) {
@@ -136,7 +136,7 @@ TEST(LibraryConvolutionTest, gradients_of_16_bits_become_those_of_the_parameters
   const Values once = download(dweight.get());
   double largest = 0;
   for (const double value : expected) largest = std::max(largest, std::abs(value));
-  expect_near(once, expected, largest / 256);  // the products give 8 bits of mantissa
+  expect_near(once, expected, largest / 256);  // products are rounded to the 8 bits of bf16's mantissa
   product->backward_weight(space, x.get(), dy.get(), dweight.get(), Store::add, workspace.get());
   Values twice = once;
   for (double& value : twice) value *= 2;
@@ -178,7 +178,7 @@ TEST(LibraryConvolutionTest, what_is_declined_is_null) {
   ConvolutionShape grouped = shape, odd = shape;
   grouped.groups = 2;
   EXPECT_EQ(library_convolution(grouped, plan_plainly), nullptr);
-  odd.h = odd.w = 3, odd.c = 3;  // an image is no multiple of 16 bytes
+  odd.h = odd.w = 3, odd.c = 3;  // the size of an image is no multiple of 16 bytes
   EXPECT_EQ(library_convolution(odd, plan_plainly), nullptr);
 }
 

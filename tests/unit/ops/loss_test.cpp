@@ -54,7 +54,7 @@ TEST_P(LossOps, CrossEntropy) {
   EXPECT_LT(test::largest_difference(loss_and_correct(sums.get()), {expected.loss, expected.correct}), tolerance);
   EXPECT_LT(test::largest_difference(values_of(dy.get()), expected.gradient), tolerance);
 
-  // Without a gradient, and adding to the sums.
+  // A call without a gradient adds to the sums.
   softmax_cross_entropy(space, {.label_smoothing = c.smoothing}, logits.get(), classes.get(), Tensor{}, scratch.get(),
                         sums.get());
   space.fence();
@@ -105,7 +105,7 @@ TEST_P(LossOps, GradientScaleLeavesTheLossAlone) {
   }
 }
 
-/// The sum of both targets' losses, by their shares.
+/// The loss of mixed targets is the sum of both targets' losses weighted by their shares.
 TEST_P(LossOps, CrossEntropyOfMixedTargets) {
   const OwnedTensor logits = make_filled(dtype, {c.n, c.k}, 1, c.scale);
   std::vector<std::int32_t> targets, others;
@@ -137,7 +137,7 @@ TEST_P(LossOps, CrossEntropyOfMixedTargets) {
   EXPECT_LT(test::largest_difference(values_of(dy.get()), gradient), tolerance);
 }
 
-/// Positions of a sequence are examples of 1/T each.
+/// Each of the T positions of a sequence counts as 1/T of an example.
 TEST_P(LossOps, CrossEntropyOfSequences) {
   const std::int64_t positions = 5, rows = c.n * positions;
   const OwnedTensor logits = make_filled(dtype, {c.n, positions, c.k}, 1, c.scale),
@@ -177,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, LossOps,
                                                           Case{2, 4104, 0, 3}, Case{2, 1024, 0.1, 20},
                                                           Case{3, 9001, 0, 20})));
 
-/// Of 16-bit logits, everything but the stored gradient is fp32.
+/// With 16-bit logits, everything but the stored gradient is computed in fp32.
 TEST(LossOps16, CrossEntropyIsThatOfTheRoundedLogits) {
   for (const DType dtype : {DType::bf16, DType::f16}) {
     const ExecSpace space;
@@ -191,13 +191,13 @@ TEST(LossOps16, CrossEntropyIsThatOfTheRoundedLogits) {
     space.fence();
     EXPECT_NEAR(values_of(sums.get())[0] / expected.loss, 1, 1e-6);
     const auto gradient = values_of(dy.get());
-    const double tolerance = dtype == DType::bf16 ? 1.0 / 256 : 1.0 / 2048;  // of the stored number
+    const double tolerance = dtype == DType::bf16 ? 1.0 / 256 : 1.0 / 2048;  // of the stored gradient
     for (std::size_t i = 0; i < gradient.size(); ++i)
       EXPECT_NEAR(gradient[i], 4096 * expected.gradient[i], tolerance * std::abs(4096 * expected.gradient[i]) + 1e-4);
   }
 }
 
-/// A run that diverges must show it, and a target is right only when it is the first of the largest.
+/// The loss of a run that diverges must be NaN, and a prediction is correct only if its target is the first maximum.
 TEST(LossOps16, NotANumberAndTies) {
   const ExecSpace space;
   const OwnedTensor scratch("scratch", DType::f64, {1, 2}), sums("sums", DType::f64, {loss_sum_count});

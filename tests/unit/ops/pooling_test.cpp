@@ -31,7 +31,7 @@ const PoolingShape pooling_shapes[] = {
     square({1, 5, 5, 4}, {.kernel = 5, .stride = 1, .padding = 2}),
     square({1, 1, 1, 33}, {.kernel = 1, .stride = 1}),
     square({1, 40, 33, 2}, {.kernel = 16, .stride = 5, .padding = 8}),
-    // Channels in packs.
+    // Channels that fill packs.
     square({2, 7, 10, 8}, {.kernel = 2, .stride = 2}),
     square({2, 8, 9, 8}, {.kernel = 3, .stride = 2, .padding = 1}),
     square({1, 7, 6, 16}, {.kernel = 1, .stride = 2}),
@@ -65,7 +65,7 @@ TEST_P(Pooling, AgreesWithPlainLoops) {
   if (kind == PoolingKind::max) {
     const auto places = test::bytes_of(winner.get());
     for (std::size_t i = 0; i < places.size(); ++i) ASSERT_EQ(int{places[i]}, expected.winner[i]) << i;
-    // Evaluation passes no winner.
+    // Evaluation passes no tensor for the winners.
     test::poison(y.get());
     pooling_forward(space, kind, s, x.get(), y.get(), Tensor{});
     space.fence();

@@ -14,13 +14,13 @@
 #include "ops/provider.hpp"
 #include "support/print.hpp"
 
-// What the tests of the large products share.
+// Shared by the tests of convolutions, inner products and biases.
 namespace lockstep::test {
 
 using Values = std::vector<double>;
 
-/// Numbers in [-1, 1) that the type holds exactly (and so does fp32), so that products and the reference start from the
-/// same.
+/// Random numbers in [-1, 1) that the type (and fp32) represents exactly, so that products and the reference start from
+/// the same numbers.
 inline Values random_values(DType dtype, const Shape& shape, std::uint64_t index) {
   const RandomStream stream(7, RandomPurpose::dataset, index);
   Values values(static_cast<std::size_t>(shape.count()));
@@ -54,20 +54,20 @@ inline OwnedTensor not_a_number(DType dtype, const Shape& shape) {
   return upload(dtype, shape, Values(static_cast<std::size_t>(shape.count()), std::nan("")));
 }
 
-/// Sums of `terms` products of numbers in [-1, 1), in any order: the rounding errors that they may show.
+/// Largest rounding error of a sum of `terms` products of numbers in [-1, 1), in any order.
 inline double tolerance(DType dtype, std::int64_t terms) {
   const double epsilon = dtype == DType::f64 ? std::numeric_limits<double>::epsilon()
                                              : std::numeric_limits<float>::epsilon();
   return epsilon * static_cast<double>(8 + terms);
 }
 
-/// What storing a number in a 16-bit type may change of it, beside 1 + its size: twice, where a result is stored before
-/// something is added to it.
+/// Largest rounding error of storing a number x in a 16-bit type, relative to 1 + |x|; twice as large as one rounding,
+/// for results that are stored before something is added to them.
 inline double storing_error(DType dtype) {
   return dtype == DType::bf16 ? 2.0 / 256 : dtype == DType::f16 ? 2.0 / 2048 : 0;
 }
 
-/// `storing`: a storing_error of each number.
+/// Allows each number an error of `tolerance` + `storing`·(1 + its size). `storing`: see storing_error.
 inline void expect_near(const Values& actual, const Values& expected, double tolerance, double storing = 0) {
   ASSERT_EQ(actual.size(), expected.size());
   std::size_t worst = 0;
@@ -89,7 +89,7 @@ inline std::vector<std::string> all_providers() {
   return names;
 }
 
-/// Null when this build lacks it.
+/// Null if this build lacks the provider.
 inline const Provider* find_provider(std::string_view name) {
   for (const Provider* provider : providers())
     if (provider->name() == name) return provider;

@@ -44,7 +44,7 @@ TEST(Rotate, TurnsQueriesAndKeysAndBack) {
     ExecSpace().fence();
     auto expected = given;
     for (std::int64_t at = 0; at < n * length; ++at)
-      for (std::int64_t head = 0; head < 2 * heads; ++head)  // of the queries, then of the keys
+      for (std::int64_t head = 0; head < 2 * heads; ++head)  // the heads of the queries, then those of the keys
         for (std::int64_t i = 0; i < pairs; ++i) {
           const double angle = static_cast<double>(at % length) * std::pow(base, -2.0 * static_cast<double>(i) / width);
           const auto a = static_cast<std::size_t>(at * row + head * width + i), b = a + pairs;

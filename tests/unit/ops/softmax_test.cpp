@@ -53,7 +53,7 @@ TEST_P(SoftmaxTest, LargeNumbersDoNotOverflow) {
   EXPECT_LT(test::largest_difference(test::values_of(y.get()), {1, 0, 0, third, third, third}), 1e-7);
 }
 
-/// Numbers that a mask has made −∞, and a row in which the first number is one.
+/// Numbers that a mask has made −∞ get 0, also where the first number of a row is one.
 TEST_P(SoftmaxTest, InfinitelySmallNumbersGetNothing) {
   const auto& [dtype, shape] = GetParam();
   const std::int64_t c = shape[-1], rows = shape.count() / c;
@@ -85,8 +85,9 @@ void powers_of(const ExecSpace& space, const C* x, C* powers, std::int64_t count
       "powers", RangePolicy(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) { powers[i] = fast_exp(x[i]); });
 }
 
-/// Of two numbers the sum of powers has one rounding, whoever adds them. Powers of doubles are the library's, the same
-/// everywhere; of floats compilers fuse other operations in other kernels, and GPUs have exp_of_distance, too.
+/// With two finite numbers a row, the sum of exponentials has one rounding in any order. The exponentials of doubles
+/// are the library's, the same in every kernel; those of floats differ slightly, since compilers fuse operations
+/// differently in each kernel, and GPUs also use exp_of_distance.
 template <class C>
 void expect_quotients(DType dtype, std::int64_t c) {
   const ExecSpace space;
@@ -115,7 +116,7 @@ void expect_quotients(DType dtype, std::int64_t c) {
   }
 }
 
-/// Rows that GPUs keep in registers, and others, are divided by their sums with a single rounding.
+/// Rows that GPUs keep in registers, and longer ones, are divided by their sums with a single rounding.
 TEST(Softmax, IsQuotientsOnEveryWay) {
   for (const std::int64_t c : {8, 1024, 7, 2049}) {
     expect_quotients<float>(DType::f32, c);
@@ -123,7 +124,7 @@ TEST(Softmax, IsQuotientsOnEveryWay) {
   }
 }
 
-// Rows that GPUs keep in registers, and others: too long ones, and such as begin between packs.
+// Rows that GPUs keep in registers, and others: rows that are too long for that, or that begin between packs.
 INSTANTIATE_TEST_SUITE_P(Types, SoftmaxTest,
                          testing::Combine(testing::Values(DType::f32, DType::f64, DType::bf16, DType::f16),
                                           testing::Values(Shape{5, 7}, Shape{2, 3, 64}, Shape{1, 1001}, Shape{9, 1},

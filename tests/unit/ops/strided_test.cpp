@@ -31,7 +31,7 @@ void for_points(const GridCase& c, std::size_t axis, std::int64_t x, std::int64_
     for_points(c, axis + 1, x + i * c.axes[axis].x_step, y + i * c.axes[axis].y_step, visit);
 }
 
-constexpr std::int64_t count = 5000;  // numbers of x and of y
+constexpr std::int64_t count = 5000;  // of the numbers of x, and of y
 
 const GridCase copies[] = {
     {"a number", {{1, 0, 0}}, 3, 4},
@@ -62,7 +62,7 @@ TEST_P(Strided, CopyIsThatOfPlainLoops) {
   }
 }
 
-/// Goes the other way round, from y to x: numbers that shared one are summed.
+/// Sums in the opposite direction, from y to x: the numbers of y that were copied from one number of x are added up.
 TEST_P(Strided, SumIsThatOfPlainLoops) {
   std::vector<double> sums(count), expected = test::filling(2, count, 0.5);
   for_points(given, 0, given.x_first, given.y_first, [&](std::size_t to, std::size_t from) { sums[to] += x[from]; });
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(All, Strided,
                          testing::Combine(testing::Values(DType::f32, DType::f64, DType::bf16, DType::f16),
                                           testing::ValuesIn(copies)));
 
-/// Several axes, one of them longer than a block of the sum.
+/// Sums over several axes, one of which is longer than a block of the sum.
 TEST(StridedSum, OfLongAxes) {
   StridedGrid grid;
   grid.add(2, 1995, 3);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Kernels of all threads and lanes that devices have, run by fibers, and compiled with ThreadSanitizer
-// (support/fiber_device.hpp). Here are those that no other test of operations runs, and what fibers find; the others'
-// tests are compiled into this program, too.
+// Runs kernels with all the threads and lanes of a device as fibers, compiled with ThreadSanitizer
+// (support/fiber_device.hpp). Tests here are for kernels that no other test of operations runs, and for the errors that
+// fibers find; the other tests of operations are compiled into this program, too.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -36,7 +36,7 @@ void expect_product(std::int64_t m, std::int64_t n, std::int64_t k, bool add) {
       double sum = add ? 0.5 : 0;
       for (std::int64_t p = 0; p < k; ++p)
         sum += static_cast<double>(a[static_cast<std::size_t>(i * k + p)]) * b[static_cast<std::size_t>(p * n + j)];
-      ASSERT_EQ(c[static_cast<std::size_t>(i * n + j)], sum) << i << ", " << j;  // whole numbers: exact
+      ASSERT_EQ(c[static_cast<std::size_t>(i * n + j)], sum) << i << ", " << j;  // exact, since all are whole numbers
     }
 }
 
@@ -47,7 +47,7 @@ TEST(TeamKernels, TheProductIsTheSameForEveryTeam) {
   expect_product<16>(65, 3, 33, true);
 }
 
-/// What attention computes from numbers that are the same in each call.
+/// What attention computes, from the same inputs in each call.
 struct Attended {
   std::vector<float> y, logsumexp, dq, inner;
 };
@@ -86,7 +86,7 @@ TEST(TeamKernels, AttentionIsTheSameForEveryTeam) {
   expect_same(attend<1, 1>(wide), attend<8, 2>(wide));
 }
 
-/// Runs kernels, of which threads and lanes do not wait for each other.
+/// Calls `run`, with barriers that do not make threads and lanes wait. For death tests: it does not restore them.
 template <class Run>
 void without_barriers(const Run& run) {
   test::barriers_work = false;
@@ -111,7 +111,7 @@ TEST(FiberDeviceDeathTest, WhatIsWrittenTwiceIsFound) {
   const auto of_threads = [=](const Member& team) { to[0] = team.team_rank(); };
   EXPECT_DEATH(Kokkos::parallel_for("test::threads", Teams(ExecSpace(), 1, 2), of_threads), "data race");
   const auto of_lanes = [=](const Member& team) {
-    to[0] = 1;  // which each lane does
+    to[0] = 1;  // every lane writes it
     Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, 32), [&](const std::int64_t i) { to[i] = 1; });
   };
   EXPECT_DEATH(Kokkos::parallel_for("test::lanes", Teams(ExecSpace(), 1, 1, 32), of_lanes), "data race");
@@ -146,5 +146,5 @@ int main(int argc, char** argv) {
   return RUN_ALL_TESTS();
 }
 
-/// Sanitizers' settings: the first report ends the program.
+/// The settings of ThreadSanitizer: the first report ends the program.
 extern "C" const char* __tsan_default_options() { return "halt_on_error=1"; }

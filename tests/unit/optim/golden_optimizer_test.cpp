@@ -25,7 +25,7 @@ OptimizerConfig config_of(const Json& golden) {
   return config;
 }
 
-/// What the 16-bit copy should be.
+/// `values` rounded to the 16-bit type.
 std::vector<double> rounded(const std::vector<double>& values, DType dtype) {
   std::vector<double> result;
   for (const double value : values) {
@@ -98,8 +98,8 @@ TEST(Golden, Optimizers) {
   }
 }
 
-/// Gradients that are not finite touch nothing: not parameters, their copies, states, statistics, nor what is known of
-/// the parameters.
+/// A step that is left out changes nothing: not the parameters, their 16-bit copies, optimizer states or statistics,
+/// nor whether the parameters are known to be finite.
 TEST(Optimizer, LeavesAllAsItIsWhereTheStepIsLeftOut) {
   const ExecSpace space;
   const StepScalarsMemory scalars;
@@ -146,7 +146,7 @@ TEST(Optimizer, LeavesAllAsItIsWhereTheStepIsLeftOut) {
       }
 }
 
-/// ema ← d·ema + (1 − d)·p, from the parameters of the first step on; swapped twice, all is as before.
+/// The average, ema ← d·ema + (1 − d)·p, begins with the parameters of the first step; two swaps restore everything.
 TEST(Optimizer, AveragesParameters) {
   OptimizerConfig config;
   read_config(parse_deck("{learning_rate: 0.1, ema_decay: 0.75}", "test"), config);
@@ -163,11 +163,11 @@ TEST(Optimizer, AveragesParameters) {
       last = test::values_of(parameters.values());
       if (step == 0) expected = last;
       for (std::size_t i = 0; i < last.size(); ++i) expected[i] = 0.75 * expected[i] + 0.25 * last[i];
-      const auto average = [&](const StepScalars& given) {  // a step that leaves parameters where they are
+      const auto average = [&](const StepScalars& given) {  // a step that does not change the parameters
         optimizer->step(space, parameters, scalars.set(space, given));
       };
       average({.first = step == 0 ? 1 : 0});
-      average({.left_out = 1});  // which changes nothing
+      average({.left_out = 1});  // a step that is left out must not change the average
     }
     parameters.round(space);
     optimizer->swap_average(space, parameters);
@@ -194,7 +194,7 @@ TEST(GradientScale, IsTheFactorUnlessItClips) {
   EXPECT_EQ(scale(0, 0.25), 0.25);
   EXPECT_EQ(scale(6, 1), 1.0);
   EXPECT_NEAR(scale(2, 1), 2 / 5.000001, 1e-15);
-  EXPECT_NEAR(scale(0.5, 0.5), 0.5 * 0.5 / 2.500001, 1e-15);  // of the mean gradient, not of the sum
+  EXPECT_NEAR(scale(0.5, 0.5), 0.5 * 0.5 / 2.500001, 1e-15);  // the norm is that of the mean gradient, not of the sum
 }
 
 TEST(Optimizer, RefusesWhatMakesNoSense) {
@@ -223,7 +223,7 @@ TEST(Optimizer, RefusesWhatMakesNoSense) {
 const char* const two_layers =
     "[{linear: {features: 5}, name: one}, {layer_norm: {}, name: norm}, {linear: {features: 3}, name: two}]";
 
-/// What a step with gradients of 1 takes from each parameter, whose elements are all 1.
+/// By how much a step with gradients of 1 reduces the elements of each parameter, all of which are 1.
 std::map<std::string, std::vector<double>> steps_of(const std::string& deck) {
   OptimizerConfig config;
   read_config(parse_deck(deck, "test"), config);
@@ -275,12 +275,12 @@ TEST(ParameterGroups, BiasesAndNormsMayBeExcluded) {
                 {"norm/bias", 0.5},
                 {"two/weight", 1},
                 {"two/bias", 1.5}});
-  // One that is not excluded moves by lr·η·‖p‖/(‖g‖ + ‖p‖)·(g + p), the others by lr·g.
+  // A parameter that is not excluded moves by lr·η·‖p‖/(‖g‖ + ‖p‖)·(g + p), the others by lr·g.
   expect_steps("{type: lars, weight_decay: 1, trust_coefficient: 0.1}",
                {{"one/weight", 0.05}, {"one/bias", 0.5}, {"norm/weight", 0.5}});
   expect_steps("{type: lars, weight_decay: 1, trust_coefficient: 0.1, exclude_bias_and_norm: false}",
                {{"one/weight", 0.05}, {"one/bias", 0.05}});
-  // Adam's first step is 1, LAMB's ‖p‖/‖u‖·u = 1 where the norms are those of vectors of one number.
+  // Adam's first update is 1; LAMB's is ‖p‖/‖u‖·u, which is 1 too, as all elements of p are 1 and those of u are equal.
   expect_steps("{type: lamb, weight_decay: 1, epsilon: 1e-300}", {{"one/weight", 0.5}, {"one/bias", 0.5}});
   expect_steps("{type: adamw, weight_decay: 1, epsilon: 1e-300}", {{"one/weight", 1}, {"one/bias", 0.5}});
   expect_steps("{type: adamw, weight_decay: 1, epsilon: 1e-300, exclude_bias_and_norm: false}",
@@ -308,7 +308,7 @@ TEST(Lars, TheVelocityFollowsTheLearningRate) {
             0.6 / 0.2);
 }
 
-/// Blocks of large parameters, and what is owned of them.
+/// Large parameters are cut into blocks, of which a rank has those that it owns.
 TEST(ParameterGroups, CutsIntoBlocks) {
   ParameterLayout layout(Graph(test::parse_layers("[{linear: {features: 100}, name: a}]"), {100}), DType::f32);
   const ParameterGroups all(layout, {}, {}, true);

@@ -29,7 +29,7 @@ void update(LossScaler& scaler, bool overflow) {
 TEST(Golden, LossScales) {
   for (const Json& golden : Json::parse(test::read_golden("loss_scales.json"))) {
     Json deck = golden.at("options");
-    deck["floor"] = 1e-6;  // PyTorch has none
+    deck["floor"] = 1e-6;  // PyTorch has no floor
     LossScaler scaler(scale_config_of(deck.dump()));
     const auto overflows = golden.at("overflows").get<std::set<int>>();
     for (int step = 0; step < 200; ++step) {

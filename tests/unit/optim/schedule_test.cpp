@@ -18,7 +18,7 @@ ScheduleConfig schedule_config(const std::string& deck) {
   return config;
 }
 
-/// 10 steps an epoch, 100 examples each.
+/// The length of a run with 10 steps an epoch, and 100 examples a step.
 RunLength length_of(std::int64_t steps) { return {1000, false, {{.batch = 100}}, std::nullopt, steps}; }
 
 LearningRateSchedule schedule_of(const std::string& deck, std::int64_t steps) {
@@ -49,7 +49,7 @@ TEST(Schedule, WarmsUpLinearly) {
   EXPECT_EQ(schedule_of("{type: cosine, warmup: 10 steps}", 5).factor(4), 0.5);
 }
 
-/// The course follows steps that are applied, the batch follows all.
+/// The learning rate's course follows the steps that are applied, the batch follows all steps.
 TEST(Schedule, SkippedStepsDoNotDelayTheBatch) {
   const RunLength length(1000, false, {{.batch = 100}, {{6, TrainingSpan::Unit::steps}, 200}}, std::nullopt, 20);
   const LearningRateSchedule schedule(schedule_config("{warmup: 4 steps, scale_rule: linear, reference_batch: 100}"),
@@ -70,7 +70,7 @@ TEST(Schedule, FractionsOfEpochsAreNotALittleLate) {
   for (int step = 0; step < 60; ++step) EXPECT_EQ(periods.factor(step), periods.factor(step % 3)) << step;
 }
 
-/// Each course on a run of 10 epochs; values of PyTorch's schedulers where it has them (golden/make_golden.py).
+/// Each course on a run of 10 epochs, as by PyTorch's schedulers where they exist (golden/make_golden.py).
 TEST(Golden, Schedules) {
   for (const auto& golden : nlohmann::json::parse(test::read_golden("schedules.json"))) {
     SCOPED_TRACE(golden.at("deck").get<std::string>());
@@ -81,7 +81,7 @@ TEST(Golden, Schedules) {
   }
 }
 
-/// The usual multiplier for PyTorch's LambdaLR.
+/// The factor is that of the usual cosine function for PyTorch's LambdaLR.
 TEST(Schedule, FallsAlongACosine) {
   const LearningRateSchedule schedule = schedule_of("{type: cosine, warmup: 10 steps, final_fraction: 0.1}", 110);
   for (std::int64_t step = 10; step < 110; ++step) {
@@ -117,7 +117,7 @@ TEST(Schedule, BeginsAnew) {
   EXPECT_NEAR(schedule.factor(55), 0.5, 1e-15);
 }
 
-/// Two epochs of 10 steps, and two of 5: what is said in epochs is so many steps as these have where it lies.
+/// Two epochs of 10 steps, then two of 5: a length in epochs has as many steps as the epochs that it covers.
 TEST(Schedule, EpochsOfARamp) {
   const RunLength length(1000, false, {{.batch = 100}, {{2, TrainingSpan::Unit::epochs}, 200}}, 4, std::nullopt);
   const auto with = [&](const char* deck) { return LearningRateSchedule(schedule_config(deck), length); };

@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-/// The mean square goes on where the step of such a gradient is left out.
+/// The step of a gradient that is not finite is left out, but its mean square stays in use: it must stay finite.
 TEST(StaleGradient, KeepsNothingOfOneThatIsNotFinite) {
   const ExecSpace space;
   const float largest = std::numeric_limits<float>::max();

@@ -20,10 +20,10 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-/// Steps over states that are elsewhere, in blocks of 4,096 elements, beside the same steps in memory.
+/// Compares steps over offloaded states, in blocks of 4,096 elements, with the same steps in memory.
 class StatePassTest : public testing::TestWithParam<std::tuple<StateOffload::To, const char*>> {
  protected:
-  /// A network, and an optimizer of it.
+  /// A network and its optimizer.
   struct Side {
     ParameterBuffer parameters{
         Graph(
@@ -84,7 +84,7 @@ TEST_P(StatePassTest, ParametersAreNewWhenTheyAreWaitedFor) {
     in_memory_->optimizer->step(space_, in_memory_->parameters, in_memory_->begin(number));
     const Numbers wanted = in_memory_->values();
     offloaded_->optimizer->step(space_, offloaded_->parameters, offloaded_->begin(number));
-    // The first ones that a forward pass needs stand last.
+    // Parameters that a forward pass needs first stand last.
     for (const std::int64_t first : {all - 5, all / 2, std::int64_t{100}}) {
       if (!pass_->have_arrived(space_, first)) pass_->await(space_, first);
       EXPECT_TRUE(equal(offloaded_->values(), wanted, first, all)) << number;
@@ -122,7 +122,7 @@ TEST_P(StatePassTest, ParametersChangeWhereGradientsAreFinal) {
   }
 }
 
-/// Kernels of the windows after it have found nothing.
+/// Only one window has a NaN: the kernels of the windows after it, which find none, must not reset the flag.
 TEST_P(StatePassTest, WhatIsNotFiniteIsKnownInTheEnd) {
   const StepScalars* const step = offloaded_->begin(1);
   Numbers gradients = test::values_of(offloaded_->parameters.gradients());

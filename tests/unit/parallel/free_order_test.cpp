@@ -11,8 +11,8 @@
 namespace lockstep {
 namespace {
 
-/// What it tells for each gradient: r (worker: part, * steps where these are by speed) of reading, p of adding, with u
-/// where that is an update, d of dropping.
+/// A FreeOrder whose events are told as text: "r<worker>:<part>" for a read (with "*<steps>" if steps are by speed),
+/// "p<worker>" for a gradient that is added ("p<worker>u" if that is an update), "d<worker>" for a dropped one.
 class ToldOrder {
  public:
   explicit ToldOrder(const FreeRules& rules) : by_speed_(rules.by_speed), order_(rules, [this] { return now_; }) {}
@@ -59,7 +59,7 @@ TEST(FreeOrder, IsThatInWhichWorkersComeWithinTheBound) {
   EXPECT_EQ(order.counts(), (std::vector<std::int64_t>{3, 5}));
 }
 
-/// A run without a record would keep a line for each gradient else, which nobody takes.
+/// Without a record, no entries are kept: nobody would take them, and there is one for each gradient.
 TEST(FreeOrder, KeepsWhatARecordTakes) {
   for (const bool records : {false, true}) {
     ToldOrder order({.workers = 2, .records = records});

@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-/// Synchronizations of replicas that have gone away from x₀ by given differences, beside PyTorch's SGD(nesterov=True).
+/// Compares synchronizations of replicas, which differ from x₀ by given weights, with PyTorch's SGD(nesterov=True).
 TEST(Golden, OuterNesterovSteps) {
   constexpr std::int64_t count = 23;
   for (const auto& golden : nlohmann::json::parse(test::read_golden("outer_steps.json"))) {

@@ -21,7 +21,7 @@ TEST(CheckpointSchedule, WhatIsDueWithoutCommonParametersWaitsForThem) {
 
 TEST(CheckpointSchedule, CopiesAreDueOnceAnInterval) {
   CheckpointSchedule schedule({.neighbours_every = 5});
-  schedule.copied(3);  // where the run begins
+  schedule.copied(3);  // the run begins at step 3
   EXPECT_FALSE(schedule.copies_are_due({.last = 4}));
   EXPECT_FALSE(schedule.copies_are_due({.last = 5, .is_common = false}));
   EXPECT_TRUE(schedule.copies_are_due({.last = 7})) << "those of step 5 had to wait";

@@ -8,7 +8,7 @@ namespace {
 
 TEST(StepsDone, ComeToMultiplesOfAPeriodAtTheirEndOrAmongThem) {
   const auto come = [](std::int64_t last, std::int64_t count, std::int64_t period) {
-    bool found = false;  // step by step
+    bool found = false;  // checked step by step
     for (std::int64_t step = last - count + 1; step <= last; ++step) found |= step % period == 0;
     return found;
   };

@@ -25,9 +25,9 @@ TEST(StopVote, LeavesTimeForTwiceTheStepsAndTheCheckpointThatFollow) {
   vote.step_done(100);
   vote.step_done(30);
   EXPECT_EQ(vote.longest_step(), 100);
-  EXPECT_FALSE(vote.is_for_stop(4, 500));  // 1,802 s
+  EXPECT_FALSE(vote.is_for_stop(4, 500));  // needs 1,802 s
   EXPECT_EQ(vote.reason(), "");
-  EXPECT_TRUE(vote.is_for_stop(30, 2000));  // 10,002 s
+  EXPECT_TRUE(vote.is_for_stop(30, 2000));  // needs 10,002 s
   EXPECT_EQ(vote.reason(), "its time is up");
 }
 

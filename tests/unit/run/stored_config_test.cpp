@@ -34,7 +34,7 @@ model: {layers: [{linear: {features: 7}}]}
   EXPECT_THROW(read_run_config(parse_deck(here, "new.yaml")), Error);
 }
 
-/// A run's folder is of its name, in runs/.
+/// A run's name is the name of its folder in runs/.
 TEST(RunName, IsThatOfAFolder) {
   const auto problem = [](const std::string& name) -> std::string {
     try {

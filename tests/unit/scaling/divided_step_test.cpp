@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Steps of ranks that divide their model, as predictions see them, beside plain reasoning.
+// Compares predicted steps of ranks that shard their model with closed formulas.
 #include "scaling/divided_step.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-/// Six layers of one size, each a unit.
+/// A deck with six layers of one size, each a unit.
 RunConfig equal_units(const std::string& parallel, const std::string& batch = "{global: 64}") {
   return read_run_config(parse_deck(R"(
 run: {steps: 2}
@@ -40,7 +40,7 @@ Machine cluster(std::int64_t ranks_per_node) {
   return machine;
 }
 
-/// A deck's step on so many ranks.
+/// The exchange of a step of equal_units(parallel) on `ranks` ranks.
 struct Exchanged {
   Exchanged(const std::string& parallel, const Machine& machine, int ranks)
       : workload(equal_units(parallel)),
@@ -60,7 +60,7 @@ void expect_bytes(double sent, double expected, const std::string& what) {
   EXPECT_NEAR(sent / expected, 1, 1e-12) << what << ": " << sent << " and not " << expected;
 }
 
-// Ψ parameters on P ranks that share no memory, A micro-batches, f = (P − 1) / P: docs/user/parallel.md.
+// Formulas of docs/user/parallel.md: Ψ parameters on P ranks that share no memory, A micro-batches, f = (P − 1) / P.
 TEST(DividedBytes, AreThoseOfTheFormulae) {
   for (const std::string all_reduce : {"auto", "ring", "halving_doubling"})
     for (const int ranks : {2, 4, 16})
@@ -78,8 +78,8 @@ TEST(DividedBytes, AreThoseOfTheFormulae) {
       }
 }
 
-// Each micro-batch gathers every unit for each of its passes, but for those that are still in the windows: of the last
-// layers when the backward pass begins, of the first ones when the next forward pass does.
+// Each micro-batch gathers every unit for each of its passes, except units that are still in the windows: those of the
+// last layers when the backward pass begins, and those of the first layers when the next forward pass begins.
 TEST(DividedBytes, OfParametersAreLessWhatWindowsHold) {
   for (const int prefetch : {0, 1, 2})
     for (const int micro_batches : {1, 4}) {
@@ -104,7 +104,7 @@ TEST(DividedBytes, OfParametersAreLessWhatWindowsHold) {
     }
 }
 
-// N nodes, whose n ranks share memory, send 4Ψ (N − 1) / N each for a gather or a scatter; one node sends nothing.
+// Each of N nodes, whose ranks share memory, sends 4Ψ (N − 1) / N bytes for a gather or a scatter; one node sends none.
 TEST(DividedBytes, OfNodesThatShareMemory) {
   if (memory_is_separate) GTEST_SKIP() << "ranks of devices have no memory in common";
   for (const std::string shard : {"optimizer", "gradients"}) {
@@ -117,7 +117,7 @@ TEST(DividedBytes, OfNodesThatShareMemory) {
   EXPECT_TRUE(Exchanged("shard: parameters", cluster(4), 8).exchange.divides_values());
 }
 
-// Between G groups of P ranks a rank sends 8Ψ (G − 1) / (P G), once a step; in groups of a node no parameters travel.
+// Between G groups of P ranks, a rank sends 8Ψ (G − 1) / (P G) bytes a step. In groups that are nodes it sends no more.
 TEST(DividedBytes, BetweenGroups) {
   if (memory_is_separate) GTEST_SKIP() << "ranks of devices have no memory in common";
   for (const int micro_batches : {1, 2}) {
@@ -135,7 +135,7 @@ TEST(Lanes, HideWhatIsLookedAt) {
   Lanes host(false);
   host.begin(Lanes::sums, cost);
   host.look(Lanes::sums);
-  host.compute(5);  // the first round has ended, but nobody has seen it
+  host.compute(5);  // the first round has ended, but a host notices it only when it looks
   host.wait_for(Lanes::sums, 1);
   EXPECT_NEAR(host.now(), 5 + 0.5 + 1 + 0.5, 1e-12);
   Lanes device(true);
@@ -161,7 +161,7 @@ TEST(DividedStep, OwnersTakeTheirPartOfASum) {
   }
 }
 
-/// A step in which each time takes so long.
+/// Exposed seconds of a step in which each time of the plan takes `each` seconds.
 double exposed(const StepExchange& exchange, double each, std::size_t micro_batches) {
   const auto times = static_cast<std::size_t>(exchange.windows.times);
   DividedStep step{.exchange = exchange, .micro_batches = {}, .has_device = true};
@@ -169,7 +169,8 @@ double exposed(const StepExchange& exchange, double each, std::size_t micro_batc
   return step.exposed();
 }
 
-// Beside long computations only what nothing can hide is seen: the first unit, and the sums that become final last.
+// Beside long computations, only what nothing can hide is exposed: the first gather, and the sums that become final
+// last.
 TEST(DividedStep, HidesAllButTheFirstGatherAndTheLastSum) {
   Machine machine = cluster(1);
   machine.host_copy_gbps = 1e9;
@@ -184,8 +185,8 @@ TEST(DividedStep, HidesAllButTheFirstGatherAndTheLastSum) {
   EXPECT_NEAR(exposed(exchange, 1, 1), first + last, 1e-9);
 }
 
-// Where nothing is computed, all that travels is seen, one after the other: also of micro-batches that nobody goes
-// through one by one, as their waits repeat.
+// Without computations every exchange is exposed, one after the other; also those of micro-batches whose waits repeat,
+// which the prediction does not simulate one by one.
 TEST(DividedStep, HidesNothingBehindNothing) {
   Machine machine = cluster(1);
   machine.host_copy_gbps = 1e9;

@@ -70,12 +70,12 @@ TEST(Machine, RefusesWhatCannotBe) {
 }
 
 TEST(Noise, SlowestOfManyIsTheMeanMaximum) {
-  const std::vector<NoisePoint> uniform{{0, 1}, {1, 2}};  // maximum of P: 1 + P / (P + 1)
+  const std::vector<NoisePoint> uniform{{0, 1}, {1, 2}};  // mean maximum of P ranks: 1 + P / (P + 1)
   for (const int ranks : {1, 2, 10, 4096}) EXPECT_NEAR(slowest_of(uniform, ranks), 1 + ranks / (ranks + 1.0), 1e-12);
   EXPECT_EQ(slowest_of({}, 100), 1);
   const std::vector<NoisePoint> steps{{0.25, 1}, {0.25, 2}, {0.75, 2}, {1, 3}};
   for (const int ranks : {1, 7}) {
-    double mean = 0;  // by the middle rule
+    double mean = 0;  // by the midpoint rule
     constexpr int parts = 200'000;
     for (int i = 0; i < parts; ++i)
       mean += test::noise_quantile(steps, std::pow((i + 0.5) / parts, 1.0 / ranks)) / parts;
@@ -85,14 +85,15 @@ TEST(Noise, SlowestOfManyIsTheMeanMaximum) {
 
 TEST(Noise, IsFoundAgainInTimes) {
   std::vector<double> times;
-  for (int i = 0; i <= 1000; ++i) times.push_back(2 + 0.001 * i);  // evenly between 2 and 3
+  for (int i = 0; i <= 1000; ++i) times.push_back(2 + 0.001 * i);  // uniform between 2 and 3
   const std::vector<NoisePoint> noise = noise_of(times);
   EXPECT_NEAR(test::noise_quantile(noise, 0.5), 1, 1e-9);
   EXPECT_NEAR(test::noise_quantile(noise, 0.995), 2.995 / 2.5, 1e-3);
   EXPECT_NEAR(slowest_of(noise, 9), 2.9 / 2.5, 1e-3);
 }
 
-// T = 2 (P − 1) (α + n β / P) + adding, and 2 log₂ P α + 2 (P − 1) / P n β: Thakur et al. 2005.
+// Times of a ring, 2 (P − 1) (α + n β / P), and of halving and doubling, 2 log₂ P α + 2 (P − 1) / P n β, both plus the
+// additions: Thakur et al. 2005.
 TEST(Replay, TakesWhatTheFormulaeSay) {
   Machine machine = read(sound);
   machine.ranks_per_node = 1;
@@ -116,8 +117,8 @@ TEST(Timeline, HidesWhatItCan) {
     return sums_end(backward, sums, {.overlap = overlap, .has_device = has_device});
   };
   EXPECT_NEAR(end(ParallelConfig::Overlap::none, false), 3.9, 1e-12);
-  EXPECT_NEAR(end(ParallelConfig::Overlap::thread, true), 3.4, 1e-12);   // the first one is hidden
-  EXPECT_NEAR(end(ParallelConfig::Overlap::thread, false), 3.5, 1e-12);  // but what it adds is not
+  EXPECT_NEAR(end(ParallelConfig::Overlap::thread, true), 3.4, 1e-12);   // the first sum is hidden
+  EXPECT_NEAR(end(ParallelConfig::Overlap::thread, false), 3.5, 1e-12);  // its additions take the core's time
   EXPECT_NEAR(end(ParallelConfig::Overlap::poll, false), 3.5, 1e-12);
   EXPECT_NEAR(sums_end(backward, sums, {.overlap = ParallelConfig::Overlap::thread, .vote_seconds = 2}), 5, 1e-12);
 }

@@ -100,7 +100,7 @@ TEST(ComputeTimes, OfOneMeasuredBatchThePassesAloneGrow) {
     EXPECT_NEAR(step.other, 3e-3, 1e-12);
   }
   EXPECT_EQ(times.of(0).total(), 0);
-  // A second batch says it itself.
+  // With two measured batches, the prediction interpolates.
   described.measured.push_back(measured_step(workload, 128, 12));
   const ComputeTimes two(described, workload);
   EXPECT_FALSE(two.only_batch());
@@ -144,7 +144,7 @@ parallel: {)" + parallel + "}\n",
   EXPECT_EQ(seconds("group_size: 64", 16), seconds("", 16));
 }
 
-/// The same work, for the simulation.
+/// The work of a step as the simulation takes it.
 test::SimulatedWork work_of(Workload& workload, const Predictor& predictor, int ranks) {
   const std::int64_t share = workload.partition(ranks).largest_share(workload.batch());
   const PhaseSeconds phases = predictor.times().of(share);
@@ -212,11 +212,11 @@ INSTANTIATE_TEST_SUITE_P(Machines, Simulated, testing::ValuesIn(cases()), [](con
          std::to_string(c.ranks);
 });
 
-// A rank that comes late finds the messages of others there, which nothing waits for then: between many ranks whose
-// messages take long, sums end sooner than is predicted (docs/user/predict_scaling.md).
+// A late rank finds the messages of the others already there, and does not wait for them: between many ranks with long
+// messages, sums end sooner than predicted (docs/user/predict_scaling.md).
 TEST(Simulation, OtherAllReducesArePredictedToo) {
   const Machine fast = described({0, 1}), slow = described({0, 0});
-  // Some fill no node, or are no power of two.
+  // Some numbers of ranks leave a node partly filled, or are no power of two.
   for (const auto& [all_reduce, ranks] :
        {std::pair("ring", 60), {"halving_doubling", 256}, {"halving_doubling", 200}, {"tree", 100}, {"auto", 100}})
     for (const Overlap overlap : {Overlap::none, Overlap::thread, Overlap::poll}) {

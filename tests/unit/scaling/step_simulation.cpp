@@ -63,10 +63,10 @@ class Step {
     double slow = 1, delay = 0, now = 0, begun = 0, sent = 0;
     std::size_t bucket = 0, step = 0;
     Schedule schedule;
-    std::vector<std::pair<int, double>> inbox;  ///< messages: from whom, and when
+    std::vector<std::pair<int, double>> inbox;  ///< messages that have arrived: their sender, and the time
     bool waits = false, done = false;
   };
-  /// Ranks of a node that have come to a point, and the time of the last one.
+  /// Number of ranks of a node that have come to a point, and the time of the last one.
   struct Sync {
     int ranks = 0;
     double last = 0;
@@ -81,7 +81,7 @@ class Step {
   }
   bool is_hierarchical() const { return what_.algorithm == nullptr; }
 
-  /// When this rank has computed all layers that a bucket needs.
+  /// The time at which this rank has computed all layers that the bucket needs.
   double final_at(const Rank& rank, std::size_t bucket) const {
     double seconds = work_.forward;
     const bool at_the_end = what_.overlap == Overlap::none && bucket + 1 == work_.counts.size();
@@ -91,7 +91,7 @@ class Step {
     }
     return rank.slow * seconds + rank.delay;
   }
-  /// When the rank sees what has happened at `time`.
+  /// The time at which the rank notices an event of `time`: with overlap "poll", hosts look only between layers.
   double seen_at(const Rank& rank, double time) const {
     if (what_.overlap != Overlap::poll || machine_.has_devices()) return time;
     double look = work_.forward;
@@ -191,7 +191,7 @@ class Step {
     events_.push({end, number, -1, Kind::step});
   }
 
-  /// Adding beside the backward pass makes it longer.
+  /// Additions beside the backward pass of a host delay that pass.
   void take_core(Rank& rank, double seconds) {
     if (what_.overlap == Overlap::none || machine_.has_devices()) return;
     if (rank.now < rank.slow * (work_.forward + backward()) + rank.delay) rank.delay += seconds;

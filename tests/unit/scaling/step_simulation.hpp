@@ -9,15 +9,15 @@
 
 namespace lockstep::test {
 
-/// The factor that this share of all steps stays below: between the distribution's points along a line, beyond its
-/// ends as at them.
+/// The factor that a `share` of all steps stays below: interpolated linearly between the distribution's points, and
+/// constant beyond them. 1 without points.
 double noise_quantile(std::span<const NoisePoint> noise, double share);
 
-/// What a rank has to do in a step, in seconds of the median rank.
+/// The work of a rank in a step, in seconds of the median rank.
 struct SimulatedWork {
-  double forward = 0;                ///< and whatever else precedes the backward pass
-  std::vector<double> layers;        ///< of the backward pass: seconds of each
-  std::vector<std::size_t> bucket;   ///< of each layer: buckets that are final after it
+  double forward = 0;                ///< the forward pass, and all else but the backward pass
+  std::vector<double> layers;        ///< seconds of each layer of the backward pass
+  std::vector<std::size_t> bucket;   ///< for each layer: number of buckets that are final after it
   std::vector<std::int64_t> counts;  ///< elements of each bucket, fp32
 };
 
@@ -28,8 +28,9 @@ struct SimulatedCase {
   ParallelConfig::Overlap overlap = ParallelConfig::Overlap::none;
 };
 
-/// Seconds of a step in which every rank sends every message of the real schedules: events in the order of time, a
-/// queue at each node's port to the network, and ranks that draw how slow they are. The mean over `steps` steps.
+/// The mean seconds of `steps` steps by a discrete-event simulation in which every rank sends every message of the
+/// real schedules, messages queue at each node's port to the network, and ranks draw their slowness from the machine's
+/// noise.
 double simulated_step(const SimulatedWork& work, const SimulatedCase& what, int steps);
 
 }  // namespace lockstep::test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which way of doing a step is taken where there are several.
+// The choice between variants of a step.
 #include "scaling/step_variants.hpp"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ RunConfig large_layers(const std::string& parallel, const std::string& optimizer
                  "deck.yaml"));
 }
 
-/// Whose states may be elsewhere, in small blocks.
+/// An `offload` section that moves optimizer states elsewhere, in small blocks.
 std::string offloads_to() {
   return std::string("offload: {optimizer: ") + (memory_is_separate ? "memory" : "/scratch") + ", block_mb: 0.1}";
 }
@@ -101,7 +101,7 @@ Machine nodes_of_four(double gbps) {
   return machine;
 }
 
-// With a machine it is a matter of times.
+// With a machine, the choice follows predicted times.
 TEST(ChooseShard, TakesTheFastestOfThoseThatFit) {
   const RankCount ranks{4, 4};
   const auto choice = [&](const std::vector<TrainingConfig::ShardTime>& times, double bytes) {
@@ -120,7 +120,7 @@ TEST(ChooseShard, TakesTheFastestOfThoseThatFit) {
   EXPECT_NE(choice({}, 0).find("(such steps are not predicted)"), std::string::npos);
 }
 
-// Choosing so is asking for each.
+// The time of each way is that of a deck that names it.
 TEST(ShardTimes, AreThoseOfDecksThatNameThem) {
   const RankCount ranks{8, 2};
   const Machine machine = nodes_of_four(1);
@@ -138,7 +138,7 @@ TEST(Ways, HaveTheMemoryAndTheTimeOfTheirDecks) {
   const RankCount ranks{8, 2};
   Machine machine = nodes_of_four(1);
   (memory_is_separate ? machine.host_copy_gbps : machine.disk_gbps) = 0.5;
-  // So large that parameters elsewhere save more than what they are fetched through.
+  // Layers so large that offloaded parameters save more memory than the buffers that they are fetched through need.
   const auto deck = [] { return large_layers("shard: none, " + offloads_to(), "{type: adamw}", "relu", 1600); };
   Workload workload(deck());
   const std::vector<StepVariant> variants = step_variants(workload, machine, ranks, 0);
@@ -179,7 +179,8 @@ double bytes_of_blocks(const Workload& workload, std::int64_t count) {
       OffloadedStates::divide(0.1, DType::f32, static_cast<std::size_t>(workload.states()), count).bytes_in_memory());
 }
 
-// Of what moves, the passes of the network hide a part: without a norm the last backward pass too, on hosts.
+// The passes of the network hide a part of the transfer of states; on hosts and without a gradient norm, the last
+// backward pass does so, too.
 TEST(Ways, StatesTakeTheTimeThatNothingHides) {
   const RankCount ranks{8, 2};
   Machine machine = nodes_of_four(1);
@@ -198,7 +199,7 @@ TEST(Ways, StatesTakeTheTimeThatNothingHides) {
     machine.disk_gbps = 0.04;  // of four ranks
     EXPECT_NEAR(*Predictor(machine, workload).states_seconds(ranks.all, memory), (clips ? 3 : 2) * state / 1e7 - hidden,
                 1e-9);
-    machine.host_copy_gbps = 0.01;  // of each, in both directions at once
+    machine.host_copy_gbps = 0.01;  // for each rank, in both directions at once
     EXPECT_NEAR(*Predictor(machine, workload).states_seconds(ranks.all, memory), (clips ? 2 : 1) * state / 1e7 - hidden,
                 1e-9);
     machine.host_copy_gbps = 1000;
@@ -206,7 +207,7 @@ TEST(Ways, StatesTakeTheTimeThatNothingHides) {
   }
 }
 
-// What a rank owns of the parameters leaves its memory; each pass reads it, which passes hide.
+// The parameters that a rank owns leave its memory. Each pass of the network reads them, and hides a part of that.
 TEST(Ways, ParametersElsewhereAreNotInMemory) {
   const RankCount ranks{8, 2};
   const std::string shard = "shard: parameters, share_parameters: false, ";
@@ -254,7 +255,7 @@ TEST(Ways, ThatFitComeFirst) {
   }
 }
 
-// What auto takes without a machine is as fast as any way of dividing with one.
+// The way that auto takes without a machine is nearly as fast as the fastest way predicted with one.
 TEST(Ways, AutoTakesTheFastestOrNearlySo) {
   for (const double gbps : {0.1, 1.0, 10.0})
     for (const RankCount ranks : {RankCount{4, 1}, RankCount{16, 4}}) {

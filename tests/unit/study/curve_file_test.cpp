@@ -18,7 +18,7 @@ TEST(CurveFile, HasTheEvaluations) {
   const std::string file = folder / "metrics.csv";
   const GoalOptions goal{.metric = ValidationMetric("validation_loss")};
   EXPECT_TRUE(read_curve(file, goal).empty()) << "none is there";
-  test::write_file(file, whole + "16,1,validation,1.");  // still being written
+  test::write_file(file, whole + "16,1,validation,1.");  // a line that is still being written
   const std::vector<TrialReport> curve = read_curve(file, goal);
   ASSERT_EQ(curve.size(), 1u);
   EXPECT_EQ(curve[0].step, 8);

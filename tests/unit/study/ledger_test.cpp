@@ -70,7 +70,7 @@ TEST(Ledger, OfAnotherStudyIsRefused) {
   }
   {
     const Ledger ledger(file, trials_of(folder), "a: 1\nb:\n  c: 3\n");
-  }  // no trial has begun yet
+  }  // no trial has begun yet, so that the study may still change
   std::filesystem::create_directories(trials_of(folder) / "00-0000");
   test::expect_error(ExitStatus::bad_deck, "'c: 3' where this one has 'c: 4'",
                      [&] { Ledger(file, trials_of(folder), "a: 1\nb:\n  c: 4\n"); });

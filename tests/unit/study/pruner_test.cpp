@@ -17,7 +17,7 @@ Order order_of(const Json& golden) {
   return golden["direction"] == "minimize" ? Order::less_is_better : Order::more_is_better;
 }
 
-/// Asks at each report of a golden case whether the trial ends there, and counts the questions.
+/// Asks at each report of a golden case whether the trial ends there; returns the number of questions.
 std::size_t expect_decisions(const Pruner& pruner, const Json& golden) {
   std::vector<TrialCurve> trials;
   trials.reserve(golden["trials"].size());

@@ -64,7 +64,7 @@ TEST(Regimes, Names) {
 }
 
 TEST(Regimes, LargestEfficientBatch) {
-  // S B / (S_0 B_0) is 1, 1, 1.44: 1.2 lies in the middle, in logarithms.
+  // S B / (S_0 B_0) is 1, 1 and 1.44: the limit of 1.2 lies in the middle of the last two, in logarithms.
   const std::vector<BatchSteps> points{{64, 36, 0}, {16, 100, 0}, {32, 50, 0}};
   const auto found = largest_efficient_batch(points);
   ASSERT_TRUE(found);

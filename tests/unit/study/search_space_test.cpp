@@ -35,7 +35,7 @@ TEST(SearchSpace, Scales) {
   EXPECT_EQ(space.keys, (std::vector<std::string>{"a", "b.c", "d", "e", "f", "g"}));
   EXPECT_DOUBLE_EQ(number_at(space, 0, 0.25), 0);
   EXPECT_NEAR(number_at(space, 1, 0.5), 0.1, 1e-6);
-  EXPECT_NEAR(number_at(space, 2, 0.5), 0.9, 1e-6);  // 1 − x: 1, 0.1, 0.01
+  EXPECT_NEAR(number_at(space, 2, 0.5), 0.9, 1e-6);  // 1 − x is 1, 0.1 and 0.01
   EXPECT_EQ(number_at(space, 2, 0), 0);
   for (const auto& [place, value] : {std::pair(0.0, 2.0), {0.24, 2.0}, {0.26, 3.0}, {0.999, 5.0}})
     EXPECT_EQ(number_at(space, 3, place), value);
@@ -51,7 +51,7 @@ TEST(SearchSpace, EndsAreNumbersAsDecksHaveThem) {
   EXPECT_THROW(read("space: {a: {log: [+-1, 2]}}\n"), DeckError);
 }
 
-/// Values to choose from go into decks as they are, with no share of anything.
+/// Discrete values go into decks as they are: they are no shares of a budget.
 TEST(SearchSpace, RefusesASharedBudgetOfValuesToChooseFrom) {
   try {
     read("space:\n  a: {discrete: [0.1, 0.5], of_budget: true}\n");

@@ -31,7 +31,7 @@ TrialPlan plan_of(const std::string& more, const std::string& of_budget = "{step
   return TrialPlan(read_study_config(parse_deck(study, "study.yaml")), base_deck);
 }
 
-// Settings that no deck can have are a matter of their trials, whichever the seed deals out first.
+// Values that no deck accepts fail in their trials, whichever the seed draws first; a plan fails only if all are bad.
 TEST(TrialPlan, IsRefusedOrNotWhateverTheSeed) {
   const auto plan = [](const std::string& values, int seed) {
     const std::string study = fmt::format(
@@ -49,7 +49,7 @@ TEST(TrialPlan, IsRefusedOrNotWhateverTheSeed) {
   EXPECT_GT(bad, 0) << "of first trials";
 }
 
-/// What a made-up trial does if nobody ends it: some reach the goal of 1 at different steps, some diverge, one fails.
+/// What a made-up trial does if it is not ended: some reach the goal of 1, at different steps; some diverge, some fail.
 struct MadeUpTrial {
   std::int64_t reaches, diverges;
   bool fails;
@@ -74,8 +74,8 @@ std::string text_of(const TrialRecord& record) {
   return text;
 }
 
-/// A study on so many slots of different speeds, which is killed after so many events, again and again. What it has
-/// committed is all that stays.
+/// Simulates a study on `slots` slots of different speeds that is killed again and again, each time after
+/// `events_between_kills` events. Only what it has committed survives; returns that.
 Committed simulate(const TrialPlan& plan, std::size_t slots, std::uint32_t seed, int events_between_kills) {
   std::mt19937 random(seed);
   std::vector<TrialRecord> kept;
@@ -156,7 +156,7 @@ TEST(TrialScheduler, ExactPruningLeavesTheLeastStepsAsTheyAre) {
   EXPECT_EQ(least(plan_of(goal + "prune: exact\n")), least(plan_of(goal + "prune: none\n")));
 }
 
-/// The last step, of 40, is evaluated in any case.
+/// The last of the 40 steps is evaluated in any case.
 TEST(TrialPlan, ThereAreAtMostAsManyEvaluationsAsAreGiven) {
   for (const std::int64_t most : {1, 6, 8, 25, 39, 40, 1000}) {
     const TrialPlan plan = plan_of(

@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Losses about 2 with a deviation of 0.1.
+/// A loss about 2, with a deviation of 0.1.
 double usual(int step) { return 2 + 0.1 * (step % 2 == 0 ? 1 : -1); }
 
 LossWatch after(int steps, LossWatchConfig config = {}) {
@@ -46,7 +46,7 @@ TEST(LossWatch, KeepsAWindow) {
   LossWatch watch = after(60, config);
   ASSERT_EQ(watch.losses().size(), 25u);
   for (int i = 0; i < 25; ++i) EXPECT_EQ(watch.losses()[static_cast<std::size_t>(i)], usual(35 + i));
-  // Losses that fall leave the window after them.
+  // After a window of lower losses, the old ones are forgotten.
   for (int i = 0; i < 25; ++i) EXPECT_EQ(watch.inspect(1 + 0.01 * (i % 2)), "");
   EXPECT_NE(watch.inspect(2), "") << "what was usual once";
 }

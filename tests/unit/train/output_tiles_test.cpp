@@ -21,7 +21,7 @@ struct Case {
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.layers << ", " << c.loss; }
 };
 
-/// A network on sequences, whose output comes whole, or in tiles of 64 rows.
+/// A network on sequences whose output is computed as a whole, or in tiles of 64 rows.
 class Network {
  public:
   Network(const Case& c, DType dtype, bool tiles)
@@ -37,7 +37,7 @@ class Network {
 
   static constexpr std::int64_t examples = 9;
 
-  /// Sums of examples first … first+count−1; gradients too in training.
+  /// The loss sums of examples first … first+count−1; computes their gradients, too, if `training`.
   LossSums run(std::int64_t first, std::int64_t count, bool training, Store store = Store::replace) {
     const StepContext context{.training = training, .seed = 1, .first_example = first, .gradients = store};
     std::vector<std::int32_t> tokens;
@@ -94,7 +94,7 @@ TEST_P(OutputTiles, ChangeNothing) {
   ASSERT_EQ(whole.model.plan().tile_rows, 0);
   ASSERT_EQ(tiled.model.plan().tile_rows, 64);
   EXPECT_EQ(whole.model.training_flops(3), tiled.model.training_flops(3));
-  // Two micro-batches, of 160 and 200 rows; then none at all.
+  // Two micro-batches, of 160 and 200 rows; then an empty one.
   for (const bool training : {true, false})
     for (const auto& [first, count, store] : {std::tuple{0, 4, Store::replace}, {4, 5, Store::add}}) {
       const LossSums a = whole.run(first, count, training, store), b = tiled.run(first, count, training, store);
@@ -124,7 +124,7 @@ TEST_P(OutputTiles, In16Bits) {
   Network whole(GetParam(), DType::bf16, false), tiled(GetParam(), DType::bf16, true);
   const LossSums a = whole.run(0, 9, true), b = tiled.run(0, 9, true);
   EXPECT_NEAR(a.loss, b.loss, 1e-3 * a.loss);
-  // Sums over tiles are rounded once each.
+  // Each tile rounds its sum to 16 bits.
   EXPECT_LT(test::largest_difference(whole.gradients(), tiled.gradients()),
             0.01 * test::largest_difference(whole.gradients(), std::vector<double>(whole.gradients().size())));
 }
@@ -140,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"[" + embedding + ", {linear: {features: 11, tied_to: words}}]",
              "{type: cross_entropy, ignore_class: 3}",
              {}},
-        // A residual before it; and nothing before it that learns.
+        // A residual sum before the output; and, last, only frozen layers before it.
         Case{"[" + embedding +
                  ", {linear: {features: 6}, name: a}, {add: {}, from: [a, lstm]}, {relu: {}}, "
                  "{linear: {features: 11}}]",
@@ -148,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(
              {}},
         Case{"[" + embedding + ", {linear: {features: 11}, name: last}]", "{type: cross_entropy}", {"words", "lstm"}}));
 
-/// 0/0 has a sign on some machines.
+/// On some machines 0/0 is a NaN with its sign bit set.
 TEST(MetricSums, WhatDoesNotExistIsNanWithoutASign) {
   const std::array<std::string, 2> others{"auc", "top_2"};
   MetricSums sums(4, {vocabulary}, others, -1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What steps are planned to need of memory.
+// Tests the memory that a step is planned to need.
 #include "train/step_memory.hpp"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ RunConfig planned_deck(const std::string& parallel) {
                  "deck.yaml"));
 }
 
-/// A deck whose network is planned.
+/// A deck and its planned network.
 struct Planned {
   RunConfig config;
   Experiment experiment;
@@ -32,7 +32,7 @@ struct Planned {
   std::int64_t trained() const { return ParameterLayout(experiment.graph, DType::f32).trained_size(); }
 };
 
-/// What compress adds to a rank's memory, without its errors and velocities.
+/// Bytes that `compress` adds to a rank's memory, without its `copies` vectors of errors and velocities.
 double compression_beside_errors(const std::string& compress, RankCount ranks, int copies) {
   Planned with("compress: {" + compress + "}"), without("");
   const StepMemory all = with.memory(ranks), plain = without.memory(ranks);
@@ -61,7 +61,7 @@ TEST(StepMemory, MessagesOfCompressedSums) {
               static_cast<double>(2 * nodes * of_slice * (256 + 4)));
     EXPECT_EQ(compression_beside_errors("method: qsgd, error_feedback: false", ranks, 0),
               static_cast<double>(nodes * part_of(4 * blocks + count, 4) * 4));
-    // A tensor of 600 × 600, one of 7 × 600, and two rows.
+    // The tensors are 600 × 600, 7 × 600, and two vectors.
     const std::int64_t kept = 3600 + 6 + 42 + 1, signs = 4 * 4 + 45000 + 75 + 525 + 1;
     EXPECT_EQ(compression_beside_errors("method: sign", ranks, 1), static_cast<double>(nodes * part_of(signs, 4) * 4));
     EXPECT_EQ(compression_beside_errors("method: topk", ranks, 1),
@@ -98,7 +98,7 @@ std::string step_variants(const std::string& parallel) {
   Planned planned(parallel);
   const RankCount ranks{8, 4};
   const std::string text = memory_by_shard(planned.config, planned.experiment.graph, planned.memory(ranks), ranks);
-  std::string ways;  // without their numbers
+  std::string ways;  // the names of the ways, without their numbers
   for (const std::string_view name : shard_names)
     if (text.find(std::string(name) + " ") != std::string::npos) ways += std::string(name) + " ";
   return ways;
@@ -108,7 +108,7 @@ TEST(StepMemory, NamesWaysThatTheDeckAllows) {
   EXPECT_EQ(step_variants(""), "none optimizer gradients parameters ");
   EXPECT_EQ(step_variants("overlap: thread"), "none optimizer ");
   EXPECT_EQ(step_variants("compress: {}"), "none ");
-  if (!memory_is_separate) {  // nothing comes to a device from files
+  if (!memory_is_separate) {  // devices do not read from files
     EXPECT_EQ(step_variants("shard: parameters, offload: {optimizer: /scratch, parameters: /scratch}"), "parameters ");
   }
 }
