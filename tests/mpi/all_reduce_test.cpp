@@ -15,7 +15,7 @@ namespace {
 struct Way {
   const char* name;
   const char* algorithm;
-  std::int64_t ranks_per_node = 0;  ///< of an emulated network; 0: there is none
+  std::int64_t ranks_per_node = 0;  ///< of the emulated network; 0: no network is emulated
   std::optional<std::int64_t> leaders = std::nullopt;
   const char* between = "auto";
 
@@ -46,11 +46,11 @@ constexpr Way ways[] = {
     {"emulated_ring", "ring", 1},
 };
 
-/// Ranks, numbers and their sum, for one way.
+/// The ranks, the numbers of this rank, and the collective sum of one way.
 struct Setting {
   Topology topology;
   std::optional<NodeMemory> memory;
-  std::vector<double> own;  // where there is no memory
+  std::vector<double> own;  // the numbers, unless they are in the node's memory
   ReduceBuffer buffer;
   std::unique_ptr<Collective> sum;
 
@@ -132,7 +132,7 @@ TEST_P(Sums, WithSixteenBitsOnTheWire) {
     const Communicator& comm = setting.topology.all;
     test::set_values(setting.numbers(count), test::filling(tag_of(comm.rank(), 0), count));
     setting.run(0, count);
-    // Each of up to `size` messages rounds a partial sum, which is at most `size`.
+    // Each of up to `size` messages rounds a partial sum of at most `size`.
     const double allowed = test::rounding_error(wire) * comm.size() * comm.size();
     EXPECT_LT(test::largest_difference(test::values_of(setting.numbers(count)), sum_of_all(comm.size(), 0, count)),
               allowed + 1e-6);
@@ -150,11 +150,11 @@ TEST(EmulatedNetwork, TakesItsTime) {
   std::vector<float> numbers(count, 1.0F);
   const auto sum = make_all_reduce({.all_reduce = find_algorithm("ring")}, {}, topology, std::nullopt,
                                    {DType::f32, numbers.data()});
-  const Timer timer;  // nobody begins before all are here
+  const Timer timer;  // the sum starts after the barrier, once all ranks are here
   comm.barrier();
   sum->start(0, count);
   wait_until([&] { return sum->advance(); });
-  // 2 (P − 1) messages one after the other, each of 1 MB / P.
+  // The ring sends 2 (P − 1) messages one after the other, of 1 MB / P each.
   const double messages = 2.0 * (comm.size() - 1);
   EXPECT_GE(timer.seconds(), messages * (2e-3 + 1e6 / comm.size() / 1e8));
   EXPECT_EQ(numbers[12345], static_cast<float>(comm.size()));

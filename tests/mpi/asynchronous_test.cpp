@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Workers that compute gradients by parameters that others have changed since, against plain loops in fp64.
+// Compares asynchronous workers, whose gradients are of stale parameters, with plain loops in fp64.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ using namespace test::softmax_regression;
 constexpr int data_size = 61;
 constexpr double rate = 0.3, momentum = 0.9;
 
-/// Softmax regression.
+/// A deck of softmax regression.
 std::string plain_deck(const std::string& asynchronous, int batch, int steps, const std::string& sgd = "") {
   const std::string parallel = asynchronous.empty() ? "" : fmt::format("asynchronous: {{{}}}", asynchronous);
   return fmt::format(
@@ -45,7 +45,7 @@ AsynchronousConfig asynchronous_config(const std::string& asynchronous) {
 
 struct Way {
   const char* name;
-  const char* keys;  ///< of parallel.asynchronous
+  const char* keys;  ///< keys of parallel.asynchronous
   int workers, collect;
 };
 void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
@@ -91,7 +91,7 @@ TEST_P(AsynchronousSteps, AreThoseOfPlainLoops) {
       for (std::size_t i = 0; i < size; ++i) {
         double each = has("divide") ? g[i] / std::max(1.0, staleness) : g[i];
         double lambda = has("compensate") ? 0.7 : 0;
-        if (has("adaptive") && share.count > 0) {  // a part of a small last batch may be empty
+        if (has("adaptive") && share.count > 0) {  // a worker's part of a small last batch may be empty
           double& m = squares[static_cast<std::size_t>(push.worker)][i];
           m = 0.95 * m + 0.05 * g[i] * g[i];
           lambda = 0.7 / std::sqrt(m + 1e-7);
@@ -120,7 +120,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Way{"adaptive_sums", "staleness: compensate, adaptive: true, lambda: 0.7", 5, 2}),
     [](const auto& info) { return info.param.name; });
 
-/// A deck with layers of all kinds, in which all that a run does comes along.
+/// A deck with layers of several kinds that uses most of what a run can do.
 std::string deep_deck(const std::string& parallel,
                       const char* optimizer = "{type: sgd, learning_rate: 0.05, momentum: 0.9}",
                       const char* precision = "fp32") {
@@ -153,7 +153,7 @@ TEST(Asynchronous, CompensationOfNoWeightIsNoneBitForBit) {
       test::train_to_the_end(deep_deck(asynchronously(fmt::format("{}, staleness: compensate, lambda: 0", schedule)))));
 }
 
-/// By runs' own arithmetic, without ranks or workers.
+/// Parameters after training with a run's own arithmetic, without ranks or workers.
 std::vector<double> serially(int batch, int steps, double learning_rate) {
   return test::train_serially(
              test::read_run_config(plain_deck("", batch, steps, fmt::format("learning_rate: {}", learning_rate)),
@@ -176,7 +176,7 @@ TEST(Asynchronous, BoundOfZeroIsSynchronous) {
                                      serially(12, 9, 0.1)),
             1e-12);
   if (comm.size() > 1) return;
-  // Four workers see the same parameters, and each steps by itself: as one step, four times as long, of all of them.
+  // Four workers step one after the other with gradients of the same parameters: one step of all, four times as long.
   EXPECT_LT(
       test::largest_difference(finally("bound: 0, schedule: {simulate: {ranks: 4}}", 3, 16), serially(12, 4, 0.4)),
       1e-12);
@@ -203,7 +203,7 @@ TEST_P(AsynchronousRuns, HaveTheSameBitsOnAnyRanksReplayedAndResumed) {
   if (world_.is_root()) EXPECT_TRUE(expected.contains("/workers/5/parameters/first/weight"));
 }
 
-/// What workers have read is no parameters of the replicas of elastic averaging, which begin with the common ones.
+/// Replicas of elastic averaging begin with the common parameters, not with those that simulated workers have read.
 using AsynchronousOnRanks = test::OnRanks;
 TEST_F(AsynchronousOnRanks, GoOnAsReplicasOfTheCommonParameters) {
   const int replicas = world_.size();
@@ -252,7 +252,7 @@ TEST(PushOrder, StaysWithinItsBound) {
 }
 
 TEST(PushOrder, HasTheStalenessOfSoftsync) {
-  // Zhang, Gupta, Lian & Liu 2016: of λ workers and updates of λ / n gradients, n on the average.
+  // Zhang, Gupta, Lian & Liu 2016: with λ workers and updates of λ / n gradients, the mean staleness is n.
   for (const int n : {1, 4, 16}) {
     const PushOrder order = simulate_pushes(
         asynchronous_config(fmt::format("collect: {}, schedule: {{simulate: {{ranks: 16, spread: 0.3}}}}", 16 / n)), 3,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks beyond those that a step waits for.
+// Backup ranks: a step waits for all ranks but these.
 #include <algorithm>
 #include <fstream>
 #include <sstream>
@@ -13,7 +13,7 @@ namespace {
 
 class Backup : public OnRanks {
  protected:
-  /// Of each row of training, on rank 0: the loss, the accuracy and the gradient's norm.
+  /// The loss, the accuracy and the gradient's norm of each training row of the metrics; empty except on rank 0.
   std::vector<double> rows_of(const std::string& run) const {
     std::vector<double> numbers;
     if (!world_.is_root()) return numbers;
@@ -34,7 +34,7 @@ class Backup : public OnRanks {
   }
 };
 
-/// Whoever comes first, the sum is that of the parts of the batch in their order.
+/// Whichever ranks come first, the sum is that of the parts of the batch in their order.
 TEST_F(Backup, DuplicatesLeaveTheBitsOfTheRanksThatAreWaitedFor) {
   if (memory_is_separate) GTEST_SKIP() << "ranks run freely on hosts alone";
   for (int backups = 1; backups < world_.size(); ++backups)
@@ -52,7 +52,7 @@ TEST_F(Backup, DuplicatesLeaveTheBitsOfTheRanksThatAreWaitedFor) {
           << backups << " of " << world_.size();
       if (world_.is_root()) {
         EXPECT_EQ(counts_.by_staleness, (std::vector<std::int64_t>{steps * parts}));
-        const int twice = std::min(backups, parts);  // after each synchronization
+        const int twice = std::min(backups, parts);  // parts that are computed twice after each synchronization
         EXPECT_GE(counts_.discarded_examples, (log_every == 1 ? steps : 1) * twice * (12 / parts));
       }
       if (log_every == 1) {
@@ -63,7 +63,7 @@ TEST_F(Backup, DuplicatesLeaveTheBitsOfTheRanksThatAreWaitedFor) {
     }
 }
 
-/// Which parts have counted is in a record.
+/// A record says which parts have counted.
 TEST_F(Backup, WhatIsDroppedIsReplayedBitForBit) {
   if (memory_is_separate) GTEST_SKIP() << "ranks run freely on hosts alone";
   const int ranks = world_.size(), counted = ranks - 1;
@@ -76,7 +76,7 @@ TEST_F(Backup, WhatIsDroppedIsReplayedBitForBit) {
     const Arrays expected = train_deck("dropped_" + name, ranks, drop);
     if (world_.is_root()) {
       EXPECT_EQ(counts_.by_staleness, (std::vector<std::int64_t>{steps * counted}));
-      // All ranks begin a part after each synchronization.
+      // After each synchronization all ranks begin a part, and one part is discarded.
       if (log_every == 1) EXPECT_EQ(counts_.discarded_examples, steps * 12 / ranks);
       else EXPECT_GE(counts_.discarded_examples, 12 / ranks);
     }

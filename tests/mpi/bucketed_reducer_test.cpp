@@ -35,10 +35,10 @@ TEST_P(SumsInBuckets, WhateverTheBuckets) {
       BucketedReducer reducer(config, {}, ShardGroups(config, topology), memory, gradients,
                               {{{0, count}}, count, bucket_mb, size_of(dtype)});
       const ExecSpace space;
-      // More steps than `auto` needs to choose.
+      // `auto` needs fewer steps than these to choose.
       for (std::uint64_t step = 0; step < (overlap == Overlap::automatic ? 18 : 4); ++step) {
         test::set_values(gradients, test::filling(10 * step + static_cast<std::uint64_t>(comm.rank()), count));
-        // Ranks may disagree about when gradients are ready, and one says nothing before the end.
+        // Ranks may report ready gradients at different points, and one rank reports none before the end.
         if (comm.rank() != static_cast<int>(step % 3)) {
           const RandomStream random(static_cast<std::uint64_t>(comm.rank()), RandomPurpose::dataset, step);
           std::int64_t ready = 0;
@@ -64,8 +64,8 @@ TEST_P(SumsInBuckets, WhateverTheBuckets) {
     }
 }
 
-/// Buckets of 2 MB, of 1 MB at the ends, begin in their order and no later than their last gradient is there; without
-/// overlap they are summed at once, so that it shows in the numbers; the last one in `finish`.
+/// Buckets of 2 MB, and of 1 MB at both ends, begin in their order, as soon as their last gradient is ready. Without
+/// overlap each is summed at once, which shows in the numbers; the last one in `finish`.
 TEST(Reducer, SumsEachBucketAsSoonAsItIsReady) {
   const Topology topology(Communicator::world());
   constexpr std::int64_t count = 1'600'000;
@@ -83,21 +83,21 @@ TEST(Reducer, SumsEachBucketAsSoonAsItIsReady) {
     const std::vector<double> values = test::values_of(gradients.get());
     return std::ranges::count(values, topology.all.size());
   };
-  std::int64_t ready = 0;  // to the end of the bucket before
+  std::int64_t ready = 0;  // the end of the bucket before
   for (const std::int64_t end : buckets.trained | std::views::transform(&Stretch::end)) {
-    const std::int64_t before = topology.all.size() == 1 ? count : ready;  // one rank: 1 is the sum
+    const std::int64_t before = topology.all.size() == 1 ? count : ready;  // on one rank, 1 is the sum already
     reducer.ready(space, end - 1);
     if (!memory_is_separate) EXPECT_EQ(summed(), before);
     reducer.ready(space, end);
     const bool shows = end < count && topology.all.size() > 1;
-    if (!memory_is_separate) EXPECT_EQ(summed(), shows ? end : before);  // devices' come back in their own time
+    if (!memory_is_separate) EXPECT_EQ(summed(), shows ? end : before);  // sums of devices arrive later
     ready = end;
   }
   reducer.finish(space, [] {});
   EXPECT_EQ(summed(), count);
 }
 
-/// What is not of the gradients' size (running variances) would not fit into 16 bits.
+/// Numbers after the gradients (running variances) may not fit into 16 bits.
 TEST(Reducer, SendsTheLastNumbersAsTheyAre) {
   const Topology topology(Communicator::world());
   if (topology.all.size() == 1) GTEST_SKIP() << "nothing is sent";

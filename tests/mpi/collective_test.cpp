@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Reduce-scatter and all-gather, of every algorithm that has them.
+// Tests the reduce-scatter and the all-gather of every algorithm that has them.
 #include <gtest/gtest.h>
 
 #include "comm/collective/algorithm.hpp"
@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-/// The filling of one rank's buffer.
+/// The numbers that fill a rank's buffer.
 std::vector<double> numbers_of(int rank, std::int64_t count) {
   return test::filling(static_cast<std::uint64_t>(100 + rank), count);
 }
@@ -34,10 +34,10 @@ std::vector<std::uint8_t> of_rank(const Communicator& comm, const std::vector<st
   return {text.begin(), text.end()};
 }
 
-/// A buffer of this rank, and the operations on it.
+/// A rank's buffer, and the operations on it.
 struct CollectiveSetting {
   Communicator comm;
-  std::vector<double> memory;  // of floats too
+  std::vector<double> memory;  // holds floats, too
   test::HostNumbers own;
   ReduceBuffer buffer;
 
@@ -93,7 +93,7 @@ TEST_P(Operations, AllGatherBringsWhatEachRankHas) {
     }
 }
 
-/// The one after the other is an all-reduce, of stretches too, and with 16 bits on the wire.
+/// A reduce-scatter and an all-gather make an all-reduce, also of a stretch, and with 16 bits on the wire.
 TEST_P(Operations, TogetherAreAnAllReduce) {
   constexpr std::int64_t count = 5003, first = 1000, end = 4001;
   for (const DType wire : {DType::f32, DType::bf16, DType::f16}) {

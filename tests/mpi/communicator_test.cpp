@@ -41,7 +41,7 @@ TEST_F(Communication, BroadcastsTensors) {
   }
 }
 
-/// Messages that would not fit into memory are cut as those are that do.
+/// Tests the cuts alone, for messages that would not fit into memory.
 TEST(MpiPieces, CountsAreIntsAndCoverEveryElement) {
   const std::size_t edge = std::size_t{1} << 31;
   for (const std::size_t elements : {std::size_t{0}, std::size_t{7}, edge - 1, edge, edge + 1, 3 * edge + 5}) {
@@ -76,7 +76,7 @@ TEST_F(Communication, TransportsOfOneCommunicatorAreApart) {
   std::vector<int> sent, received(3, -1);
   for (int i = 0; i < 3; ++i) sent.push_back(10 * comm.rank() + i);
   for (std::size_t i = 0; i < 3; ++i) transports[i]->receive(last, &received[i], sizeof(int));
-  for (std::size_t i = 3; i-- > 0;) transports[i]->send(next, &sent[i], sizeof(int));  // in another order
+  for (std::size_t i = 3; i-- > 0;) transports[i]->send(next, &sent[i], sizeof(int));  // in the opposite order
   for (const auto& each : transports) wait_until([&] { return each->sent() && each->received(); });
   for (int i = 0; i < 3; ++i) EXPECT_EQ(received[static_cast<std::size_t>(i)], 10 * last + i);
 }
@@ -139,7 +139,7 @@ TEST_F(Communication, AProcessAloneWaitsForNobody) {
   EXPECT_TRUE(alone.is_root());
   std::string text = "as it was";
   double value = 3.5;
-  // Any of these that was collective over the ranks of MPI would hang: the others do not take part.
+  // A call that were collective over the ranks of MPI would hang, since only one rank goes on.
   if (comm.rank() != comm.size() - 1) return;
   alone.barrier();
   alone.broadcast(text);

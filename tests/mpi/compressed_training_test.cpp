@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Runs with parallel.compress: the same bits on all ranks, whatever is summed when, and from checkpoints.
+// Runs with parallel.compress have the same bits on all ranks, with any overlap, and from checkpoints.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -48,7 +48,7 @@ class CompressedRuns : public testing::TestWithParam<std::tuple<const char*, int
   std::string file(const std::string& name, int step) const {
     return folder.path() / name / "checkpoints" / checkpoint_name(step);
   }
-  /// What a checkpoint after the last step has, on all ranks. Collective.
+  /// Trains; returns the arrays of the checkpoint after the last step, on all ranks. Collective.
   Arrays train(const std::string& name, const Communicator& ranks, const std::string& parallel, int steps,
                const std::string& from = "", const std::string& optimizer = "") const {
     RunConfig run_config = config(name, parallel, steps, optimizer);
@@ -66,7 +66,7 @@ class CompressedRuns : public testing::TestWithParam<std::tuple<const char*, int
     }
     return arrays;
   }
-  /// The sums of all parts of what was left.
+  /// For each parameter, the sum of the errors of all ranks.
   static Arrays errors_in(const Arrays& arrays) { return sums_in(arrays, "error"); }
   static Arrays sums_in(const Arrays& arrays, const std::string& state) {
     const std::string prefix = "/compression/" + state + "/";
@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(Methods, CompressedRuns,
 
 using CompressedRun = CompressedRuns;
 
-/// Another number of ranks shares what was left equally.
+/// Another number of ranks shares the remaining errors and velocities equally.
 TEST_F(CompressedRun, KeepsTheSumOfErrorsOnOtherNumbersOfRanks) {
   const std::string compress = ", compress: {method: dgc, keep: 0.05}";
   const Arrays all = train("all", emulate_network(world, {1, 0, 1}), compress, 6);
@@ -162,7 +162,8 @@ TEST_F(CompressedRun, IsExactBeforeItsFirstStep) {
   for (const auto& [name, sum] : errors_in(later)) EXPECT_LT(std::ranges::count(sum, 0.0), std::ssize(sum)) << name;
 }
 
-/// The momentum of gradients, which the optimizer leaves out then, and that of weight decay, which it keeps.
+/// With compression, momentum is that of gradients, which the optimizer leaves out, plus that of weight decay, which it
+/// keeps.
 TEST_F(CompressedRun, IsMomentumWhereAllTravels) {
   const Communicator ranks = emulate_network(world, {1, 0, 1});
   for (const std::string optimizer : {", weight_decay: 0.1", ", weight_decay: 0.1, nesterov: true"}) {
@@ -175,7 +176,7 @@ TEST_F(CompressedRun, IsMomentumWhereAllTravels) {
   }
 }
 
-/// Its errors are not finite, either: a run that goes on from the last checkpoint would have them in its first step.
+/// The errors of such a step are not finite, and must not reach the checkpoint, from which a run would go on with them.
 TEST_F(CompressedRun, LeavesNothingOfAStepThatCannotBeDone) {
   const Communicator ranks = emulate_network(world, {1, 0, 1});
   for (const std::string method : {"int8", "qsgd", "sign", "topk"}) {
@@ -194,7 +195,7 @@ TEST_F(CompressedRun, LeavesNothingOfAStepThatCannotBeDone) {
   }
 }
 
-/// Ranks that share memory have nothing to send.
+/// Ranks that share memory send nothing, hence compress nothing.
 TEST_F(CompressedRun, IsExactInANode) {
   const Arrays exact = train("exact", world, "", 6);
   const Arrays compressed = train("compressed", world, ", compress: {method: sign}", 6);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Compressed sums against PyTorch's communication hooks.
+// Compares compressed sums with PyTorch's communication hooks.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -50,9 +50,9 @@ TEST(CompressedSums, ArePyTorchsPowerSgd) {
   }
 }
 
-/// PyTorch's hooks send all numbers to all, as bytes from the least to the largest of a block, and forget what they
-/// round off; here blocks are symmetric, and sums travel in bytes once more. So the means differ by up to a step of
-/// each of these grids.
+/// PyTorch's hooks send all numbers to all ranks, as bytes on a grid from the least to the largest number of a block,
+/// without error feedback. Here, the grid of a block is symmetric, and sums are sent as bytes once more. So the means
+/// differ by up to a step of each of these grids.
 TEST(CompressedSums, ArePyTorchsQuantizationHooksToTheirRounding) {
   const Communicator ranks = Communicator::world();
   if (ranks.size() != 2) GTEST_SKIP() << "quantization_hooks.json is of 2 ranks";

@@ -14,13 +14,13 @@ namespace lockstep::test {
 using Method = CompressConfig::Method;
 using Numbers = std::vector<double>;
 
-/// Two buckets with a gap each.
+/// Two buckets with gaps.
 inline std::vector<CompressedBucket> small_buckets() {
   return {{{0, 1200}, {{{0, 576}, 24, 24}, {{576, 583}, 7, 1}, {{600, 1120}, 20, 26}}},
           {{1200, 1250}, {{{1200, 1245}, 5, 9}}}};
 }
 
-/// A rank's part in compressed sums by messages.
+/// A rank's side of compressed sums by messages.
 template <class T>
 struct CompressionSetting {
   static constexpr DType dtype = std::is_same_v<T, double> ? DType::f64 : DType::f32;
@@ -67,7 +67,7 @@ struct CompressionSetting {
   }
 
   std::int64_t size() const { return buckets.back().place.end; }
-  /// Numbers of a rank in a step, 0 in the gaps.
+  /// The gradient of a rank in a step, 0 in the gaps.
   Numbers gradient(std::int64_t number, int rank) const {
     const Numbers all = filling(static_cast<std::uint64_t>(1000 + 10 * number + rank), size());
     Numbers own(all.size(), 0.0);
@@ -76,7 +76,7 @@ struct CompressionSetting {
         std::copy(all.begin() + tensor.place.first, all.begin() + tensor.place.end, own.begin() + tensor.place.first);
     return own;
   }
-  /// A step, of the gradients of its number. Collective.
+  /// Sums the gradients of step `number` over a batch of `examples`. Collective.
   void run(std::int64_t number, double examples) {
     step.number = number;
     step.examples = examples;

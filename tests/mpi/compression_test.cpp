@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Compressed sums against plain loops, and what no scheme may lose.
+// Compares compressed sums with plain loops, and tests what no scheme may lose.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -26,7 +26,7 @@ class Compressed : public testing::TestWithParam<Method> {
   const Communicator ranks = Communicator::world();
 };
 
-/// Of batches of different sizes, too.
+/// What is sent and what is left as errors add up to the gradients, also for batches of different sizes.
 TEST_P(Compressed, WhatIsSentAndWhatIsLeftAreTheGradients) {
   if (GetParam() == Method::dgc) GTEST_SKIP() << "what is sent has momentum";
   CompressionSetting<double> setting(ranks, compress(GetParam()), small_buckets());
@@ -54,7 +54,7 @@ TEST_P(Compressed, GapsStayZero) {
     for (std::int64_t i = gap.first; i < gap.end; ++i) EXPECT_EQ(setting.numbers[static_cast<std::size_t>(i)], 0);
 }
 
-/// A step whose gradients are not finite is found out on all ranks.
+/// Gradients that are not finite make the sum not finite on all ranks.
 TEST_P(Compressed, WhatIsNoNumberShowsEverywhere) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     CompressionSetting<float> setting(ranks, compress(GetParam()), small_buckets());
@@ -66,7 +66,7 @@ TEST_P(Compressed, WhatIsNoNumberShowsEverywhere) {
   }
 }
 
-/// Where such a step is left out, nothing of it is in later ones, if no errors are kept.
+/// Without error feedback, nothing of a step with a NaN is left in later steps.
 TEST_P(Compressed, WhatIsNoNumberGoesWithItsStep) {
   if (GetParam() == Method::dgc) GTEST_SKIP() << "keeps velocities";
   const auto without_errors = compress(GetParam(), [](CompressConfig& c) { c.error_feedback = false; });
@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(Methods, Compressed,
                            return std::string(compression_names[static_cast<std::size_t>(info.param)]);
                          });
 
-/// All ranks' C(p) and e of a scheme in which all send to all, in plain loops.
+/// C(p) of a rank, by a scheme in which all ranks send to all, in plain loops.
 using Encode = std::function<Numbers(const Numbers& p, const CompressedBucket& bucket, int rank, std::int64_t step)>;
 
 void expect_gathered(const CompressConfig& config, const Encode& encode) {
@@ -143,8 +143,8 @@ TEST(CompressedSums, SendTheLargestNumbers) {
   });
 }
 
-/// With a batch that grows, and steps that are exact before; a quarter travels in three steps, a 16th in as many, and
-/// then 0.05: of 7 numbers 2, 1 and 1.
+/// The batch grows, and the first two steps are exact. Then a quarter of the numbers is sent in three steps, a 16th in
+/// three, and 0.05 from there on: 2, 1 and 1 numbers of a tensor of 7.
 TEST(CompressedSums, SendTheLargestOfAccumulatedVelocities) {
   const Communicator ranks = Communicator::world();
   const auto config = compress(Method::dgc,
@@ -184,7 +184,7 @@ TEST(CompressedSums, SendTheLargestOfAccumulatedVelocities) {
   }
 }
 
-/// Where nothing is late, velocities go on: the sum is that of momentum.
+/// If all numbers are sent, velocities are kept, and the sum is that of momentum.
 TEST(CompressedSums, HaveAllMomentumWhereAllTravels) {
   const Communicator ranks = Communicator::world();
   CompressionSetting<double> setting(ranks, compress(Method::dgc, [](CompressConfig& c) { c.keep = 1; }),
@@ -234,12 +234,12 @@ TEST(CompressedSums, LevelsHaveTheRightMean) {
     wait_until([&] { return setting.sum->advance(); });
     for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += setting.numbers[i] / draws;
   }
-  // A level of a block of 16 is 1.2 or so: a draw has a deviation of at most half of that.
+  // The levels of a block of 16 are about 1.2 apart: the standard deviation of a draw is at most half of that.
   for (std::size_t i = 0; i < mean.size(); ++i)
     EXPECT_NEAR(mean[i], sum[i], 5 * 0.6 * std::sqrt(ranks.size() / double{draws}));
 }
 
-/// The owner of a slice gets it from all in 8 bits, but for its own numbers, and sends its sum in 8 bits.
+/// The owner of a slice receives the other ranks' numbers in 8 bits, and sends the sum in 8 bits.
 TEST(CompressedSums, SendBytesAndScales) {
   const Communicator ranks = Communicator::world();
   const auto config = compress(Method::int8);
@@ -285,7 +285,7 @@ TEST(CompressedSums, SendBytesAndScales) {
   }
 }
 
-/// What loses nothing is the sum.
+/// A scheme that keeps everything gives the exact sum.
 TEST(CompressedSums, AreExactWhereAllTravels) {
   const Communicator ranks = Communicator::world();
   for (const CompressConfig& config :
@@ -304,7 +304,7 @@ TEST(CompressedSums, AreExactWhereAllTravels) {
   }
 }
 
-/// Layers whose gradients are 0, or of a smaller rank, as those after a relu that nothing passes, train again later.
+/// Gradients that are 0, or of a smaller matrix rank (after a relu that passes nothing), do not stop later training.
 TEST(CompressedSums, OutlastMatricesWithoutDirections) {
   const Communicator ranks = Communicator::world();
   CompressionSetting<float> setting(ranks, compress(Method::powersgd), {{{0, 576}, {{{0, 576}, 24, 24}}}});
@@ -341,10 +341,10 @@ TEST(GradientSketch, HasTheSquareOfTheSum) {
     sketch.add(ExecSpace(), step, {first + half, DType::f64, {count - half}}, half);
     mean += sketch.take_square(ranks) / 20;
   }
-  EXPECT_NEAR(mean, expected, 0.02 * expected);  // of one sketch: 0.022
+  EXPECT_NEAR(mean, expected, 0.02 * expected);  // one sketch has a deviation of 0.022
 }
 
-/// Bytes that all P ranks send in a step, of d numbers in fp32.
+/// The bytes that all ranks together send in a step of 65536 numbers.
 TEST(CompressedSums, SendTheBytesOfTheFormulae) {
   const Communicator world = Communicator::world();
   const auto network = std::make_shared<test::CountingNetwork>(1);
@@ -368,7 +368,7 @@ TEST(CompressedSums, SendTheBytesOfTheFormulae) {
   EXPECT_EQ(sent(compress(Method::powersgd, [](CompressConfig& c) { c.rank = 16; })), 2 * others * 2 * 256 * 16 * 4);
 }
 
-/// Their places are sent in 32 bits. Of layouts alone, of which nothing is allocated.
+/// Places are sent in 32 bits, which limits the size of tensors. The test makes layouts only, and allocates nothing.
 TEST(CompressedSums, LargestNumbersAreOfTensorsWhosePlacesFit) {
   const Topology ranks(Communicator::world());
   const auto make = [&](std::int64_t features, Method method) {

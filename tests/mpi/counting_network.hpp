@@ -11,8 +11,8 @@
 
 namespace lockstep::test {
 
-/// MPI's messages, whose bytes are counted, between nodes of so many ranks; votes and statistics, which are small, are
-/// not.
+/// A network of MPI's messages between nodes of `ranks_per_node` ranks that counts the bytes of messages of more than
+/// 1000 bytes, hence neither votes nor statistics.
 class CountingNetwork final : public Interconnect {
  public:
   explicit CountingNetwork(int ranks_per_node) : ranks_per_node_(ranks_per_node) {}
@@ -25,7 +25,7 @@ class CountingNetwork final : public Interconnect {
   }
   Communicator node(const Communicator& ranks) const override { return ranks.split(ranks.rank() / ranks_per_node_); }
   std::string description() const override { return "counting"; }
-  /// Sent by all ranks since the last call. Collective.
+  /// Bytes that all ranks have sent since the last call. Collective.
   double take_bytes(const Communicator& ranks) const {
     double bytes = std::exchange(*bytes_, 0.0);
     ranks.all_reduce_sum({&bytes, 1});

@@ -22,7 +22,7 @@ const Case cases[] = {
     {"eight", 8, {1, 2, 4, 8}, "fp32", "{global: 96}"},
     {"eight_uneven_in_pieces", 8, {1, 2, 4, 8}, "fp32", "{global: 83, micro: 4}"},
     {"eight_bf16", 8, {1, 2, 4, 8}, "bf16", "{global: 83}"},
-    // Runs of three and of two shards: their sums share no inner node of the tree but the root.
+    // On 2 and 3 ranks, runs of three and of two shards share no inner node of the tree but the root.
     {"six", 6, {1, 2, 3, 6}, "fp64", "{global: 50}"},
     {"fewer_examples_than_shards", 8, {1, 2, 4, 8}, "fp32", "{global: 5}"},
 };
@@ -76,7 +76,7 @@ TEST_P(Deterministic, SameBitsOnAnyNumberOfRanks) {
       if (expected.empty()) expected = found;
       EXPECT_TRUE(found == expected) << "on " << ranks << " ranks";
     }
-    // Those who join now have nothing to compare with yet.
+    // Ranks that join with the next number of ranks need the expected bits, too.
     world.broadcast(expected);
   }
 }

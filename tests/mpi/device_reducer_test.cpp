@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// On hosts MPI sums, whose addresses are all alike; in preset fake_device NCCL's stand-in does, and on devices NCCL.
+// On hosts, MPI sums in the step's memory; in preset fake_device NCCL's stand-in does, and on devices NCCL.
 #include "parallel/reducers/device_reducer.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 using Wire = ParallelConfig::Wire;
 using Overlap = ParallelConfig::Overlap;
 
-/// None where there are fewer devices than ranks.
+/// Sums in the step's memory; null if there are fewer devices than ranks.
 std::unique_ptr<DeviceAllReduce> sums_in_place(const Communicator& ranks) {
   if constexpr (!memory_is_separate) return mpi_device_all_reduce(ranks);
   const DeviceFacts facts = device_facts(ranks);
@@ -41,7 +41,7 @@ TEST_P(SumsOnDevices, WhateverTheBuckets) {
       const OwnedTensor gradients("gradients", dtype, {count});
       DeviceReducer reducer(config, std::move(sums), gradients.get(), {{{0, count}}, count, bucket_mb, size_of(dtype)});
       for (std::uint64_t step = 0; step < 4; ++step) {
-        // By a kernel, as the backward pass does it, in pieces that are no buckets. One rank has no examples.
+        // A kernel writes gradients, as in the backward pass, in pieces that are no buckets. One rank has no examples.
         const bool idle = ranks.rank() == static_cast<int>(step % 3);
         const OwnedTensor computed = test::make_filled(
             dtype, {count}, 10 * step + static_cast<std::uint64_t>(ranks.rank()), idle ? 0.0 : 1.0);
@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, SumsOnDevices,
                          testing::Combine(testing::Values(Overlap::automatic, Overlap::none),
                                           testing::Values(DType::f32, DType::f64)));
 
-/// What is not of the gradients' size (running variances) would not fit into 16 bits.
+/// Numbers after the gradients (running variances) may not fit into 16 bits.
 TEST(DeviceReducer, SendsTheLastNumbersAsTheyAre) {
   const Communicator ranks = Communicator::world();
   const ExecSpace space;
@@ -87,7 +87,7 @@ TEST(DeviceReducer, SendsTheLastNumbersAsTheyAre) {
     DeviceReducer reducer(config, std::move(sums), gradients.get(),
                           {{{0, exact}}, count, config.bucket_mb, sizeof(float)});
     for (int step = 0; step < 3; ++step) {
-      std::vector<double> values(count, 1 + 1.0 / 64 + 1.0 / 4096);  // the last part is lost
+      std::vector<double> values(count, 1 + 1.0 / 64 + 1.0 / 4096);  // 16 bits lose the last term
       std::fill(values.begin() + exact, values.end(), 131072.25);
       test::set_values(gradients.get(), values);
       reducer.ready(space, count);
@@ -104,7 +104,7 @@ TEST(DeviceReducer, SendsTheLastNumbersAsTheyAre) {
   }
 }
 
-/// Written by a kernel, so that an event may come before it.
+/// Fills `values` by a kernel, so that an event can come before it.
 void write(const ExecSpace& space, const Tensor& values, float number) {
   auto* const written = values.as<float>();
   Kokkos::parallel_for(
@@ -154,14 +154,14 @@ TEST(DeviceSums, ThatAreNotWaitedForShow) {
   write(space, values.get(), 1);
   sums->start(values.get(), StreamEvent(space));
   EXPECT_GT(sums->advance(), 0u);
-  copy(space, values.get(), used.get());  // too early
+  copy(space, values.get(), used.get());  // before the sum has arrived
   wait_until([&] { return sums->advance() == 0; });
   EXPECT_EQ(test::values_of(used.get()), std::vector<double>(3, 1.0));
   EXPECT_EQ(test::values_of(values.get()), std::vector<double>(3, ranks.size()));
 }
 
-/// Known numbers pass through it on hosts, where all memory is alike. In preset fake_device the library does not say
-/// that it takes a device's.
+/// On hosts all memory is alike, and the trial with known numbers succeeds. In preset fake_device the library does not
+/// claim to support device memory.
 TEST(MpiInDeviceMemory, IsTriedBefore) {
   const bool taken = mpi_takes_device_memory(Communicator::world());
   if constexpr (!is_a_device) EXPECT_EQ(taken, !memory_is_separate);

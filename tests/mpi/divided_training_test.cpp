@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Gradients and parameters that ranks divide among them train to the same bits as whole ones.
+// Sharded gradients and parameters train to the same bits as whole ones.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 namespace lockstep {
 namespace {
 
-/// Five units or so, of which the first has several small layers.
+/// A network of about five units, the first of which has several small layers.
 constexpr const char* images =
     "data: {synthetic: {kind: random, shape: [8, 8, 3], classes: 7, train: 61}},"
     " model: {layers: [{conv2d: {filters: 8, kernel: 3, padding: same}}, {batch_norm: {}}, relu, flatten,"
@@ -33,7 +33,7 @@ constexpr const char* in_blocks =
     " model: {activation_checkpointing: blocks, layers: [{linear: {features: 512}}, tanh, {linear: {features: 520}}, relu,"
     " {linear: {features: 512}}, tanh, {linear: {features: 520}}, relu, {linear: {features: 512}}, relu,"
     " {linear: {features: 7}}]}";
-/// The first layer and the last one have one weight; two layers run side by side.
+/// The first and the last layer share a weight, and two layers run side by side.
 constexpr const char* words =
     "data: {synthetic: {kind: random, vocabulary: 520, sequence_length: 6, train: 61}},"
     " model: {layers: [{embedding: {vocabulary: 520, features: 512}, name: words},"
@@ -45,12 +45,12 @@ struct DividedCase {
   const char* precision;
   const char* optimizer;
   const char* parallel = "";
-  int ranks_per_node = 0;  ///< of an emulated network; 0: of none
-  int micro = 16;          ///< most examples of a micro-batch
+  int ranks_per_node = 0;  ///< of the emulated network; 0: no network is emulated
+  int micro = 16;          ///< largest number of examples of a micro-batch
   double tolerance = 0;    ///< relative to the largest value
   const char* network = images;
   int steps = 6;
-  int examples = 61;  ///< that there are to train on
+  int examples = 61;  ///< in the training set
 };
 void PrintTo(const DividedCase& c, std::ostream* out) { *out << c.name; }
 
@@ -76,14 +76,14 @@ class DividedRuns : public testing::TestWithParam<std::tuple<DividedCase, const 
   }
 };
 
-/// What a run has come to.
+/// The results of a run.
 struct Outcome {
-  std::vector<std::vector<std::byte>> arrays;  ///< of a checkpoint, on rank 0
+  std::vector<std::vector<std::byte>> arrays;  ///< the arrays of a checkpoint, on rank 0
   double loss = 0, gradient_norm = 0;
   std::int64_t skipped = 0;
 };
 
-/// All numbers of a checkpoint, parameters before the optimizer's states, on rank 0. Collective.
+/// All arrays of a checkpoint, parameters before the optimizer's states, on rank 0. Collective.
 std::vector<std::vector<std::byte>> arrays_of(const Communicator& comm, Trainer& trainer) {
   NumberStream numbers(comm, trainer.strategy().sharded_states());
   std::vector<std::vector<std::byte>> arrays;
@@ -99,8 +99,8 @@ std::vector<std::vector<std::byte>> arrays_of(const Communicator& comm, Trainer&
   return arrays;
 }
 
-/// How far numbers of two sets of arrays, all f64, are from each other, relative to the largest of their array, or to
-/// 1e-4 where all are smaller: rounding alone has made the gradient of a bias in front of a batch norm.
+/// The largest difference between two sets of f64 arrays, relative to the largest number of each array, but at least to
+/// 1e-4: the gradient of a bias in front of a batch norm, for example, is rounding error alone.
 double largest_difference(const std::vector<std::vector<std::byte>>& some,
                           const std::vector<std::vector<std::byte>>& others) {
   double most = 0;
@@ -214,7 +214,7 @@ INSTANTIATE_TEST_SUITE_P(
             DividedCase{"ring", "fp32", momentum, ", share_parameters: false, all_reduce: ring"},
             DividedCase{"no_prefetch", "fp32", adamw, ", prefetch: 0, share_parameters: false, all_reduce: ring"},
             DividedCase{"all_prefetched", "fp32", adamw, ", prefetch: 9, share_parameters: false, all_reduce: ring"},
-            // In the fifth step, which all ranks but one spend without examples.
+            // The fifth step has a single example, so that all ranks but one have none.
             DividedCase{"one_left", "fp32", adamw, alone, 0, 16, 0, images, 6, 57},
             DividedCase{"poll", "fp32", adamw, ", all_reduce: ring, overlap: poll"},
             DividedCase{"average", "bf16", "{type: adamw, learning_rate: 0.01, ema_decay: 0.9}", alone},
@@ -233,20 +233,20 @@ INSTANTIATE_TEST_SUITE_P(
             DividedCase{"tied_in_a_node", "bf16", momentum, "", 0, 16, 0, words},
             DividedCase{"trees", "fp32", adamw, trees}, DividedCase{"pieces", "fp64", clipped, alone, 0, 3, 1e-12},
             DividedCase{"pieces_in_a_node", "fp64", clipped, "", 0, 3, 1e-12},
-            // With a smaller epsilon, gradients near 0 make steps of any sign.
+            // With a smaller epsilon, gradients near 0 would give steps of either sign.
             DividedCase{"pieces_by_adamw", "fp64",
                         "{type: adamw, learning_rate: 0.01, clip_norm: 0.5, epsilon: 1.0e-3}", alone, 0, 3, 1e-12},
             DividedCase{"fifty_by_sgd", "fp32", clipped, alone, 0, 16, 0, images, 50},
             DividedCase{"fifty_by_adamw", "bf16", adamw, alone, 0, 16, 0, images, 50},
             DividedCase{"fifty_by_lamb", "fp64", "{type: lamb, learning_rate: 0.01, clip_norm: 0.5}", alone, 0, 16, 0,
                         images, 50},
-            // Each step multiplies what rounding has made of the one before.
+            // Each step multiplies the rounding error of the one before.
             DividedCase{"fifty_in_pieces", "fp64", "{type: sgd, learning_rate: 0.03, momentum: 0.9, clip_norm: 0.5}",
                         alone, 0, 3, 1e-12, images, 50}),
         testing::Values("gradients", "parameters")),
     [](const auto& info) { return std::string(std::get<0>(info.param).name) + "_" + std::get<1>(info.param); });
 
-/// All ranks' bytes in each of three steps of a deck are those that are expected.
+/// Expects all ranks of a deck's run to send `expected` bytes in each of three steps.
 void expect_traffic(const std::string& deck, int ranks_per_node, const std::function<double(Trainer&)>& expected) {
   const Communicator world = Communicator::world();
   const auto network = std::make_shared<test::CountingNetwork>(ranks_per_node);
@@ -273,9 +273,9 @@ void expect_traffic(const std::string& deck, int ranks_per_node, const std::func
   }
 }
 
-/// Of N ranks that share no memory, a step of A micro-batches of Ψ parameters sends 4 (N − 1) times as many bytes as:
-/// gradients: A Ψ for sums, and Ψ for new parameters; parameters: A Ψ for sums, and Ψ for each forward and each
-/// backward pass, but for what the windows still hold of the pass before.
+/// N ranks that share no memory send in a step of A micro-batches, with Ψ parameters, 4 (N − 1) bytes times:
+/// gradients: A Ψ for sums and Ψ for new parameters; parameters: A Ψ for sums and Ψ for each forward and backward pass,
+/// less what the windows still hold of the pass before.
 TEST(DividedTraffic, IsWhatTheFormulaeSay) {
   const int ranks = Communicator::world().size();
   for (const char* shard : {"gradients", "parameters"})
@@ -293,7 +293,7 @@ TEST(DividedTraffic, IsWhatTheFormulaeSay) {
           1, [&](Trainer& trainer) {
             const ParameterWindows& windows = trainer.model().parameters().windows();
             const auto parameters = static_cast<double>(trainer.model().parameters().trained_size());
-            // Two windows: at the end of a pass they hold its last two units.
+            // There are two windows: at the end of a pass, they hold its last two units.
             const auto count = [&](std::size_t unit) { return static_cast<double>(windows.units[unit].count); };
             const std::size_t last = windows.units.size() - 1;
             const double behind_forward = count(0) + count(1), behind_backward = count(last) + count(last - 1);
@@ -307,8 +307,8 @@ TEST(DividedTraffic, IsWhatTheFormulaeSay) {
     }
 }
 
-/// Groups that are N nodes, whose ranks share memory: the gradients of Ψ parameters are summed between nodes in
-/// 8 (N − 1) Ψ bytes, once a step of three micro-batches, and nothing else travels.
+/// If groups are N nodes, whose ranks share memory, a step sends 8 (N − 1) Ψ bytes for the sum of gradients between
+/// nodes, once for all its three micro-batches, and nothing else.
 TEST(GroupTraffic, IsSumsAlone) {
   const int ranks = Communicator::world().size();
   if (ranks % 2 != 0 || memory_is_separate) GTEST_SKIP() << "for hosts, on nodes of two ranks";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A run that is begun again in the same processes goes on from what the attempt before has left, whatever run.resume
-// says: also where rank 0 is lost. Here no rank is lost, but what rank 0 knows.
+// A run that is begun again in the same processes goes on from the checkpoint of the attempt before, whatever
+// run.resume says, even if rank 0 was lost. Here no rank is lost, but rank 0 forgets the attempt.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-/// Ends an attempt in the evaluation after step 4.
+/// Ends an attempt at the evaluation after step 4, as a lost rank would.
 class RankIsLost final : public RunOwner {
  public:
   std::string stop_reason() override { return ""; }
@@ -33,7 +33,7 @@ class EarlierAttemptsTest : public testing::Test {
         (folder_.path() / name).string());
   }
 
-  /// The step from which another attempt goes on.
+  /// Loses an attempt; returns the step from which another one goes on.
   std::int64_t after_a_lost_attempt(const RunConfig& config) const {
     EarlierAttempts earlier;
     {
@@ -47,7 +47,7 @@ class EarlierAttemptsTest : public testing::Test {
     }
     TrainingRun again(config, comm_, nullptr, &earlier);
     const std::int64_t step = again.trainer().steps();
-    again.run();  // which leaves no copies in memory
+    again.run();  // the end of the run leaves no copies in memory
     return step;
   }
 

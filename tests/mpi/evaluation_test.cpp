@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-/// Counts how often each example is read.
+/// A dataset that counts how often each example is read.
 class CountingDataset final : public Dataset {
  public:
   explicit CountingDataset(std::unique_ptr<Dataset> inner)
@@ -62,7 +62,7 @@ TEST_P(Evaluation, ReadsEachExampleOnce) {
   comm.all_reduce_sum(data.reads);
   EXPECT_EQ(data.reads, std::vector<double>(static_cast<std::size_t>(size), 1.0));
 
-  // The same by one forward pass over everything.
+  // The same metrics by one forward pass over all examples.
   Experiment experiment = open_experiment(config);
   Model model = make_model(config, std::move(experiment.graph), size, Purpose::inference);
   model.parameters().initialize(space, 1);
@@ -92,7 +92,7 @@ TEST_P(Evaluation, ReadsEachExampleOnce) {
               reference::hits(2, 4, test::values_of(outputs), classes), 1e-9);
 }
 
-/// Three sums of each of 30 classes: they are as much of a plan as what layers need for themselves.
+/// The planned workspace includes the sums of metrics: three for each of 30 classes.
 TEST(StepMemory, HoldsTheSumsOfMetrics) {
   const auto planned = [](const char* metrics) {
     const RunConfig config = test::read_run_config(

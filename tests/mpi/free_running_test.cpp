@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks that are asynchronous workers, or groups of them, each in its own time: what they have done is in a record,
-// which is simulated.
+// Free-running asynchronous workers, which are ranks or groups of ranks: simulating their record gives the same bits.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -45,7 +44,7 @@ class FreeRunning : public OnRanks, public testing::WithParamInterface<Way> {
   }
   int workers() const { return GetParam().groups > 0 ? GetParam().groups : world_.size() - GetParam().servers; }
   int members() const { return (world_.size() - GetParam().servers) / workers(); }
-  /// A record, whose gradients ranks share, or of which several share each.
+  /// True if this number of ranks can replay the record: ranks share the gradients of an update, or several share each.
   bool can_play(int ranks) const {
     const int collect = GetParam().collect;
     return collect % ranks == 0 || (ranks % collect == 0 && members() % (ranks / collect) == 0);
@@ -128,7 +127,7 @@ TEST(FreeRunningGroup, OfAllRanksIsDeterministicBitForBit) {
               train_to_the_end(deck_with(shards, sgd, precision)).parameters);
 }
 
-/// Of several ranks each: a part's gradient is that of all its examples.
+/// Each worker is a group of ranks: the gradient of a part is that of all its examples.
 TEST(FreeRunningGroups, StepAsPlainLoopsWithTheirRecord) {
   using namespace softmax_regression;
   const Communicator comm = Communicator::world();
@@ -155,13 +154,13 @@ TEST(FreeRunningGroups, StepAsPlainLoopsWithTheirRecord) {
   EXPECT_EQ(run.run(), ExitStatus::done);
   enable_log(true);
   const std::vector<double> found = numbers_of(parameters);
-  // Inside the two groups: for each gradient a sum (up a tree and down again) and a gather, at synchronizations a
-  // gather. Between them: for each gradient half of the parameters there and back, at synchronizations each half to the
-  // other group.
+  // Within the two groups, each gradient takes a sum (up a tree and down again) and a gather, and each synchronization
+  // a gather. Between the groups, each gradient takes half of the parameters there and back, and each synchronization
+  // sends each half to the other group.
   std::array<double, 1> sent{static_cast<double>(scheduled_bytes_sent() - before)};
   comm.all_reduce_sum(sent);
   const ParameterBuffer& buffer = run.trainer().model().parameters();
-  constexpr int gradients = updates * collect, syncs = 6;  // after each epoch
+  constexpr int gradients = updates * collect, syncs = 6;  // one after each epoch
   EXPECT_EQ(sent[0], 8.0 * static_cast<double>(buffer.trained_size()) *
                          ((comm.size() / 2 - 1) * (3 * gradients + 2 * syncs) + gradients + syncs));
   if (!comm.is_root()) return;

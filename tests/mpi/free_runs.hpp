@@ -14,12 +14,12 @@
 #include "support/fixtures.hpp"
 #include "support/whole_checkpoint.hpp"
 
-// Runs of ranks that do not wait for each other.
+// Shared by tests of runs whose ranks do not wait for each other.
 namespace lockstep::test {
 
 inline constexpr int steps = 18;
 
-/// Random numbers are drawn in it, and parameters are no multiple of ranks.
+/// A deck with dropout, whose number of parameters is no multiple of the ranks.
 inline std::string deck_with(const std::string& parallel, const std::string& optimizer, const char* precision = "fp32",
                              int log_every = 6) {
   return fmt::format(
@@ -35,13 +35,14 @@ inline constexpr const char* sgd = "{type: sgd, learning_rate: 0.05, momentum: 0
 
 using Arrays = std::map<std::string, std::vector<std::byte>>;
 
-/// Runs on some of the ranks, and what they leave.
+/// Runs on some of the ranks, and their results.
 class OnRanks : public testing::Test {
  protected:
   OnRanks() { enable_log(false); }
   ~OnRanks() override { enable_log(true); }
 
-  /// On the first `ranks` ranks; from a checkpoint, if there is any. The arrays that it leaves, on rank 0. Collective.
+  /// Trains on the first `ranks` ranks, from the checkpoint `from` if given; returns the arrays of the last checkpoint
+  /// on rank 0, none elsewhere. Collective.
   Arrays train_deck(const std::string& name, int ranks, const std::string& deck, const std::string& from = "") {
     const bool takes_part = world_.rank() < ranks;
     const Communicator group = world_.split(takes_part ? 0 : 1);
@@ -68,13 +69,13 @@ class OnRanks : public testing::Test {
   GradientCounts counts_;
 };
 
-/// Without what simulated workers keep, which ranks that run freely have none of.
+/// `arrays` without those of simulated workers, which free-running ranks do not have.
 inline Arrays without_workers(Arrays arrays) {
   std::erase_if(arrays, [](const auto& array) { return array.first.starts_with("/workers"); });
   return arrays;
 }
 
-/// At its place, with this reason. Collective.
+/// Expects the deck to be refused with its place and the reason `why`. Collective.
 inline void expect_refused(const std::string& deck, const std::string& why) {
   enable_log(false);
   try {

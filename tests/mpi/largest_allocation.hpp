@@ -5,7 +5,7 @@
 
 namespace lockstep::test {
 
-/// Bytes of the largest block that `new` has given since the last call, in this program.
+/// Bytes of the largest block that `new` has returned in this program since the last call.
 std::size_t take_largest_allocation();
 
 }  // namespace lockstep::test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// On devices the host hears a step later what has become of a step, unless something after it wants to know. What a
-// run leaves must not depend on how often that is. (On hosts there is nothing to find here.)
+// On devices, the host learns the outcome of a step one step later, unless something needs it before. The results of a
+// run must not depend on how often that happens. (On hosts, the outcome is always known at once.)
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ TEST(LateFindings, OverflowsAreLeftOutAllTheSame) {
   test::expect_the_same(rarely, often);
 }
 
-/// Has overflows, and a batch that becomes half of what it was.
+/// A deck with overflows of fp16, and a batch that is halved after `ramp` steps.
 std::string ramped(std::int64_t ramp, const std::string& optimizer, const std::string& schedule, const char* scale,
                    std::int64_t steps = 30) {
   return fmt::format(
@@ -57,8 +57,8 @@ void expect_same_steps(const test::RunOutcome& ruled, const test::RunOutcome& wa
   EXPECT_EQ(ruled.states, wanted.states);
 }
 
-/// Batches come to their next stage after as many steps whether these were skipped or not, and with them scale_rule's
-/// factor. The course that the same run without that rule has to take counts those that were applied.
+/// A batch's stage, and with it the factor of scale_rule, begins after a number of steps, skipped ones included. A
+/// schedule that does the same without scale_rule counts the applied steps.
 TEST(SkippedSteps, LeaveEachBatchItsLearningRate) {
   const auto outcome = [](std::int64_t ramp, double rate, const std::string& schedule, int steps = 30) {
     return test::train_to_the_end(ramped(ramp, fmt::format("type: sgd, learning_rate: {}, momentum: 0.9", rate),
@@ -73,7 +73,7 @@ TEST(SkippedSteps, LeaveEachBatchItsLearningRate) {
 
 constexpr const char* lars = "type: lars, learning_rate: 0.25, momentum: 0.9, momentum_correction: true";
 
-/// The first step on a new batch is skipped, others before it were not: the velocity is made of steps of the old one.
+/// The first step on a new batch is skipped, so that the velocity is still of steps on the old batch.
 TEST(SkippedSteps, LeaveAVelocityItsCorrection) {
   const auto outcome = [](std::int64_t ramp, const std::string& schedule, std::int64_t steps = 30) {
     return test::train_to_the_end(ramped(ramp, lars, schedule, "initial: 1.0e+9, interval: 2", steps));
@@ -87,7 +87,7 @@ TEST(SkippedSteps, LeaveAVelocityItsCorrection) {
   expect_same_steps(outcome(ramp, by_batch), outcome(ramp, halved_after(applied)));
 }
 
-/// Coefficients after these numbers of steps, one after the other: by the number of steps that are applied.
+/// The coefficients for `applied` applied steps, each time after the host has heard of another of `numbers`.
 std::vector<StepCoefficients> coefficients_behind(const std::vector<KnownSteps>& numbers, std::int64_t applied) {
   const test::TemporaryFolder folder;
   const Communicator comm = Communicator::world();
@@ -107,8 +107,8 @@ std::vector<StepCoefficients> coefficients_behind(const std::vector<KnownSteps>&
   return found;
 }
 
-/// The fifth step is the first one on a new batch, and skipped. The host hears of steps at once, or after the next
-/// one, or goes on from a checkpoint in between.
+/// The fifth step is the first one on a new batch, and is skipped. The host hears of it at once, or after the next
+/// step, or resumes from a checkpoint in between.
 TEST(SkippedSteps, HaveTheSameCoefficientsBehindThemWheneverTheHostHears) {
   const StepCoefficients wanted{0.125, 0.5};
   const KnownSteps skipped{.count = {.done = 5, .skipped = 1, .skipped_in_a_row = 1}};
@@ -150,7 +150,7 @@ TEST(LateFindings, ARunThatCannotGoOnEndsInTheSameState) {
   test::expect_the_same(rarely, often);
 }
 
-/// Where each rank is a group that has all of the model, each of them counts gradients that are not finite.
+/// If each rank is a group of its own, with the whole model, each counts the gradients that are not finite.
 TEST(LateFindings, GroupsThatDivideTheModelTellOfItOnce) {
   const std::string failure =
       logged_every(1,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Groups that share a node synchronize often, all groups rarely (hierarchical local SGD), against plain loops in fp64.
+// Hierarchical local SGD, in which the groups of a node synchronize often and all groups rarely, against plain loops in
+// fp64.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,13 +18,13 @@ using namespace test::local_steps;
 
 struct NestedCase {
   const char* name;
-  const char* more;  ///< keys
+  const char* more;  ///< keys of parallel.local
   int every, node_every;
   int batch = 7, from_step = 0, group = 1, ranks_per_node = 2;
 };
 void PrintTo(const NestedCase& c, std::ostream* out) { *out << c.name; }
 
-/// The replicas of a node, and the examples that it has stepped on since the last synchronization of all.
+/// The replicas of a node, and the number of their examples since the last synchronization of all groups.
 struct Node {
   std::vector<std::size_t> replicas;
   double examples = 0;
@@ -41,7 +42,7 @@ class NestedSteps : public testing::TestWithParam<NestedCase> {
 
   bool has(const char* word) const { return std::string_view(c.more).find(word) != std::string_view::npos; }
 
-  /// Averages by examples since the last synchronization of any kind.
+  /// Averages the replicas of each node, weighted by their examples since the last synchronization of any kind.
   void sync_in_nodes() {
     for (Node& node : nodes) {
       double all = 0;
@@ -61,7 +62,7 @@ class NestedSteps : public testing::TestWithParam<NestedCase> {
       for (const std::size_t replica : node.replicas) replicas[replica].examples = 0;
     }
   }
-  /// Of nodes' averages, by all their examples.
+  /// Averages the averages of nodes, weighted by all their examples.
   void sync() {
     sync_in_nodes();
     double all = 0;
@@ -149,7 +150,7 @@ std::string deck(const std::string& local, int batch) {
       batch, local);
 }
 
-/// With averages of nodes after each step, and what their optimizers keep, groups are nodes.
+/// If nodes average parameters and optimizer states after each step, they act as groups.
 TEST(NestedPeriods, OfOneStepAreStepsOfNodes) {
   const Communicator comm = Communicator::world().over(std::make_shared<test::CountingNetwork>(2));
   for (const int batch : {13, 3}) {
@@ -173,7 +174,7 @@ TEST(NestedPeriods, OfOneLengthAreOne) {
   }
 }
 
-/// Rings of P ranks send 2 (P − 1) times what there is.
+/// A ring of P ranks sends 2 (P − 1) times the parameters, and only in synchronizations.
 TEST(NestedPeriods, SendWhenSynchronizingAlone) {
   const Communicator world = Communicator::world();
   const auto network = std::make_shared<test::CountingNetwork>(2);
@@ -185,7 +186,7 @@ TEST(NestedPeriods, SendWhenSynchronizingAlone) {
     return network->take_bytes(world);
   };
   if (world.size() == 1) GTEST_SKIP() << "one rank";
-  const int of_nodes = world.size() / 2;  // ranks beside the first ones of nodes
+  const int of_nodes = world.size() / 2;  // ranks that are not the first ones of their nodes
   const double once = bytes("") / 12 / (world.size() - 1);
   EXPECT_NEAR(bytes(", local: {every: 6, node_every: 2}"), once * (2 * (world.size() - 1) + 4 * of_nodes), 1e-6);
 }

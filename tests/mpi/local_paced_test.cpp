@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Slow groups of ranks leave out the last steps before a synchronization, against plain loops in fp64.
+// Runs in which slow groups of ranks leave out the last steps before a synchronization, against plain loops in fp64.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,11 +18,11 @@ using namespace test::local_steps;
 
 struct PacedCase {
   const char* name;
-  const char* more;  ///< keys
+  const char* more;  ///< keys of parallel.local
   int every;
   int batch = 7, from_step = 0, group = 1;
   bool adam = false;
-  bool by_speed = true;  ///< whether slow groups leave out steps, beside those that a short batch has no examples for
+  bool by_speed = true;  ///< true if slow groups leave out steps, besides steps for which a short batch has no examples
 };
 void PrintTo(const PacedCase& c, std::ostream* out) { *out << c.name; }
 
@@ -47,7 +47,7 @@ struct AdamReplica : Replica {
   }
 };
 
-/// What becomes of the optimizers' states where groups synchronize.
+/// Averages or resets the optimizers' states, as `keys` say, when groups synchronize.
 void sync_states(std::string_view keys, std::vector<AdamReplica>& replicas) {
   const bool averages = keys.find("state: average") != keys.npos;
   if (!averages && keys.find("state: reset") == keys.npos) return;
@@ -95,14 +95,14 @@ class PacedSteps : public testing::TestWithParam<PacedCase> {
   const PacedCase& c = GetParam();
   const Communicator comm = Communicator::world();
 
-  /// Of each rank, before a synchronization; some are slower, and others at another time.
+  /// The time of each rank before synchronization `sync`; which ranks are slow changes from one to the next.
   std::vector<double> times(int sync) const {
     std::vector<double> all;
     for (int rank = 0; rank < comm.size(); ++rank) all.push_back(1000.0 * (1 + (rank * rank + sync) % 3));
-    if (sync % 2 == 0) all[0] = 1e9;  // one step is done at least
+    if (sync % 2 == 0) all[0] = 1e9;  // even so slow a rank does one step
     return all;
   }
-  /// That each group does.
+  /// Number of steps that each group does.
   std::vector<int> steps_by(const std::vector<double>& times) const {
     std::vector<double> of_groups;
     for (std::size_t rank = 0; rank < times.size(); rank += static_cast<std::size_t>(c.group))

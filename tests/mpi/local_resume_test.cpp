@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Runs of groups that step by themselves go on from their checkpoints: on as many ranks to the same bits, on others
+// Runs with parallel.local go on from their checkpoints: on as many ranks to the same bits, on another number of ranks
 // from averages.
 #include <gtest/gtest.h>
 
@@ -30,8 +30,8 @@ class LocalResume : public testing::TestWithParam<const char*> {
     return folder_.path() / run / "checkpoints" / checkpoint_name(step);
   }
 
-  /// On the first `ranks` ranks; from `file`, if there is any. Where they leave out steps (`paced`), the second one
-  /// does half of them, and the last one has no examples, so that no times are measured. Collective over the world.
+  /// Trains on the first `ranks` ranks, from the checkpoint `from` if given. If `paced`, the second rank does half of
+  /// the steps, and the last one has no examples, so that no times are measured. Collective over the world.
   void train(const std::string& name, int ranks, const std::string& parallel, int steps, const std::string& from,
              bool paced = false) {
     const bool takes_part = world_.rank() < ranks;
@@ -76,7 +76,7 @@ class LocalResume : public testing::TestWithParam<const char*> {
 TEST_P(LocalResume, OnAsManyRanksIsToTheSameBits) {
   const std::string local = fmt::format(", local: {{every: 4, {}}}", GetParam());
   train("whole", world_.size(), local, 18, "");
-  // Due after 7 and 14 steps, they were written at the synchronizations after 8 and 16.
+  // Checkpoints are due after 7 and 14 steps, and written at the synchronizations after 8 and 16.
   const Arrays in_the_middle = arrays_in(file("whole", 8)), at_the_end = arrays_in(file("whole", 18));
   train("second", world_.size(), local, 18, file("whole", 8));
   if (!world_.is_root()) return;
@@ -151,7 +151,7 @@ TEST_P(LocalResharding, ReplicasAreThereBeforeGroupsPart) {
         EXPECT_EQ(arrays->at(fmt::format("/replicas/{}/parameters/{}", replica, name)),
                   at_first.at(fmt::format("/model/{}", name)));
 }
-/// Where an audit (audit_every) finds replicas that differ, a run ends with another status, and without its checkpoint.
+/// If the audit (audit_every) found replicas that differ, the run would end in an error, without its checkpoint.
 TEST_P(LocalResharding, StepsTogetherKeepParametersCommon) {
   train("alone", world_.size(), ", local: {every: 4}", 8, "");
   train("together", world_.size(), ", local: {every: 4, from_step: 20}", 12, file("alone", 8));
@@ -200,7 +200,7 @@ TEST_P(OwnStepsOfGroups, GoOnWithOtherGroupsFromTheirMean) {
 TEST_P(OwnStepsOfGroups, AreNothingThatRanksTogetherCanGoOnWith) {
   const std::string local = fmt::format(", local: {{every: 4, steps_by_speed: true, state: {}}}", GetParam());
   train("own", world_.size(), local, 8, "", true);
-  bool are_the_runs = true;  // as those of one rank, which has no other to be slower than
+  bool are_the_runs = true;  // true for one rank, which is not slower than another
   for (const auto& [name, values] : arrays_in(file("own", 8)))
     if (name.ends_with("/next_step/number")) are_the_runs &= values[0] == 8 + 1;
   are_the_runs = world_.all_reduce_max(are_the_runs ? 0 : 1) == 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-// Softmax regression by groups of ranks that step by themselves, and one replica of it in plain loops in fp64.
+// Softmax regression by groups of ranks that step by themselves, and a replica of it in plain loops in fp64.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -20,7 +20,7 @@ using namespace test::softmax_regression;
 constexpr int data_size = 61;
 constexpr double rate = 0.3, momentum = 0.9;
 
-/// A trainer of its own, fed as runs feed theirs.
+/// A trainer of a deck, fed as a run feeds its own.
 struct Steps {
   Steps(const std::string& deck, const Communicator& comm, int batch)
       : config(test::read_run_config(deck, (folder.path() / "run").string())), experiment(open_experiment(config)) {
@@ -50,7 +50,7 @@ struct Steps {
   std::optional<DataLoader> loader;
 };
 
-/// Softmax regression. `optimizer`: and other sections; empty: that of Replica.
+/// A deck of softmax regression. `optimizer`: the section, and more sections after it; empty: the SGD of Replica.
 inline std::string plain_deck(const std::string& parallel, int batch, int steps, const std::string& optimizer = "") {
   return fmt::format(
       "{{run: {{steps: {}}}, batch: {{global: {}}}, precision: {{compute: fp64}},"
@@ -62,7 +62,7 @@ inline std::string plain_deck(const std::string& parallel, int batch, int steps,
       parallel);
 }
 
-/// Whose examples of each step are whose, of groups of so many ranks.
+/// The examples of each step, by groups of `group` ranks.
 class GroupBatches {
  public:
   GroupBatches(const Communicator& comm, int group, int batch, const BatchPartition& partition)
@@ -71,7 +71,7 @@ class GroupBatches {
       samplers_.emplace_back(Sampler::Options{
           .dataset_size = data_size, .global_batch = batch, .seed = 5, .rank = rank, .partition = partition});
   }
-  /// Of the next step, those of each group; of all ranks together where they step so.
+  /// The examples of the next step for each group; if `together`, all examples for every group.
   std::vector<std::vector<std::int64_t>> next(bool together) {
     std::vector<std::vector<std::int64_t>> batches(groups_);
     for (std::size_t rank = 0; rank < samplers_.size(); ++rank) {
@@ -89,7 +89,7 @@ class GroupBatches {
   std::vector<Sampler> samplers_;
 };
 
-/// a ← (1 − a·b / 2|a|²) a + (1 − a·b / 2|b|²) b, of the elements from `first` to before `end`.
+/// Computes a ← (1 − a·b / 2|a|²) a + (1 − a·b / 2|b|²) b for the elements [first, end).
 inline void add_by_adasum(std::vector<double>& a, const std::vector<double>& b, std::size_t first, std::size_t end) {
   double ab = 0, aa = 0, bb = 0;
   for (std::size_t i = first; i < end; ++i) {
@@ -101,11 +101,11 @@ inline void add_by_adasum(std::vector<double>& a, const std::vector<double>& b, 
     a[i] = (aa > 0 ? 1 - ab / (2 * aa) : 1) * a[i] + (bb > 0 ? 1 - ab / (2 * bb) : 1) * b[i];
 }
 
-/// One replica: weights [classes, inputs] and biases, one after the other, and velocities.
+/// A replica: parameters x (weights [classes, inputs], then biases), and their velocities v.
 struct Replica {
   std::vector<double> x, v;
   bool is_new = true;
-  double examples = 0;  ///< since the last synchronization
+  double examples = 0;  ///< number of examples since the last synchronization
 
   void step(const Dataset& data, const std::vector<std::int64_t>& batch) {
     if (batch.empty()) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Parameters that are synchronized in fragments, beside steps, against plain loops in fp64.
+// Streaming synchronization of parameters in fragments, beside steps, against plain loops in fp64.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -28,10 +28,10 @@ class StreamedSteps : public testing::TestWithParam<StreamedCase> {
   const Communicator comm = Communicator::world();
   std::vector<Replica> replicas;
   std::vector<double> common, velocity, mean_way;
-  std::vector<int> fragment_of;  ///< each number
+  std::vector<int> fragment_of;  ///< the fragment of each parameter
   bool under_way = false;
 
-  /// The way from what is common to the average, weighed by examples.
+  /// Computes the difference between the common parameters and the replicas' average, weighted by examples.
   void begin(int fragment) {
     double all = 0;
     for (const Replica& replica : replicas) all += replica.examples;
@@ -74,7 +74,7 @@ TEST_P(StreamedSteps, AreThoseOfPlainLoops) {
   velocity.resize(common.size());
   mean_way.resize(common.size());
   fragment_of.resize(common.size());
-  if (c.fragments == 2)  // a tensor each, in the order of the buffer
+  if (c.fragments == 2)  // each tensor is a fragment, in the order of the buffer
     for (std::size_t i = 0; i < common.size(); ++i)
       fragment_of[i] = (parameters.parameters()[0].name == "fc/bias") == (i >= classes * inputs) ? 0 : 1;
   const int groups = comm.size() / c.group, period = c.every / c.fragments;
@@ -118,7 +118,8 @@ INSTANTIATE_TEST_SUITE_P(Cases, StreamedSteps,
                                          StreamedCase{"pairs", ", outer: nesterov", 6, 2, 2, 0.5, 7, 4, 2}),
                          [](const auto& info) { return info.param.name; });
 
-/// As much as synchronizations of all parameters at once; the two numbers beside a fragment are too few to be counted.
+/// Fragments send as many bytes as synchronizations of all parameters at once. (Messages with the two numbers beside a
+/// fragment are too small to be counted.)
 TEST(Streaming, SendsEachFragmentOnce) {
   const Communicator world = Communicator::world();
   const auto network = std::make_shared<test::CountingNetwork>(1);

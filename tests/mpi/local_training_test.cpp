@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Groups of ranks that step by themselves, against plain loops in fp64.
+// Runs with parallel.local, whose groups of ranks step by themselves, against plain loops in fp64.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,8 @@ class LocalSteps : public testing::TestWithParam<LocalCase> {
   const LocalCase& c = GetParam();
   const Communicator comm = Communicator::world();
 
-  /// Of what replicas have done since then, weights and biases by themselves: neighbours' first.
+  /// Adasum of the replicas' changes from `common`, separately for weights and biases, in a tree that begins with pairs
+  /// of neighbours.
   static std::vector<double> adasum_of(const std::vector<Replica>& replicas, const std::vector<double>& common) {
     std::vector<std::vector<double>> ways;
     for (const Replica& replica : replicas) {
@@ -50,8 +51,7 @@ class LocalSteps : public testing::TestWithParam<LocalCase> {
     return ways[0];
   }
 
-  /// What becomes of replicas that synchronize; `common`: what the last synchronization has left, `velocity`: of the
-  /// outer step.
+  /// Synchronizes the replicas. `common`: the parameters after the last synchronization; `velocity`: of the outer step.
   void sync(std::vector<Replica>& replicas, std::vector<double>& common, std::vector<double>& velocity) const {
     const std::string_view local = c.local;
     const auto has = [&](const char* word) { return local.find(word) != local.npos; };
@@ -140,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(
         LocalCase{"elastic_pairs", "every: 3, group: 2, outer: elastic, learning_rate: 0.2", 7, 2}),
     [](const auto& info) { return info.param.name; });
 
-/// Layers of several kinds, in fp64; dropout is drawn by places in the global batch.
+/// A deck with layers of several kinds in fp64; dropout is drawn by places in the global batch.
 std::string deck(const std::string& parallel, const std::string& optimizer, int batch, int steps) {
   return fmt::format(
       "{{run: {{steps: {}}}, batch: {{global: {}, micro: 2}}, precision: {{compute: fp64}},"
@@ -195,7 +195,7 @@ TEST(LocalTraining, SendsWhatSynchronousStepsDoWhenSynchronizingAlone) {
   EXPECT_EQ(bytes(", local: {every: 4, from_step: 4}"), synchronous * 6 / 12);
 }
 
-/// Tensors of more than 1000 bytes, as often as a sum would: up the tree of groups, and down again.
+/// Adasum sends each tensor up the tree of groups and down again, like a sum. Tensors of up to 1000 bytes do not count.
 TEST(LocalTraining, SendsTensorsUpAndDownTheTreeOfAdasum) {
   const Communicator world = Communicator::world();
   const auto network = std::make_shared<test::CountingNetwork>(1);
@@ -210,7 +210,7 @@ TEST(LocalTraining, SendsTensorsUpAndDownTheTreeOfAdasum) {
   EXPECT_EQ(network->take_bytes(world), 2 * 2 * (world.size() - 1) * bytes);
 }
 
-/// Statistics among them: all that ranks have alike is compared at each synchronization.
+/// The audit compares all that ranks have in common, statistics included, at each synchronization.
 TEST(LocalTraining, LeavesTheSameBitsWhenSynchronized) {
   for (const char* local :
        {"{every: 3, state: average, outer: nesterov}", "{every: 2, group: node}", "{every: 3, outer: elastic}",
@@ -226,8 +226,8 @@ TEST(LocalTraining, LeavesTheSameBitsWhenSynchronized) {
   }
 }
 
-/// Each rank has overflows of its own, and steps that it leaves out; they go on with one loss scale. Where optimizers
-/// count steps, these are not among them.
+/// Each rank has overflows of its own, and leaves out those steps, which its optimizer does not count; all go on with
+/// one loss scale.
 class LocalOverflows : public testing::TestWithParam<std::pair<const char*, const char*>> {};
 TEST_P(LocalOverflows, LeaveOutStepsByThemselves) {
   const auto& [local, optimizer] = GetParam();
@@ -279,7 +279,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, LocalOverflows,
                                                    "{type: adam, learning_rate: 0.01}")),
                          [](const auto& info) { return fmt::format("way_{}", info.index); });
 
-/// What looks at the parameters of the run waits for the next synchronization.
+/// Evaluations, which read the common parameters, wait for the next synchronization.
 TEST(LocalTraining, EvaluatesWhereGroupsSynchronize) {
   const test::RunOutcome left = test::train_to_the_end(
       "{run: {steps: 18, evaluate_every: 3 steps, log_every: 1}, batch: {global: 13}, parallel: {local: 4},"

@@ -10,8 +10,7 @@
 namespace lockstep {
 namespace {
 
-/// Each rank sends to each, itself among them, before anybody takes anything; the long ones are more than MPI sends
-/// without being asked.
+/// Each rank sends to every rank, itself included, before it receives. Long letters exceed what MPI sends eagerly.
 TEST(Mailbox, LettersArriveWholeAndInTheirOrder) {
   const Communicator comm = Communicator::world();
   Mailbox mailbox(comm);

@@ -22,11 +22,11 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::int64_t examples = 300;  // more than are computed at once
+constexpr std::int64_t examples = 300;  // more than one chunk of a prediction
 
 class NetworkTest : public testing::Test {
  protected:
-  /// A run on glyphs, in a folder of its own. Collective.
+  /// Trains on glyphs in a folder of its own; returns the checkpoint. Collective.
   std::string trained(const std::string& model, const std::string& precision = "fp32") {
     const RunConfig config = test::read_run_config(
         fmt::format(
@@ -57,7 +57,7 @@ class NetworkTest : public testing::Test {
   std::unique_ptr<Dataset> data_;
 };
 
-// As `lockstep predict` says, bit for bit.
+// Predictions are those of `lockstep predict`, bit for bit.
 TEST_F(NetworkTest, PredictsAsTheCommandDoes) {
   for (const char* precision : {"fp32", "fp64", "bf16"}) {
     SCOPED_TRACE(precision);
@@ -113,7 +113,7 @@ TEST_F(NetworkTest, AllocatesNothingAfterTheFirstCallOfASize) {
       [](auto, const char*, const void*, std::uint64_t) { ++kokkos_allocations; });
   test::take_largest_allocation();
   for (const std::int64_t n : {1, 7, 128, 300, 7, 1}) call(n);
-  // What is left are names of kernels (Kokkos) and lists of arguments (oneDNN).
+  // Only names of kernels (Kokkos) and lists of arguments (oneDNN) are still allocated.
   EXPECT_LT(test::take_largest_allocation(), 2000u);
   Kokkos::Tools::Experimental::set_allocate_data_callback(nullptr);
   EXPECT_EQ(kokkos_allocations, 0);
@@ -141,7 +141,7 @@ TEST_F(NetworkTest, SaysWhatDoesNotFit) {
   static_assert(!std::is_constructible_v<OutputArray, Kokkos::View<int* [10], Kokkos::LayoutRight, Kokkos::HostSpace>>);
 }
 
-// Also where a library's relu makes 0 of what is not a number.
+// Outputs are NaN even where a library's relu turns a NaN into 0.
 TEST_F(NetworkTest, OutputsOfInputsThatAreNotFiniteAreNaNAsTheCommandsAre) {
   const std::string checkpoint = folder_.path() / "session.h5", file = folder_.path() / "examples.h5",
                     output = folder_.path() / "predicted.h5";
@@ -151,7 +151,7 @@ TEST_F(NetworkTest, OutputsOfInputsThatAreNotFiniteAreNaNAsTheCommandsAre) {
       MPI_COMM_WORLD)
       .save(checkpoint);
   std::vector<float> x(4 * examples, 0.5f), y(3 * examples), wanted(3 * examples);
-  x[4 * 7] = std::numeric_limits<float>::quiet_NaN();  // of the first ones that are computed at once, and of the last
+  x[4 * 7] = std::numeric_limits<float>::quiet_NaN();  // in the first chunk, and in the last
   x[4 * 290 + 3] = -std::numeric_limits<float>::infinity();
   Network::load(checkpoint, MPI_COMM_WORLD).predict(Array(x.data(), examples), OutputArray(y.data(), examples));
   for (std::size_t i = 0; i < examples; ++i)
@@ -166,7 +166,7 @@ TEST_F(NetworkTest, OutputsOfInputsThatAreNotFiniteAreNaNAsTheCommandsAre) {
   EXPECT_EQ(std::memcmp(y.data(), wanted.data(), y.size() * sizeof(float)), 0);
 }
 
-// What a Session has learned, of doubles.
+// Loads the checkpoint of a Session that was trained on doubles.
 TEST_F(NetworkTest, TakesASessionsCheckpoint) {
   Session session(
       "run: {steps: 5}\ndata: {memory: {inputs: [2], input_type: f64, targets: 1, target_type: f64}}\n"

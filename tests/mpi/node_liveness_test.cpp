@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Each rank answers for itself alone, as if on a node of its own.
+/// Each rank is its own node, and answers for itself alone.
 class NodeLivenessTest : public testing::Test {
  protected:
   const Communicator world_ = Communicator::world();
@@ -23,7 +23,7 @@ class NodeLivenessTest : public testing::Test {
   const fs::path waiting_ = folder_.path() / "waiting";
   std::optional<NodeLiveness> call_ = NodeLiveness::make(world_, world_.rank(), waiting_);
 
-  /// Threads of their own make the files.
+  /// Waits until this rank's file exists, or (`there` false) no longer does: a thread writes it.
   void expect_file(bool there) const {
     const fs::path file = waiting_ / std::to_string(world_.rank());
     for (int tries = 0; fs::exists(file) != there && tries < 1000; ++tries)
@@ -31,7 +31,7 @@ class NodeLivenessTest : public testing::Test {
     EXPECT_EQ(fs::exists(file), there);
   }
 
-  /// Which a busy machine may give too late at first.
+  /// The answer, asked for repeatedly: a busy machine may give the first one too late.
   NodeLiveness::Answer answer(bool in_any_case) const {
     std::optional<NodeLiveness::Answer> answer;
     for (int tries = 0; !answer && tries < 20; ++tries) answer = call_->ask(in_any_case);
@@ -81,7 +81,7 @@ TEST_F(NodeLivenessTest, NamesThoseThatDoNotWait) {
 
 TEST_F(NodeLivenessTest, HasNothingToSayWhereItsFileIsMissing) {
   ASSERT_TRUE(call_);
-  if (world_.is_root()) std::ofstream{waiting_};  // no folder can be made
+  if (world_.is_root()) std::ofstream{waiting_};  // a file of that name, so that no folder can be made
   world_.barrier();
   call_->waits(true);
   std::this_thread::sleep_for(std::chrono::milliseconds(100));

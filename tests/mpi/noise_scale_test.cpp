@@ -10,13 +10,13 @@
 namespace lockstep {
 namespace {
 
-/// Gradients of examples: G + noise, of variance σ² in each of d numbers, so that tr(Σ) = d σ².
+/// Gradients of examples are G plus noise of variance σ² in each of d numbers, so that tr(Σ) = d σ².
 class Gaussian : public testing::Test {
  protected:
   static constexpr int d = 2000;
   const Communicator comm = Communicator::world();
 
-  /// Of a sum over n examples: n G + √n · noise; the rank decides on the noise.
+  /// The gradient summed over n examples, n G + √n · noise. `seed`: of the noise.
   std::vector<double> sum_over(std::int64_t n, double sigma, std::uint64_t seed) const {
     std::mt19937_64 random(seed);
     std::normal_distribution<double> normal(0, 1);
@@ -38,7 +38,7 @@ TEST_F(Gaussian, IsFoundWithinFivePerCent) {
   for (const double scale : {1.0, 4096.0}) {
     NoiseScale noise;
     for (std::uint64_t step = 0; step < 400; ++step) {
-      // Shares differ, and the third rank has nothing at all now and then.
+      // Shares differ, and in every third step the third rank has no examples.
       std::vector<double> all(d, 0.0);
       std::int64_t examples = 0;
       for (int rank = 0; rank < comm.size(); ++rank) {

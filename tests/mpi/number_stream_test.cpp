@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What ranks hold comes to rank 0 and back, block by block.
+// Numbers travel from the ranks that hold them to rank 0 and back, block by block.
 #include "checkpoint/number_stream.hpp"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 namespace lockstep::test {
 namespace {
 
-/// Numbers that are their own places, of which each rank holds random stretches; the last rank of many holds none.
+/// Numbers equal to their places, of which each rank holds random stretches; the last of several ranks holds none.
 template <class T>
 class Divided {
  public:
@@ -51,7 +51,7 @@ class Divided {
     return true;
   }
 
-  /// Parameters of growing sizes, with gaps.
+  /// A layout of parameters of growing sizes, with gaps.
   static std::vector<Parameter> layout_of(std::int64_t count) {
     std::vector<Parameter> layout;
     for (std::int64_t first = 0, size = 5; first < count; size = size * 3 + 1) {
@@ -72,7 +72,7 @@ class Divided {
 
 class NumberStreamTest : public testing::Test {
  protected:
-  /// Rank 0 does `work` in a turn; collective.
+  /// Runs `work` on rank 0 in a turn, which the other ranks serve. Collective.
   template <class Work>
   void in_turn(NumberStream& stream, Work work) const {
     ranks_.run_collectively([&] {
@@ -163,7 +163,7 @@ TEST_F(NumberStreamTest, WhereRankZeroFailsNobodyIsLeftWaiting) {
                SharedError);
 }
 
-/// Ranks go on at different times, and change their numbers once they are copied.
+/// Ranks go on at different times, and may change their numbers as soon as these are copied.
 TEST_F(NumberStreamTest, CopiesTravelBehindTheSteps) {
   if (!stream_.may_work_in_background()) GTEST_SKIP() << "this MPI serves no threads";
   stream_.make_room();
@@ -180,7 +180,7 @@ TEST_F(NumberStreamTest, CopiesTravelBehindTheSteps) {
     after.wait_for_copy();
     const std::vector<float> kept = many_.values();
     std::ranges::fill(many_.values(), -1.0F);
-    for (int i = 0; i < 20; ++i) EXPECT_EQ(ranks_.all_reduce_max(i), i);  // the steps' own messages
+    for (int i = 0; i < 20; ++i) EXPECT_EQ(ranks_.all_reduce_max(i), i);  // messages of the steps
     after.wait([] {});
     many_.values() = kept;
   }
@@ -209,7 +209,7 @@ TEST_F(NumberStreamTest, FilesOfOneTypeGoIntoTheOther) {
     other.gather([&](const NumberStream::Block& block, const std::byte* bytes) {
       const ShardedState& numbers = other.numbers()[block.of];
       const std::size_t element = size_of(numbers.values.dtype);
-      for (const Parameter& parameter : numbers.layout) {  // but for the gaps
+      for (const Parameter& parameter : numbers.layout) {  // without the gaps
         const std::int64_t first = std::max(parameter.range.first, block.first),
                            stop = std::min(parameter.range.first + parameter.range.count, block.first + block.count);
         if (first < stop) {
@@ -221,7 +221,7 @@ TEST_F(NumberStreamTest, FilesOfOneTypeGoIntoTheOther) {
   });
 }
 
-/// Bytes of this process that have been in memory at once, at most.
+/// The largest number of bytes that this process has had in memory.
 std::int64_t peak_bytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -229,7 +229,8 @@ std::int64_t peak_bytes() {
   return 0;
 }
 
-/// As of the states of many groups or workers, each of which one rank has. (Before tests that take more memory.)
+/// Many states, each held by one rank, as those of many groups or workers. (Must run before tests that need more
+/// memory.)
 TEST(NumberStreamMemory, NumbersShareTheirLayoutAndTheirHoldersAreFew) {
   const Communicator ranks = Communicator::world();
   constexpr std::int64_t parameters = 400, numbers = 4000;
@@ -266,7 +267,7 @@ TEST(NumberStreamMemory, NumbersShareTheirLayoutAndTheirHoldersAreFew) {
   EXPECT_LT(peak_bytes() - before, std::int64_t{16} << 20);
 }
 
-/// The long form: perf/run streamed.
+/// (`perf/run streamed` is the long form of this test.)
 TEST(NumberStreamMemory, RankZeroHoldsAFewBlocksAboveItsOwn) {
   const Communicator ranks = Communicator::world();
   constexpr std::int64_t count = 50'000'000;  // 200 MB

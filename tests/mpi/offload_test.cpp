@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Runs whose optimizer has its state, or its parameters, too, in a file, or of a device in the host's memory, leave
-// what others leave.
+// Runs that offload optimizer states, or parameters, too, to a file (devices: to host memory) give the same results as
+// runs that do not.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,14 +23,14 @@ struct OffloadCase {
   const char* name;
   const char* precision;
   const char* optimizer;
-  bool on_fewer_ranks = false;  ///< than three
-  double block_mb = 0.001;      ///< which is a block of the kernels; a layer has several
-  const char* micro = "";       ///< the batch's, if it has several micro-batches
-  bool has_nodes = false;       ///< emulated, of a rank each, which send new values
+  bool on_fewer_ranks = false;  ///< skipped on three ranks
+  double block_mb = 0.001;      ///< one block of the kernels; a layer has several
+  const char* micro = "";       ///< the batch's key, if there are several micro-batches
+  bool has_nodes = false;       ///< true if each rank is an emulated node, which sends new values
 };
 void PrintTo(const OffloadCase& c, std::ostream* out) { *out << c.name; }
 
-/// What ranks divide, and whether the parameters are where the states are.
+/// The way of sharding, and whether parameters are offloaded with the states.
 struct Division {
   const char* shard;
   bool with_values = false;
@@ -50,11 +50,12 @@ class Offload : public testing::TestWithParam<std::tuple<OffloadCase, Division>>
   }
   void TearDown() override { enable_log(true); }
 
-  /// What the checkpoints hold that a run to `steps` has written; from `from`, if there is any. Collective.
+  /// The arrays of a checkpoint, by name.
   using Arrays = std::map<std::string, std::vector<std::byte>>;
+  /// Trains to `steps`, from the checkpoint `from` if given; returns the checkpoints' arrays on rank 0. Collective.
   std::vector<Arrays> train(const std::string& name, bool offloads, int steps, const std::string& from = "") const {
     const auto& [c, division] = GetParam();
-    // Each copy of a fake device's opens all of its memory, which takes time.
+    // Each copy opens all memory of a fake device, which takes time.
     const double block_mb = memory_is_separate ? std::max(c.block_mb, 0.25) : c.block_mb;
     const std::string place = memory_is_separate ? "memory" : folder_.path().string(),
                       values = division.with_values ? fmt::format(", parameters: '{}'", place) : "",
@@ -93,7 +94,7 @@ class Offload : public testing::TestWithParam<std::tuple<OffloadCase, Division>>
     }
     return written;
   }
-  /// A device has less in use by the states, of which it has blocks.
+  /// Expects offloading to reduce the device's memory by that of the states, except for their blocks.
   void check_memory(const std::vector<Optimizer::State>& states, double block_mb, bool offloads) const {
     const Tensor& first = states.front().values;
     const std::size_t numbers = states.size() + (std::get<1>(GetParam()).with_values ? 1 : 0);
@@ -109,7 +110,7 @@ class Offload : public testing::TestWithParam<std::tuple<OffloadCase, Division>>
 
   const Communicator world_ = Communicator::world();
   const test::TemporaryFolder folder_;
-  mutable double device_bytes_ = 0;  ///< with states in memory, after the last step
+  mutable double device_bytes_ = 0;  ///< in use after the last step of the run that offloads nothing
 };
 
 TEST_P(Offload, HasTheBitsOfStatesInMemory) {
@@ -125,7 +126,7 @@ TEST_P(Offload, HasTheBitsOfStatesInMemory) {
     EXPECT_GT(whole[0].size(), 12u);
   }
   EXPECT_EQ(whole, offloaded);
-  // Either goes on from the other.
+  // Each kind of run goes on from a checkpoint of the other.
   const std::vector<Arrays> onto = train("onto", true, 7, file("whole", 4)),
                             from = train("from", false, 7, file("offloaded", 4));
   if (!world_.is_root()) return;
@@ -135,7 +136,7 @@ TEST_P(Offload, HasTheBitsOfStatesInMemory) {
 
 constexpr const char* clipped = "{type: adamw, learning_rate: 0.01, clip_norm: 0.5, ema_decay: 0.9}";
 constexpr const char* adamw = "{type: adamw, learning_rate: 0.01, ema_decay: 0.9}";
-// Overflows, so that the first steps are left out.
+// With this scale gradients overflow, so that the first steps are left out.
 constexpr const char* scaled = "fp16, loss_scale: {initial: 1.0e+9, backoff: 0.01, hysteresis: 1}";
 
 INSTANTIATE_TEST_SUITE_P(

@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-/// Of a deterministic run's shards, the first one alone overflows, on the last rank, and the others come after it.
+/// In a deterministic run, only the first shard's sum overflows, on the last rank; a later sum must not hide that.
 TEST(OverflowWatch, SeesEachOfTheSums) {
   const ExecSpace space;
   const Communicator comm = Communicator::world();
@@ -39,7 +39,7 @@ TEST(OverflowWatch, SeesEachOfTheSums) {
     watch.end_sum();
   }
   watch.end(space, 1);
-  // Of 21 numbers in each of two sums.
+  // One of 21 numbers in each of two sums is not finite.
   EXPECT_EQ(watch.describe(space, comm, {}, 1),
             fmt::format("2.38 % of the gradient of layer 'first' is not finite on rank {}", comm.size() - 1));
 

@@ -22,7 +22,7 @@ using Json = nlohmann::json;
 
 constexpr std::int64_t examples = 8;
 
-/// A golden network as it starts, in a checkpoint, and its examples, in a file.
+/// A checkpoint of a golden network as it starts, and a file with its examples.
 class GoldenNetwork {
  public:
   explicit GoldenNetwork(std::size_t index) : curve_(Json::parse(test::read_golden("curves.json")).at(index)) {
@@ -36,12 +36,12 @@ class GoldenNetwork {
   std::string data() const { return folder_.path() / "data.h5"; }
   std::string file(const std::string& name) const { return folder_.path() / name; }
 
-  /// By one rank.
+  /// Writes both files. By one rank.
   void write() const {
     const auto extents = curve_.at("input").get<std::vector<std::int64_t>>();
     const Shape shape{std::span(extents)};
     const bool tokens = extents.size() == 1;
-    // Pieces of three: several blocks, the last of them a smaller one.
+    // Micro-batches of three: several blocks, the last of which is smaller.
     DeckNode deck = parse_deck(
         fmt::format("run: {{steps: 1}}\ndata: {{file: gone.h5{}}}\nmodel: {}\nbatch: {{micro: 3}}\n",
                     tokens ? fmt::format(", sequence_length: {}", extents[0]) : "",
@@ -52,7 +52,7 @@ class GoldenNetwork {
     const ExampleFormat format{shape, tokens ? DType::i32 : DType::f32, {}, DType::i32};
     const ExecSpace space;
     Model model = make_model(config, make_graph(config, format), 1, Purpose::training);
-    model.parameters().initialize(space, 1);  // running values
+    model.parameters().initialize(space, 1);  // for the running values
     test::golden_start(model.parameters(), model.graph());
     const auto optimizer = config.optimizer.make(model.parameters());
     NumberStream numbers(Communicator::alone(), replicated_states(model.parameters(), *optimizer, true));
@@ -61,7 +61,7 @@ class GoldenNetwork {
         {.arrays = arrays_of(numbers.numbers()), .texts = {{"deck", write_config(config)}, {"state", "{}"}}},
         source_of(numbers));
     Hdf5File data_file = Hdf5File::create(data());
-    if (tokens) {  // windows of one row, and a token after the last
+    if (tokens) {  // one row of windows, and a token after the last window
       std::vector<std::int32_t> row = test::filling_tokens(500, examples * extents[0], 10);
       row.push_back(0);
       data_file.write("/test/tokens", StoredType::of(DType::i32), {static_cast<std::int64_t>(row.size())}, row.data());
@@ -70,7 +70,7 @@ class GoldenNetwork {
       const std::vector<float> values(filled.begin(), filled.end());
       std::vector<std::int64_t> all{examples};
       all.insert(all.end(), extents.begin(), extents.end());
-      data_file.write("/x", StoredType::of(DType::f32), all, values.data());  // inputs alone
+      data_file.write("/x", StoredType::of(DType::f32), all, values.data());  // a file of inputs alone
     }
     data_file.close();
   }

@@ -16,7 +16,7 @@ struct Case {
   std::string name;
   std::int64_t batch, examples, micro;
   std::string extra;
-  std::int64_t ranks_per_node = 0;  ///< of an emulated network; 0: there is none
+  std::int64_t ranks_per_node = 0;  ///< of the emulated network; 0: no network is emulated
 
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
@@ -27,7 +27,7 @@ const std::string norms =
     " {conv2d: {filters: 6, kernel: 1, bias: false}, from: trunk}, {batch_norm: {}, name: shortcut},"
     " {add: {}, from: [branch, shortcut]}, relu, {max_pool: {kernel: 2}}, flatten, {linear: {features: 7}}]}\noptimizer.learning_rate=0.005";
 
-// Ragged last batches, shares of unequal size, ranks without any example, pieces.
+// Cases with ragged last batches, shares of unequal size, ranks without any example, and micro-batches.
 const Case cases[] = {
     {"96", 96, 500, 1000, ""},
     {"97", 97, 500, 1000, ""},
@@ -43,7 +43,7 @@ const Case cases[] = {
      "\noptimizer={type: lamb, learning_rate: 0.0005, epsilon: 0.001, groups: [{match: '*/bias', learning_rate_scale: 2}]}"},
     {"batches_that_grow", 97, 500, 20,
      "\nbatch.ramp=[[300 examples, 130], [1 epoch, 201]]\nschedule={scale_rule: linear, reference_batch: 97}"},
-    // Two norms that exchange at one time, one of them with an addition.
+    // Two norms that exchange statistics at the same time, one of which is fused with an addition.
     {"batch_norms", 97, 500, 1000, norms},
     {"batch_norms_in_pieces_of_blocks", 97, 500, 1000, norms + "\nmodel.activation_checkpointing=blocks"},
     {"batch_norms_by_messages_beside_a_thread", 97, 500, 1000, norms + "\nparallel={overlap: thread, bucket_mb: 0.001}",
@@ -53,7 +53,7 @@ const Case cases[] = {
      "\nmodel={layers: [flatten, {linear: {features: 33}}, batch_norm, relu, {linear: {features: 7}}]}"},
 };
 
-/// Every algorithm in every mode, in many buckets, and on several nodes.
+/// Cases for every algorithm with every overlap, in many buckets, and on several nodes.
 std::vector<Case> ways_to_sum() {
   std::vector<Case> ways;
   const auto add = [&](const std::string& name, const std::string& parallel, std::int64_t ranks_per_node = 0) {
@@ -102,7 +102,7 @@ RunConfig config_of(const Case& c, const std::string& precision, const std::stri
   return read_run_config(std::move(node));
 }
 
-/// 62 bits that differ when any bit of the parameters does.
+/// A hash of 62 bits of the tensor's bytes.
 std::int64_t fingerprint(const Tensor& tensor) {
   std::uint64_t hash = 14695981039346656037u;
   for (const auto byte : test::bytes_of(tensor)) hash = (hash ^ byte) * 1099511628211u;
@@ -138,7 +138,7 @@ TEST_P(RankCurves, SameCurveAsWithoutRanks) {
   EXPECT_LT(expected.losses.back(), 3.0);
 }
 
-/// Batch norm sees this rank's examples alone where the deck wants that, but its running values are of all of them.
+/// With sync_batch_norm: false, batch norm sees the examples of its rank alone, but running values are those of all.
 TEST(SyncBatchNormExchange, AreTheSameOnAllRanks) {
   const Communicator comm = Communicator::world();
   const test::TemporaryFolder folder;
@@ -179,7 +179,7 @@ TEST(RankEquality, TheSameTwiceIsTheSameBits) {
 }
 
 TEST(RankEquality, DropoutIsDrawnAnewEachStep) {
-  // With a learning rate of 0 only the mask can change the loss of the one batch there is.
+  // With a learning rate of 0, only the mask can change the loss of the single batch.
   const Communicator comm = Communicator::world();
   const test::TemporaryFolder folder;
   Case c = cases[0];

@@ -30,7 +30,7 @@ class Audit : public testing::Test {
     copy_from_host(space, bytes.data(), tensor);
   }
 
-  /// What the audit says; nothing when all agree.
+  /// The message of the audit; empty if all ranks agree.
   std::string complaint(std::int64_t step) {
     try {
       audit.compare(space, step);
@@ -64,7 +64,7 @@ TEST_F(Audit, FindsEveryFlippedBit) {
     const Parameter& parameter = parameters[random.below(parameters.size(), 4 * trial + 1)];
     Tensor place = model.parameters().values(parameter);
     std::string name = parameter.name;
-    // Among the optimizer's states as well, for what has one.
+    // Trained parameters also have optimizer states, whose bits may flip.
     const std::uint64_t kind = random.below(optimizer->states().size() + 1, 4 * trial + 2);
     if (kind > 0 && parameter.kind == ParameterSpec::Kind::trained) {
       const auto& state = optimizer->states()[kind - 1];
@@ -76,7 +76,7 @@ TEST_F(Audit, FindsEveryFlippedBit) {
     const std::string found = complaint(static_cast<std::int64_t>(trial));
     if (comm.rank() == faulty) flip(place, bit);
     ASSERT_THAT(found, testing::HasSubstr("first in '" + name + "'")) << "trial " << trial;
-    // Of two ranks nobody knows which is right; of more, the others are.
+    // With two ranks, nobody knows which is right; with more, the majority is.
     if (comm.size() > 2) {
       ASSERT_THAT(found, testing::HasSubstr("rank " + std::to_string(faulty) + " on "));
     }
@@ -85,7 +85,7 @@ TEST_F(Audit, FindsEveryFlippedBit) {
   EXPECT_EQ(complaint(1000), "");
 }
 
-/// As ranks that divide a model, whose part of it other ranks have as well: of the odd ranks another part.
+/// Even ranks own one part of the model, odd ranks the other, as in groups that shard it.
 TEST_F(Audit, FindsFlippedBitsOfWhatRanksOwn) {
   if (comm.size() < 3) GTEST_SKIP() << "all ranks own something else";
   const Communicator same = comm.split(comm.rank() % 2);
@@ -107,15 +107,15 @@ TEST_F(Audit, FindsFlippedBitsOfWhatRanksOwn) {
   try {
     of_parts.compare(space, 2);
     ADD_FAILURE() << "nothing was found";
-  } catch (const SharedError& error) {  // on all ranks
+  } catch (const SharedError& error) {  // thrown on all ranks
     EXPECT_THAT(error.what(), testing::HasSubstr("first in '" + name + "'"));
     EXPECT_THAT(error.what(), testing::HasSubstr(fmt::format("rank {} on ", faulty)));
   }
-  // Without any that own the same, states are nobody else's.
+  // Without ranks that own the same part, states are not compared.
   EXPECT_NO_THROW(ReplicaAudit(comm, nullptr, parameters, *divided).compare(space, 3));
 }
 
-/// A bit of one rank's parameters flips in the middle of a run, before its sixth update.
+/// Flips a bit of one rank's parameters in the middle of a run, before its sixth update.
 struct Fault {
   static constexpr int step = 6;
   static inline TrainingRun* run = nullptr;
@@ -132,7 +132,7 @@ struct Fault {
   }
 };
 
-/// What the run says of it.
+/// The message of the run that meets the fault. Collective.
 std::string fault_found(const Communicator& comm, const std::string& parallel) {
   const test::TemporaryFolder folder;
   std::string name = (folder.path() / "run").string();
@@ -157,8 +157,8 @@ std::string fault_found(const Communicator& comm, const std::string& parallel) {
     EXPECT_EQ(error.status(), ExitStatus::internal);
   }
   Kokkos::Tools::Experimental::set_push_region_callback(nullptr);
-  run.reset();  // what it was writing is there
-  // The checkpoint of that step is due two steps before the next audit, and is not written unseen.
+  run.reset();  // waits for the checkpoint that is being written
+  // The checkpoint of step 6 is due two steps before the next audit: replicas are also compared before it is written.
   EXPECT_THAT(found, testing::HasSubstr("step 6: replicas differ"));
   if (comm.is_root()) {
     const auto checkpoints = std::filesystem::path(name) / "checkpoints";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A checkpoint of any number of ranks, divided in any way, is gone on from by any other.
+// Any number of ranks, with any sharding, can resume from the checkpoint of any other.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -16,7 +16,7 @@ namespace lockstep {
 namespace {
 
 constexpr int numbers_of_ranks[] = {1, 2, 3, 4, 6};
-/// How a run divides what it has, and its name in folders.
+/// Ways of sharding: their names in folders, and their keys.
 constexpr std::pair<const char*, const char*> stages[] = {
     {"none", "shard: none"},
     {"optimizer", "shard: optimizer"},
@@ -37,7 +37,7 @@ class Resharding : public testing::TestWithParam<const char*> {
     return folder_.path() / run / "checkpoints" / checkpoint_name(step);
   }
 
-  /// To a checkpoint after `steps`; from `file`, if there is any. Collective over the world.
+  /// Trains to a checkpoint after `steps`, from the checkpoint `from` if given. Collective over the world.
   void train(const std::string& name, int ranks, const char* stage, int steps, const std::string& from) const {
     const bool takes_part = world_.rank() < ranks;
     const Communicator group = world_.split(takes_part ? 0 : 1);
@@ -86,8 +86,8 @@ TEST_P(Resharding, AllPairsComeToTheSameBits) {
       EXPECT_EQ(arrays_in(file(name, 2)), in_the_middle) << "written by " << name << " after its steps";
       written.push_back(name);
     }
-  // What is read is the same bits in all files, wherever they come from: the first of them stands for all; each reader
-  // takes another one.
+  // All files must hold the same bits, whichever run wrote them: the first one stands for all, and each reader takes
+  // another file.
   const Arrays behind_middle = arrays_in(file(written.front(), middle));
   std::size_t next = 0;
   for (const auto& [stage, deck] : stages)

@@ -8,9 +8,9 @@
 
 namespace lockstep::test {
 
-/// What a run has left.
+/// The results of a run.
 struct RunOutcome {
-  std::map<std::string, std::string> rows;  ///< by step and split; without what is measured in seconds
+  std::map<std::string, std::string> rows;  ///< of the metrics, by step and split; without columns of measured times
   std::string failure;
   std::int64_t steps, applied;
   std::vector<std::uint8_t> parameters, states;
@@ -19,7 +19,7 @@ struct RunOutcome {
 /// Runs a deck, given as text, to its end. Collective.
 RunOutcome train_to_the_end(const std::string& deck);
 
-/// They are the same bit for bit, but for rows that only `all` has.
+/// Expects equal results, bit for bit, except for rows that only `all` has.
 void expect_the_same(const RunOutcome& some, const RunOutcome& all);
 
 }  // namespace lockstep::test

@@ -10,23 +10,22 @@
 
 namespace lockstep::test {
 
-/// A deck as text, with what is not of interest here filled in.
+/// Reads a deck, given as text, and fills in what tests do not care about.
 RunConfig read_run_config(const std::string& deck, const std::string& output_dir);
 
-/// Whether these keys are of sums in the memory that hosts share, while ranks of devices that divide sums send
-/// messages.
+/// True if these keys are for sums in memory that hosts share, in a build for devices, whose ranks send messages.
 inline bool are_for_hosts_alone(std::string_view parallel) {
   return memory_is_separate &&
          (parallel.find("between_nodes") != parallel.npos || parallel.find("leaders") != parallel.npos);
 }
 
 struct Curve {
-  std::vector<double> losses;      ///< means over the global batches
-  std::vector<double> parameters;  ///< at the end
+  std::vector<double> losses;      ///< mean loss of each global batch
+  std::vector<double> parameters;  ///< after the last step
 };
 
-/// Trains without ranks, pieces, buckets or a loader thread: each step computes the whole global
-/// batch at once, on every rank for itself.
+/// Trains without communication, micro-batches, buckets or a loader thread: every rank computes the whole global batch
+/// of each step at once, by itself.
 Curve train_serially(const RunConfig& config, int steps);
 
 }  // namespace lockstep::test

@@ -45,7 +45,7 @@ TEST_F(SessionTest, RefusesCheckpointsThatDoNotFitAndStaysAsItWas) {
   EXPECT_THROW(session.restore(file("larger.h5")), SharedError);
   EXPECT_THROW(session.restore(file("none.h5")), SharedError);
   EXPECT_THROW(session.save(file("no/such/folder.h5")), SharedError);
-  // Parameters that fit, and a state that ends in the middle.
+  // A checkpoint with parameters that fit, and an incomplete state.
   comm_.run_collectively([&] {
     if (!comm_.is_root()) return;
     Checkpoint broken = test::read_checkpoint(file("before.h5"));
@@ -58,7 +58,7 @@ TEST_F(SessionTest, RefusesCheckpointsThatDoNotFitAndStaysAsItWas) {
   expect_same(file("before.h5"), file("after.h5"));
 }
 
-/// The last array's last number is changed, and the manifest made anew: so the checks that come first find it sound.
+/// Changes the last number of the last array, and renews the manifest, so that the first checks find the file sound.
 void spoil_numbers(const std::string& path) {
   std::vector<std::string> names;
   std::vector<FilePart> parts;
@@ -111,14 +111,14 @@ TEST_F(SessionTest, ARestoreThatBreaksOffRefusesTheRestUntilOneSucceeds) {
   step(session, examples);
 }
 
-// Without loss_watch a loss that is not finite is a warning, and the parameters that it leaves are an error.
+// Without loss_watch, a loss that is not finite is a warning, and parameters that are not finite are an error.
 TEST_F(SessionTest, IsRestoredBehindParametersThatAreNotFinite) {
   Session session(deck(), MPI_COMM_WORLD);
   Examples examples = share(0, comm_);
   step(session, examples);
   session.save(file("good.h5"));
   examples.inputs[0] = std::numeric_limits<float>::quiet_NaN();
-  try {  // at once, or in the next step, by which all ranks know of it
+  try {  // thrown at once, or in the next step, by when all ranks know of it
     step(session, examples);
     EXPECT_THROW(session.save(file("bad.h5")), SharedError);
     step(session, share(1, comm_));

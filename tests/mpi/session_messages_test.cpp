@@ -71,8 +71,8 @@ TEST_F(SessionTest, ThrowsForALossThatIsNotFiniteAndGoesOn) {
   EXPECT_TRUE(std::isfinite(session.numbers().metrics.loss));
 }
 
-// As in a run: what has made parameters not finite is found by the next step, though the loss was finite, as a
-// library's relu makes 0 of what is not a number.
+// As in a run, parameters that are not finite are found by the next step, even if the loss was finite: a library's relu
+// may turn a NaN into 0.
 TEST_F(SessionTest, RefusesTheStepAfterParametersThatAreNotFinite) {
   Session session(deck(), MPI_COMM_WORLD);
   Examples examples = share(0, comm_);

@@ -15,7 +15,7 @@ namespace {
 
 using namespace test::sessions;
 
-// A Session that gets the examples of a run, in its batches, ends with the run's parameters, bit for bit.
+// A Session that is given the batches of a run ends with the run's parameters, bit for bit.
 TEST_F(SessionTest, TrainsAsARunDoes) {
   const std::string rest =
       "model: {layers: [{conv2d: {filters: 6, kernel: 3}}, batch_norm, relu, {max_pool: {kernel: 4}}, flatten, {dropout: "
@@ -55,7 +55,7 @@ TEST_F(SessionTest, LearnsWhateverRankGivesWhichExamples) {
   const Metrics before = even.evaluate(test.x(), test.y());
   for (std::int64_t i = 0; i < 40; ++i) {
     EXPECT_EQ(step(even, share(i, comm_)).examples, batch);
-    step(uneven, comm_.is_root() ? Examples(i, 0, batch) : Examples(i, 0, 0));  // rank 0 has all of them
+    step(uneven, comm_.is_root() ? Examples(i, 0, batch) : Examples(i, 0, 0));  // rank 0 has all examples
     EXPECT_NEAR(even.numbers().metrics.loss, uneven.numbers().metrics.loss, 1e-4);
     EXPECT_NEAR(even.numbers().gradient_norm, uneven.numbers().gradient_norm, 1e-3);
   }
@@ -80,13 +80,13 @@ TEST_F(SessionTest, TakesViews) {
   expect_same(file("view.h5"), file("pointer.h5"));
   EXPECT_EQ(std::memcmp(x.data(), examples.inputs.data(), n * 5 * sizeof(float)), 0) << "the program's own numbers";
 
-  // On one rank alone: all of them throw.
+  // An error of rank 0 alone: all ranks throw.
   const Kokkos::View<float* [5], Kokkos::LayoutLeft, Kokkos::HostSpace> columns("columns", n);
   const Array wrong = comm_.is_root() && n > 1 ? Array(columns) : Array(x);
   EXPECT_THROW(session.step(wrong, y), SharedError);
 }
 
-// As the solver and its trainers do, but that both halves train.
+// As with a solver and its trainers, half of the ranks have a Session of their own; here, both halves train.
 TEST_F(SessionTest, TwoHalvesOfTheRanksTrainByThemselves) {
   MPI_Comm half = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, comm_.rank() % 2, comm_.rank(), &half);
@@ -119,12 +119,12 @@ TEST_F(SessionTest, SharesMustBeWhatShardsNeed) {
   const Examples all(0, 0, batch), none(0, 0, 0);
   const Examples& own = comm_.is_root() ? all : none;
   EXPECT_THROW(step(session, own), SharedError);
-  Session without(deck(), MPI_COMM_WORLD);  // starts with the same parameters
+  Session without(deck(), MPI_COMM_WORLD);  // both start with the same parameters
   Session with(deck(fmt::format("parallel: {{deterministic: {{shards: {}}}}}\n", 2 * comm_.size())), MPI_COMM_WORLD);
   EXPECT_NEAR(with.evaluate(own.x(), own.y()).loss, without.evaluate(all.x(), all.y()).loss, 1e-6);
 }
 
-// More examples than batch.global: in several micro-batches, and as good as a session that was made for them.
+// More examples than batch.global are computed in micro-batches, as by a session that was made for them.
 TEST_F(SessionTest, TakesLargerBatchesThanItWasMadeFor) {
   for (const std::string& more :
        {std::string(), fmt::format("parallel: {{deterministic: {{shards: {}}}}}\n", 2 * comm_.size())}) {

@@ -13,19 +13,19 @@
 #include "support/fixtures.hpp"
 #include "support/whole_checkpoint.hpp"
 
-// Sessions of a small network on examples that are made as they are needed.
+// Sessions of a small network on generated examples.
 namespace lockstep::test::sessions {
 
 inline constexpr std::int64_t batch = 36, inputs_each = 5, classes = 3;
 
-/// A small network for vectors and classes.
+/// The deck of a small network for vectors and classes.
 inline std::string deck(const std::string& more = "") {
   return "run: {steps: 50}\ndata: {memory: {inputs: [5]}}\nmodel: {layers: [{linear: {features: 16}}, relu, {linear: "
          "{features: 3}}]}\noptimizer: {type: sgd, learning_rate: 0.5, momentum: 0.9}\nbatch: {global: 36}\n" +
          more;
 }
 
-/// Examples `first` … of batch number `step`.
+/// The examples first … first+count−1 of batch number `step`.
 struct Examples {
   std::vector<float> inputs;
   std::vector<std::int32_t> targets;
@@ -54,7 +54,7 @@ inline Examples share(std::int64_t step, const Communicator& comm) {
 
 inline StepResult step(Session& session, const Examples& examples) { return session.step(examples.x(), examples.y()); }
 
-/// All that a checkpoint holds as arrays. By one rank.
+/// All arrays of a checkpoint. By one rank.
 inline std::map<std::string, std::vector<std::byte>> arrays_of(const Checkpoint& checkpoint) {
   std::map<std::string, std::vector<std::byte>> arrays;
   for (const NamedArray& array : checkpoint.arrays)
@@ -66,7 +66,7 @@ class SessionTest : public testing::Test {
  protected:
   std::string file(const std::string& name) const { return folder_.path() / name; }
 
-  /// What a session says of this deck.
+  /// The message of the error of a session with this deck; empty if there is none. Collective.
   static std::string complaint(const std::string& text) {
     try {
       const Session session(text, MPI_COMM_WORLD);
@@ -75,7 +75,7 @@ class SessionTest : public testing::Test {
     }
     return "";
   }
-  /// `state`: the trainer's, too.
+  /// Expects two checkpoints to have the same arrays and (`state`) the same trainer state.
   void expect_same(const std::string& one, const std::string& other, bool state = true) const {
     if (!comm_.is_root()) return;
     const Checkpoint first = read_checkpoint(one), second = read_checkpoint(other);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Optimizers whose state is divided among ranks train to the same bits as whole ones.
+// Optimizers with sharded states train to the same bits as whole ones.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct ShardedCase {
   const char* precision;
   const char* optimizer;
   const char* parallel = "";
-  int ranks_per_node = 0;  ///< of an emulated network; 0: of none
+  int ranks_per_node = 0;  ///< of the emulated network; 0: no network is emulated
 };
 void PrintTo(const ShardedCase& c, std::ostream* out) { *out << c.name; }
 
@@ -35,7 +35,7 @@ class ShardedRuns : public testing::TestWithParam<ShardedCase> {
   const test::TemporaryFolder folder;
 
   RunConfig config(const char* shard) const {
-    // Ranks of devices divide sums by messages, while whole ones may be made in the memory that their hosts share.
+    // Ranks of devices shard sums by messages only, while whole sums may be made in memory that their hosts share.
     const bool names_one = std::string_view(GetParam().parallel).find("all_reduce") != std::string_view::npos;
     const char* const by_messages = memory_is_separate && !names_one ? ", all_reduce: halving_doubling" : "";
     return test::read_run_config(
@@ -50,10 +50,10 @@ class ShardedRuns : public testing::TestWithParam<ShardedCase> {
   }
 };
 
-/// What a run has come to.
+/// The results of a run.
 struct Outcome {
   std::vector<std::uint8_t> parameters;
-  std::vector<std::vector<std::byte>> states;  ///< arrays of a checkpoint, on rank 0
+  std::vector<std::vector<std::byte>> states;  ///< the arrays of a checkpoint, on rank 0
   double loss = 0, gradient_norm = 0;
   std::int64_t skipped = 0;
 };
@@ -141,16 +141,16 @@ INSTANTIATE_TEST_SUITE_P(
                     ShardedCase{"nodes_of_three", "fp32", adamw, "", 3}),
     [](const auto& info) { return info.param.name; });
 
-/// Between N nodes (or ranks that share no memory) gradients are sent 4Ψ (N − 1) bytes, and parameters as many.
+/// N nodes (or ranks that share no memory) send 4Ψ (N − 1) bytes of gradients, and as many of parameters.
 TEST(ShardedTraffic, IsWhatTheFormulaeSay) {
   const Communicator world = Communicator::world();
   for (const auto& [ranks_per_node, parallel] :
        {std::pair(1, ", all_reduce: ring"), {1, ""}, {2, ""}, {world.size(), ""}}) {
     if (world.size() % ranks_per_node != 0 || world.size() / ranks_per_node > 4) continue;
     const int nodes = world.size() / ranks_per_node;
-    if (nodes == 3 && parallel[0] == 0) continue;  // by halves some travel twice
+    if (nodes == 3 && parallel[0] == 0) continue;  // recursive halving on three nodes sends some numbers twice
     for (const char* shard : {"none", "optimizer"}) {
-      // Devices' ranks have the parameters by themselves, whatever memory their hosts share.
+      // Ranks of devices have parameters of their own, whatever memory their hosts share.
       if (memory_is_separate && ranks_per_node > 1 && std::string_view(shard) == "optimizer") continue;
       SCOPED_TRACE(fmt::format("{} ranks a node, {}, {}", ranks_per_node, parallel, shard));
       const auto network = std::make_shared<test::CountingNetwork>(ranks_per_node);

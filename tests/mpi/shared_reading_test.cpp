@@ -15,7 +15,7 @@ class SharedReadingTest : public testing::Test {
   SharedReading reading_{comm_, deck_};
 };
 
-/// All ranks are on one node here: one of them reads.
+/// All ranks are on one node here, so that only one of them reads.
 TEST_F(SharedReadingTest, OneRankFillsWhatAllSee) {
   for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{5000}, std::size_t{3} << 20}) {
     std::int64_t fills = 0;
@@ -56,7 +56,7 @@ TEST_F(SharedReadingTest, PartsOfAllRanksAreTheWhole) {
   }
 }
 
-/// Or some would take part in what others know nothing of.
+/// Ranks whose data differ would not call the same collective operations.
 TEST_F(SharedReadingTest, WhatDiffersIsNamed) {
   reading_.agree("a.h5:/train", "3 examples");
   if (comm_.size() == 1) return;

@@ -10,13 +10,12 @@
 #include "nn/parameters/parameter_buffer.hpp"
 #include "support/fixtures.hpp"
 
-// The smallest network that learns something, in plain loops: weights [classes, inputs] and biases, one after the
-// other.
+// Softmax regression in plain loops. Its parameters are weights [classes, inputs], then biases.
 namespace lockstep::test::softmax_regression {
 
 inline constexpr int inputs = 6, classes = 5;
 
-/// Of a network that has a linear layer of the name fc, and nothing else.
+/// The parameters of a network of one linear layer named fc.
 inline std::vector<double> numbers_of(const ParameterBuffer& parameters) {
   std::vector<double> all;
   for (const char* name : {"fc/weight", "fc/bias"})
@@ -26,7 +25,7 @@ inline std::vector<double> numbers_of(const ParameterBuffer& parameters) {
   return all;
 }
 
-/// The mean gradient of some examples, at least one, by the parameters x.
+/// The mean gradient over some examples, at least one, at the parameters x.
 inline std::vector<double> gradient_of(const Dataset& data, std::span<const std::int64_t> batch,
                                        const std::vector<double>& x) {
   std::vector<double> gradient(x.size());

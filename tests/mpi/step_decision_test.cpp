@@ -14,7 +14,7 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-/// Decides on steps by numbers in the step's memory.
+/// Decides on steps as devices do, by numbers in the step's memory.
 class StepDecider {
  public:
   StepDecider() {
@@ -30,8 +30,8 @@ class StepDecider {
 
   struct Found {
     double loss = 1;
-    double rows = 8;       ///< that count
-    double smoothing = 0;  ///< what it adds to the sum of losses
+    double rows = 8;       ///< rows whose targets count
+    double smoothing = 0;  ///< what label smoothing adds to the sum of losses
     double overflows = 0;  ///< in scaled gradients
     double lost = 0;       ///< in gradients whose loss is not finite
     std::int32_t bad_parameters = 0;
@@ -70,7 +70,7 @@ class StepDecider {
   Buffer coefficients{"coefficients", sizeof(CoefficientTable)}, memory{"decision", sizeof(StepDecision)};
 };
 
-/// The scale, the count of applied steps, and so the coefficients, are what the host would have found them to be.
+/// The scale and the count of applied steps, hence the coefficients, are those that the host would find.
 TEST(StepDecision, ScalesTheLossAsTheHostWould) {
   StepDecider decider;
   decider.scales = true;
@@ -121,7 +121,7 @@ TEST(StepDecision, NothingChangesBehindAStepThatCannotBeDone) {
   }
 }
 
-/// A step of which no target counts is done, by gradients of 0: it has no loss that could be finite or not.
+/// A step in which no target counts has no loss, and is applied with gradients of 0.
 TEST(StepDecision, AStepWithoutALossIsApplied) {
   StepDecider decider;
   EXPECT_EQ(decider.decide({.loss = infinite}).outcome, StepOutcome::suspicious);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Steps that are recorded once, and then begun as graphs, leave what steps leave whose kernels are started one by one.
-// In preset fake_device a recorded kernel has the arguments of the step in which it was recorded: so a number of the
-// host that differs from step to step, and has not gone to the step's memory, shows. (On hosts nothing is recorded.) Of
-// several ranks only passes and updates in which the others take no part are.
+// Steps that are recorded once and then launched as graphs give the results of steps whose kernels are launched one by
+// one. In preset fake_device, a recorded kernel keeps the arguments of the step in which it was recorded: a host number
+// that changes from step to step, but is not copied to the step's memory, shows. On hosts nothing is recorded; with
+// several ranks, only passes and updates without communication are.
 #include "train/step_graphs.hpp"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ namespace {
 
 struct Case {
   const char* name;
-  std::string deck;  ///< without its device section
+  std::string deck;  ///< without the device section
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
@@ -36,8 +36,8 @@ TEST_P(StepGraphs, LeaveWhatKernelsLeave) {
   EXPECT_EQ(recorded.rows.size(), plain.rows.size());
 }
 
-// Images that are changed and mixed, dropout, overflows of fp16, clipped gradients, a schedule, averages, evaluations
-// between steps, three micro-batches, and a smaller last batch in each epoch.
+// A deck with augmented and mixed images, dropout, overflows of fp16, clipped gradients, a schedule, averages,
+// evaluations between steps, three micro-batches, and a smaller last batch in each epoch.
 const std::string images =
     "data: {synthetic: {kind: random, shape: [6, 6, 3], classes: 5, train: 56, validation: 20},"
     " augment: {random_crop: 1, horizontal_flip: true, noise: 0.1, mixup: 0.4}},"
@@ -48,8 +48,8 @@ const std::string images =
     " precision: {compute: fp16, loss_scale: {initial: 1.0e+8, interval: 4}},"
     " run: {steps: 33, log_every: 1, evaluate_every: 7 steps}";
 
-// Numbers that kernels read where they were copied to; attention, and an optimizer of several kernels. A rank has fewer
-// examples in an evaluation than in the step after it.
+// A deck with inputs that kernels read where they were copied to, attention, and an optimizer of several kernels. A
+// rank has fewer examples in an evaluation than in the step after it.
 const std::string patches =
     "data: {synthetic: {kind: random, shape: [8, 8, 3], classes: 5, train: 64, validation: 6}},"
     " model: {layers: [{patchify: {patch: 4}}, {linear: {features: 8}}, {position_embedding: {length: 4}}, layer_norm,"
@@ -57,7 +57,7 @@ const std::string patches =
     " optimizer: {type: lamb, learning_rate: 0.01}, schedule: {type: inverse_sqrt, warmup: 20 steps},"
     " batch: {global: 8}, run: {steps: 30, log_every: 1, evaluate_every: 11 steps}";
 
-// More steps than a table of coefficients has, in batches that grow, watched by the host.
+// A deck with more steps than a table of coefficients has, batches that grow, and a loss watch, which is the host's.
 const std::string numbers =
     "data: {synthetic: {kind: linear, features: 3, train: 60, validation: 10}},"
     " model: {layers: [{linear: {features: 4}}, {dropout: {rate: 0.1}}, {linear: {features: 1}}]}, loss: {type: mse},"
@@ -93,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(Optimizers, StepGraphs,
 
 int kernels = 0;
 
-/// Kernels that the host starts one by one in a step, once what can be recorded is.
+/// Number of kernels that the host launches one by one in a step, once all that can be recorded is.
 int kernels_of_a_step(const char* graph, const std::string& deck) {
   const Communicator comm = Communicator::world();
   const test::TemporaryFolder folder;
@@ -122,7 +122,7 @@ void put(const ExecSpace& space, std::int64_t number, const Tensor& place) {
       "lockstep::test::put", RangePolicy(space, 0, 1), KOKKOS_LAMBDA(const std::int64_t) { *to = number; });
 }
 
-/// Where measured shares change, a rank may have as many examples as before, and others before its own.
+/// When measured shares change, a rank may have as many examples as before, but at another place of the batch.
 TEST(StepGraphsOfADevice, AreRecordedAnewWhereARankHasOtherExamplesOfTheBatch) {
   const ExecSpace space;
   const OwnedTensor found("found", DType::i64, {1});
@@ -146,7 +146,7 @@ TEST(StepGraphsOfADevice, TakeTheHostFewCalls) {
   const int recorded = kernels_of_a_step("auto", patches), plain = kernels_of_a_step("off", patches);
   EXPECT_GT(plain, 40);
   if (alone) EXPECT_LT(recorded, 20);
-  else EXPECT_LT(recorded, plain);  // an update less
+  else EXPECT_LT(recorded, plain);  // only the update is recorded
   if (!alone) return;
   EXPECT_GT(kernels_of_a_step("off", images), 80);
   EXPECT_LT(kernels_of_a_step("auto", images), 20);

@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-/// What Kokkos has been asked for, by its tools interface.
+/// Calls to Kokkos, counted by its tools interface.
 struct Counts {
   int allocations = 0, deallocations = 0, fences = 0, copies = 0;
   friend bool operator==(const Counts&, const Counts&) = default;
@@ -30,7 +30,7 @@ void PrintTo(const Counts& c, std::ostream* out) {
 class StepResources : public testing::Test {
  protected:
   void SetUp() override {
-    const OwnedTensor first("lockstep::test", DType::f32, {1});  // a fake device listens from its first memory on
+    const OwnedTensor first("lockstep::test", DType::f32, {1});  // sets the callbacks of a fake device
     namespace tools = Kokkos::Tools::Experimental;
     before = tools::get_callbacks();
     tools::set_allocate_data_callback([](auto, const char*, const void*, std::uint64_t) { ++counts.allocations; });
@@ -51,12 +51,12 @@ class StepResources : public testing::Test {
     enable_log(true);
   }
 
-  static inline Kokkos::Tools::Experimental::EventSet before;  // who else listens
+  static inline Kokkos::Tools::Experimental::EventSet before;  // the callbacks of others
 
   static constexpr const char* small_cnn =
       "{layers: [{conv2d: {filters: 8, kernel: 5, padding: same}}, relu, {max_pool: {kernel: 4}}, {dropout: {rate: 0.1}}, flatten,"
       " {linear: {features: 40}}, relu, {linear: {features: 10}}]}";
-  // Layers that need statistics, that keep something, and that are computed together.
+  // Layers that need statistics, that save something for the backward pass, and that are fused.
   static constexpr const char* with_norms =
       "{layers: [{conv2d: {filters: 8, kernel: 3, padding: same, stride: 2}}, {batch_norm: {}, name: a},"
       " {conv2d: {filters: 8, kernel: 3, padding: same}}, {batch_norm: {}, name: b}, {add: {}, from: [a, b]}, relu,"
@@ -64,7 +64,7 @@ class StepResources : public testing::Test {
       " {linear: {features: 10}}]}";
 
   RunConfig config(const std::string& precision, int steps, int log_every, const std::string& model = small_cnn) const {
-    // 24 · 4 examples: no ragged batch.
+    // 4 batches of 24 examples, so that no batch is ragged.
     RunConfig made = test::read_run_config(
         "{data: {synthetic: {kind: glyphs, train: 96, validation: 26}, normalize: {mean: [0.1], std: [0.3]}},"
         " model: " +
@@ -100,11 +100,11 @@ TEST_F(StepResources, NothingIsAllocatedAfterTwoSteps) {
         if (!measures_noise) {
           EXPECT_EQ(used, first) << "step " << step;
         }
-        // One rank waits for events alone, a step late.
+        // A single rank only waits for events, one step later.
         if (LOCKSTEP_FAKE_DEVICE && comm.size() == 1) {
           EXPECT_EQ(used.fences, 0);
         }
-        // A few a piece at most: copies of the input, zeroed sums, bias-like small things.
+        // There are a few for each micro-batch at most: copies of inputs, zeroed sums, and other small ones.
         EXPECT_LE(used.copies, 50);
         EXPECT_LE(used.fences, 100);
       }
@@ -146,12 +146,12 @@ TEST_F(StepResources, LoggingAllocatesNothingEither) {
     run.run();
     return counts - before;
   };
-  // What a run allocates beside its steps (the last evaluation and checkpoint) is the same each time.
+  // Allocations besides those of steps (the last evaluation and checkpoint) are the same in each run.
   const Counts few = run(10, 1000), many = run(40, 1000), few_logged = run(10, 1), many_logged = run(40, 1);
   EXPECT_EQ(few.allocations, many.allocations);
   EXPECT_EQ(few_logged.allocations, many_logged.allocations);
   EXPECT_EQ(few.allocations, few_logged.allocations);
-  // Per step: a fixed number of fences and copies, with logging a few more; and some in each tenth step, for the noise
+  // Each step has a fixed number of fences and copies, with logging a few more; each tenth step has some for the noise
   // scale.
   const Counts thirty = many - few, thirty_logged = many_logged - few_logged;
   EXPECT_EQ(thirty.fences % 3, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Asynchronous workers that step by themselves and give away what they have changed, as ranks come and simulated,
-// against plain loops in fp64.
+// Asynchronous workers that step by themselves and push their differences, free-running and simulated, against plain
+// loops in fp64.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -24,7 +24,7 @@ namespace {
 
 using namespace softmax_regression;
 
-/// `momentum_every`: N of delayed Nesterov; 0: the rule has no momentum.
+/// `momentum_every`: N of delayed Nesterov momentum; 0: the outer rule has no momentum.
 struct Way {
   const char *name, *local, *staleness;
   int collect, momentum_every;
@@ -35,7 +35,7 @@ struct Way {
 };
 void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 
-constexpr int batch = 12, data_size = 60, every = 3, plain_steps = 80;  // the last round is of two steps
+constexpr int batch = 12, data_size = 60, every = 3, plain_steps = 80;  // the last round has two steps
 constexpr double inner_rate = 0.2, inner_momentum = 0.8;
 
 std::string plain_deck(const Way& way, const std::string& schedule) {
@@ -73,7 +73,7 @@ struct Inner {
   }
 };
 
-/// What the record says, in plain loops from the parameters x on.
+/// The parameters after the pushes of `order`, in plain loops from the parameters x on.
 std::vector<double> simulated(const Way& way, const PushOrder& order, const Dataset& data,
                               const std::vector<double>& x) {
   std::vector<std::vector<std::int64_t>> batches;
@@ -122,7 +122,7 @@ class SteppingWorkers : public testing::TestWithParam<Way> {
   void SetUp() override {
     if (memory_is_separate) GTEST_SKIP() << "workers step by themselves on hosts alone";
   }
-  /// Trains the deck, and replays its order in plain loops.
+  /// Trains the deck, and compares it with plain loops in the same order of pushes.
   void compare(const std::string& schedule, const std::function<PushOrder(const RunConfig&)>& order_of) {
     const RunConfig config = read_run_config(plain_deck(GetParam(), schedule), (folder_.path() / "run").string());
     const Experiment experiment = open_experiment(config);
@@ -146,7 +146,7 @@ class SteppingWorkers : public testing::TestWithParam<Way> {
   static constexpr int updates = (plain_steps + every - 1) / every;
   const Communicator comm_ = Communicator::world();
   const TemporaryFolder folder_;
-  double sent_ = 0;  ///< by all ranks, in parameters of the network
+  double sent_ = 0;  ///< by all ranks, in multiples of the network's parameters
 };
 
 TEST_P(SteppingWorkers, FollowPlainLoopsByTheirRecord) {
@@ -156,8 +156,8 @@ TEST_P(SteppingWorkers, FollowPlainLoopsByTheirRecord) {
     return PushOrder::parse(read_text_file(record), record, config.parallel.asynchronous, updates,
                             config.parallel.rounds());
   });
-  // Of each round what it reads and gives, but a worker's own slice; at synchronizations what all read. They are where
-  // a multiple of 17 steps, or the end of an epoch of five, has come.
+  // Each round sends what it reads and pushes, except a worker's own slice; each synchronization, what all ranks read.
+  // Synchronizations are due at multiples of 17 steps, and at the ends of epochs of five steps.
   int syncs = 0;
   for (int update = 1; update <= updates; ++update) {
     const auto passes = [&](int period) {
@@ -189,7 +189,7 @@ INSTANTIATE_TEST_SUITE_P(
                         0.4, 0, true}),
     [](const auto& info) { return info.param.name; });
 
-/// Keys of runs, whose steps are those of free_runs.hpp; the last round is of two.
+/// The keys of a run, whose other settings are those of free_runs.hpp.
 struct Run {
   const char *name, *asynchronous, *local, *optimizer;
   const char* precision = "fp32";
@@ -255,7 +255,7 @@ TEST(SteppingWorkersRows, HaveTheNormOfTheLastDifference) {
     for (const auto& [name, row] :
          train_to_the_end(deck("every: 4", fmt::format("collect: 3, schedule: {{{}}}", schedule))).rows) {
       if (name.find("train") == name.npos) continue;
-      const std::size_t end = row.size() - 1;  // epoch,split,…,grad_norm,
+      const std::size_t end = row.size() - 1;  // columns: epoch,split,…,grad_norm,
       EXPECT_GT(std::stod(row.substr(row.rfind(',', end - 1) + 1)), 0) << schedule << ": " << row;
     }
 }
@@ -268,7 +268,7 @@ TEST(SteppingWorkersBySpeed, CountTheExamplesThatAreComputed) {
                                  "{type: sgd, learning_rate: 0}"))
         .rows;
   };
-  const auto loss = [](const std::string& row) {  // epoch,split,loss,…
+  const auto loss = [](const std::string& row) {  // columns: epoch,split,loss,…
     return std::stod(row.substr(row.find(',', row.find(',') + 1) + 1));
   };
   for (const char* schedule : {"simulate: {ranks: 2, delays: [1, 3]}", "free: true"}) {

@@ -14,13 +14,13 @@ namespace {
 using Json = nlohmann::json;
 using Numbers = std::vector<double>;
 
-/// What one process computes of the whole batch.
+/// The results of one process for the whole batch.
 struct Joined {
   Numbers y, dx;
-  std::vector<Numbers> parameters;  ///< gradients, and what is to be added to running values
+  std::vector<Numbers> parameters;  ///< gradients, and the increments of running values
 };
 
-/// n examples, of which each rank has some.
+/// Number of examples of each rank, n in all; some ranks have none.
 std::vector<std::int64_t> dealt_out(std::int64_t n, int ranks) {
   constexpr std::int64_t wanted[] = {5, 0, 3, 1};
   std::vector<std::int64_t> counts(static_cast<std::size_t>(ranks), 0);
@@ -50,7 +50,7 @@ class Split {
   }
 
   void expect(const Joined& joined, double tolerance) {
-    // The numbers of test::LayerHarness.
+    // The same numbers as in test::LayerHarness.
     const OwnedTensor x = own_part(100), dy = own_part(7), y("y", dtype_, x.get().shape),
                       dx("dx", dtype_, x.get().shape);
     std::vector<Tensor> values, gradients;
@@ -152,8 +152,8 @@ TEST(SyncBatchNorm, IsOneRanksWithTheJoinedBatch) {
         auto gradients = harness.backward(test::filling(7, harness.output_shape().count()));
         joined.dx = gradients.x[0];
         joined.parameters = gradients.parameters;
-        // Shares of 5, 0, 3 and 1: 1e-6. Others add hundreds of rows up in other orders, in fp32 to 1.3e-6. Of two
-        // vectors the variance may be tiny, and its inverse root large.
+        // Shares of 5, 0, 3 and 1 agree to 1e-6. Other shares add hundreds of rows up in other orders, which agree to
+        // 1.3e-6 in fp32. Two vectors may have a tiny variance, whose inverse root is large.
         const bool as_promised = n == 9 && Communicator::world().size() == 4;
         const double tolerance = (n == 2 ? 20 : 1) * (dtype == DType::f64 ? 4e-13 : as_promised ? 1e-6 : 2e-6);
         Split(Communicator::world(), "{batch_norm: {}}", shape, n, dtype).expect(joined, tolerance);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks with unequal shares of a batch train as ranks with equal ones do.
+// Ranks with unequal shares of a batch train as ranks with equal shares do.
 #include <gtest/gtest.h>
 
 #include "base/log.hpp"
@@ -27,7 +27,7 @@ class UnequalShares : public testing::Test {
         steps, layers, parallel, more);
   }
 
-  /// On the first `ranks` ranks; collective over the world.
+  /// Calls `work` with a communicator of the first `ranks` ranks, on these. Collective over the world.
   template <class Work>
   void on_ranks(int ranks, const Work& work) {
     const bool takes_part = world_.rank() < ranks;
@@ -99,7 +99,7 @@ TEST_F(UnequalShares, LeaveADeterministicRunItsBits) {
   }
 }
 
-/// The examples of a batch are the same whatever the shares, so that nothing has to be known of these.
+/// Shares do not change the examples of a batch, so that a checkpoint need not record them.
 TEST_F(UnequalShares, GoOnFromACheckpointOnAnyRanks) {
   const auto config = [&](const std::string& name, int steps) {
     RunConfig read = test::read_run_config(
@@ -110,7 +110,7 @@ TEST_F(UnequalShares, GoOnFromACheckpointOnAnyRanks) {
     read.run.overwrite = false;
     return read;
   };
-  std::string name = folder_.path().string();  // of rank 0: one folder for all
+  std::string name = folder_.path().string();  // rank 0's folder, for all ranks
   world_.broadcast(name);
   std::string expected;
   on_ranks(1, [&](const Communicator& comm) {
