@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A checkpoint with one byte changed at each of 100,000 places, and cut at each of 10,000 lengths: every one is
-// refused.
+// Changes one byte of a checkpoint at each of 100,000 places, and cuts it at each of 10,000 lengths: all are refused.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -18,7 +17,7 @@ namespace {
 
 constexpr std::size_t places = 100000, lengths = 10000;
 
-/// A checkpoint of more bytes than there are places, of many datasets: the structure is no small part of it.
+/// Writes a checkpoint with more bytes than places, and many datasets, so that a good part of it is HDF5 structure.
 void write_example(const std::filesystem::path& path) {
   Checkpoint checkpoint;
   std::mt19937_64 random(1);
@@ -43,7 +42,7 @@ std::vector<std::size_t> some_of(std::size_t count, std::size_t end) {
   return all;
 }
 
-/// Whether reading it is refused, in the way that damage is.
+/// Expects reading the file to be refused as damaged data are.
 void expect_refused(const std::filesystem::path& path) {
   try {
     read_checkpoint(path);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A disk that fails, for LD_PRELOAD: the calls that write files whose names contain a word are counted, and one of them
-// fails. LOCKSTEP_DISK="WORD CALL NUMBER ERROR": CALL is open, write, fsync, rename or close, or all (only counted), or
-// read or reserve, which count where they are named; NUMBER counts from 1, -N means the N-th and all after it, 0 all;
-// ERROR is ENOSPC, EIO, EINVAL, EACCES, or short: a write takes only some of its bytes. LOCKSTEP_DISK_COUNTS: a file that gets a line for each call. Only on the rank LOCKSTEP_DISK_RANK,
-// where that is given.
+// A failing disk, for LD_PRELOAD: counts the calls that write files whose names contain a word, and lets some fail.
+// LOCKSTEP_DISK="WORD CALL NUMBER ERROR". CALL: open, write, fsync, rename or close; all, which only counts; or read or
+// reserve, which count only if named here. NUMBER: which call fails, from 1; -N: the N-th and all after it; 0: all.
+// ERROR: ENOSPC, EIO, EINVAL, EACCES; or short: a write takes only a part of its bytes.
+// LOCKSTEP_DISK_COUNTS: a file to which each call adds a line. LOCKSTEP_DISK_RANK: the only rank concerned, if given.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -49,7 +49,7 @@ F next(const char* name) {
 
 std::atomic<long> done = 0;
 
-/// Whether this call is the one; errno is set.
+/// Counts this call; true, with errno set, if it has to fail.
 bool fails(const char* call, const char* path) {
   const Plan& p = plan();
   if (!p.active || !path || !std::strstr(path, p.word.c_str())) return false;
@@ -77,7 +77,7 @@ bool fails(const char* call, int file) {
   return fails(call, path);
 }
 
-/// A write of which the disk takes a part, or nothing.
+/// A write that may fail, or write only a part.
 template <class Write>
 ssize_t write_some(int file, size_t size, Write write) {
   if (!fails("write", file)) return write(size);
@@ -162,7 +162,7 @@ int rename(const char* from, const char* to) noexcept {
 int close(int file) {
   const bool fault = fails("close", file);
   const int cause = errno;
-  const int result = next<int (*)(int)>("close")(file);  // the file is closed all the same
+  const int result = next<int (*)(int)>("close")(file);  // the file is closed even if the call has to fail
   if (fault) errno = cause;
   return fault ? -1 : result;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Trains like `lockstep train`, but one rank misbehaves in a phase of a step: hanging_rank RANK STEP PHASE WAY DECK.
-// What ends well stops itself some steps later, by SIGUSR1.
+// If the run survives that, it stops itself by SIGUSR1 some steps later.
 #include <signal.h>
 #include <unistd.h>
 
@@ -23,7 +23,7 @@ using namespace lockstep;
 
 std::atomic<std::uint64_t> turns = 0;
 
-// Names that a stack trace can tell: of functions that other files could see.
+// External functions, so that stack traces show their names.
 [[gnu::noinline]] void spin_for_ever() {
   for (;;) ++turns;
 }
@@ -39,8 +39,7 @@ std::string phase, way;
 std::int64_t at_step = 0;
 Trainer* trainer = nullptr;
 
-/// All ranks stop for a while, as by a batch system that gives their cores to somebody else: those of this program
-/// whose launcher is this one's.
+/// Stops all ranks of this launcher for 5 s, as a batch system does that gives their cores to another job.
 void suspend_all() {
   if (::fork() != 0) return;
   ::execl(
@@ -63,7 +62,7 @@ void misbehave() {
   if (way == "suspend") suspend_all();
   if (way == "signal") {
     ::kill(::getpid(), SIGUSR1);
-    while (StopRequest::signal_number() == 0) std::this_thread::yield();  // until the thread of signals has taken it
+    while (StopRequest::signal_number() == 0) std::this_thread::yield();  // until the signal thread has taken it
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A kernel that writes where there is no memory, as if in step 7 of a run, between two that do not: what does the
-// process say of it, and how does it end? For machines with a GPU (scripts/gpu_check).
+// Runs a kernel that writes to an illegal address, as if in step 7 of a run, after a harmless one: the process must
+// name it and end. For machines with a GPU (scripts/gpu_check).
 #include <Kokkos_Core.hpp>
 
 #include "base/heartbeat.hpp"

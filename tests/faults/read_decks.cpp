@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What `lockstep check` does with a deck, for thousands of them in one process: reads names of decks from standard
-// input, a line each, and answers each with a line of JSON: status, message, resolved deck, processor seconds, peak
-// memory.
+// Does what `lockstep check` does, for thousands of decks in one process: reads the name of a deck from each line of
+// standard input, and answers with a line of JSON: status, message, resolved deck, processor seconds, and the increase
+// of the peak memory in megabytes.
 #include <sys/resource.h>
 
 #include <Kokkos_Core.hpp>
@@ -46,6 +46,6 @@ nlohmann::json answer(const std::string& file) {
 int main(int argc, char** argv) {
   const Kokkos::ScopeGuard kokkos(argc, argv);
   for (std::string file; std::getline(std::cin, file);)
-    // Messages quote decks, which need not be sound UTF-8.
+    // Messages quote decks, which need not be valid UTF-8.
     std::cout << answer(file).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) << std::endl;
 }

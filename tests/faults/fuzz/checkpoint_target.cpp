@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Checkpoints, whole or as `model.weights`: the last byte of an input says which; the rest is the file.
+// Reads checkpoints, whole or as `model.weights`: the last byte of an input says which, and the rest is the file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace lockstep::fuzz {
 namespace {
 
-/// Takes off `text` what stands before the next `end`, and that.
+/// Removes from `text` all before the next `end`, and that `end`; returns the part before it.
 std::string_view cut(std::string_view& text, char end) {
   const std::string_view head = text.substr(0, text.find(end));
   text.remove_prefix(std::min(head.size() + 1, text.size()));
@@ -27,7 +27,7 @@ std::size_t number(std::string_view text) {
   return value;
 }
 
-/// Writes the manifest (io/manifest.hpp) anew, for what the file now holds: its parts keep their lengths and names.
+/// Renews the manifest (io/manifest.hpp) for the file's bytes: parts keep their lengths and names.
 void mend_manifest(std::span<std::uint8_t> file) {
   constexpr std::string_view magic = "lockstep manifest 1, bytes ";
   std::string_view old(reinterpret_cast<const char*>(file.data()), file.size());
@@ -39,9 +39,9 @@ void mend_manifest(std::span<std::uint8_t> file) {
   cut(old, '\n');
   for (std::size_t first = block; first < file.size();) {
     std::string_view line = cut(old, '\n');
-    cut(line, ' '), cut(line, ' ');  // its hash, its first byte
+    cut(line, ' '), cut(line, ' ');  // the hash, and the first byte's place
     std::size_t bytes = std::min(number(cut(line, ' ')), file.size() - first);
-    if (bytes == 0) bytes = file.size() - first;  // the last line, or no line
+    if (bytes == 0) bytes = file.size() - first;  // the last part, or one without a line
     text += fmt::format("{:016x} {} {} {}\n", hash_of(file.data() + first, bytes), first, bytes, line);
     first += bytes;
   }
@@ -50,7 +50,7 @@ void mend_manifest(std::span<std::uint8_t> file) {
   if (text.size() == block) std::ranges::copy(text, file.begin());
 }
 
-/// Reads a whole checkpoint, as a run that goes on from it does.
+/// Reads a whole checkpoint, as a run that resumes does.
 void read_numbers(const std::string& path) {
   constexpr std::int64_t piece = 1000;
   std::byte room[piece * 8];

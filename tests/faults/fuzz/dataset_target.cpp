@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Dataset files: splits are opened and some examples read. The last byte of an input says how; the rest is the file.
+// Opens the splits of a dataset file, and reads some examples. The last byte of an input says how, the rest is the
+// file.
 #include <algorithm>
 
 #include "data/data_config.hpp"

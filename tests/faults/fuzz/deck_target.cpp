@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Decks: text, the typed configuration, the resolved deck, and the network that it describes.
+// Reads decks: the text, the typed configuration, the resolved deck, and the network that it describes.
 #include "nn/graph.hpp"
 #include "run/deck/run_config.hpp"
 #include "support.hpp"

@@ -12,7 +12,7 @@
 namespace lockstep::fuzz {
 namespace {
 
-/// Bob Jenkins' lookup3 (public domain, 2006), from 0: what HDF5 takes for metadata.
+/// Bob Jenkins' lookup3 (public domain, 2006) from 0, the checksum of HDF5's metadata.
 std::uint32_t lookup3(const std::uint8_t* key, std::size_t length) {
   std::uint32_t a = 0xdeadbeefu + static_cast<std::uint32_t>(length), b = a, c = a;
   const auto word = [](const std::uint8_t* from) {
@@ -43,7 +43,7 @@ std::uint32_t lookup3(const std::uint8_t* key, std::size_t length) {
   return c;
 }
 
-/// The checksum of `length` bytes from `begin` stands right after them.
+/// Writes the checksum of `length` bytes from `begin` right after them.
 void mend(std::span<std::uint8_t> bytes, std::size_t begin, std::uint64_t length) {
   if (length > bytes.size() || begin + length + 4 > bytes.size()) return;
   const std::uint32_t sum = lookup3(bytes.data() + begin, length);
@@ -57,7 +57,7 @@ std::uint64_t number_at(std::span<const std::uint8_t> bytes, std::size_t begin, 
   return value;
 }
 
-/// Calls f(begin) for each place where `word` stands.
+/// Calls f(begin) for each occurrence of `word`.
 template <class F>
 void at_each(std::string_view word, std::span<const std::uint8_t> bytes, F&& f) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -67,7 +67,7 @@ void at_each(std::string_view word, std::span<const std::uint8_t> bytes, F&& f) 
 }  // namespace
 
 void mend_hdf5_checksums(std::span<std::uint8_t> bytes) {
-  std::size_t base = 0;  // addresses count from here
+  std::size_t base = 0;  // file addresses are relative to the superblock
   at_each("\x89HDF\r\n\x1a\n", bytes, [&](std::size_t at) {
     mend(bytes, at, 44);
     base = at;
@@ -78,7 +78,7 @@ void mend_hdf5_checksums(std::span<std::uint8_t> bytes) {
     const std::size_t sizes = at + 6 + (flags & 0x20u ? 16 : 0) + (flags & 0x10u ? 4 : 0);
     mend(bytes, at, sizes + width - at + number_at(bytes, sizes, width));
   });
-  at_each("OCHK", bytes, [&](std::size_t at) {  // its length follows its address, in what it continues
+  at_each("OCHK", bytes, [&](std::size_t at) {  // the length follows the address in the header that it continues
     std::string address(8, '\0');
     for (std::size_t i = 0; i < 8; ++i) address[i] = static_cast<char>((at - base) >> (8 * i));
     at_each(address, bytes, [&](std::size_t place) { mend(bytes, at, number_at(bytes, place + 8, 8) - 4); });
@@ -88,7 +88,7 @@ void mend_hdf5_checksums(std::span<std::uint8_t> bytes) {
 void keep_hdf5_memory() {
   constexpr int kept = 8 << 20, kept_of_a_kind = 2 << 20;
   constexpr int arrays = 4 << 20, arrays_of_a_kind = 256 << 10, blocks = 16 << 20,
-                blocks_of_a_size = 1 << 20;  // as ever
+                blocks_of_a_size = 1 << 20;  // the library's default
   H5set_free_list_limits(kept, kept_of_a_kind, arrays, arrays_of_a_kind, blocks, blocks_of_a_size);
 }
 

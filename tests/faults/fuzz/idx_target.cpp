@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What `import idx` reads. An input is two files: the length of the first as 16 bits (low byte first), images, labels.
+// Reads files as `import idx` does. An input is two files: the length of the first as 16 bits (low byte first), the
+// images, and the labels.
 #include <algorithm>
 #include <vector>
 

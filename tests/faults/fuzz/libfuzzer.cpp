@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What libFuzzer calls (CMake option LOCKSTEP_FUZZ).
+// The functions that libFuzzer calls (CMake option LOCKSTEP_FUZZ).
 #include <cstddef>
 #include <cstdint>
 
@@ -15,6 +15,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
                                                unsigned seed) {
   size = LLVMFuzzerMutate(data, size, max_size);
-  if (seed % 8 != 0) lockstep::fuzz::mend({data, size});  // some stay unsound
+  if (seed % 8 != 0) lockstep::fuzz::mend({data, size});  // some keep wrong checksums
   return size;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What `import npy` reads of a file before its numbers, which reach to the file's end.
+// Reads the header of a file, as `import npy` does; the numbers reach to the file's end.
 #include "data/stored_examples.hpp"
 #include "io/npy.hpp"
 #include "support.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// replay FOLDER…: a target on every file of its corpus, without libFuzzer: the short form, in every build.
+// replay FOLDER…: runs a target on every file of its corpus, without libFuzzer. The short form, in every build.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
     for (const auto& entry : std::filesystem::directory_iterator(argv[i])) {
       std::ifstream file(entry.path(), std::ios::binary);
       std::vector<std::uint8_t> bytes{std::istreambuf_iterator<char>(file), {}};
-      std::printf("%s\n", entry.path().c_str());  // before it: the last one is what a crash is about
+      std::printf("%s\n", entry.path().c_str());  // printed first: the last name is that of a crash
       std::fflush(stdout);
       lockstep::fuzz::read(bytes);
       lockstep::fuzz::mend(bytes);

@@ -16,7 +16,8 @@
 
 namespace lockstep::fuzz {
 
-/// A folder for this process's files, gone at its end. In $TMPDIR: one that is held in memory is many times as fast.
+/// A folder in $TMPDIR for this process's files, removed by the destructor. In a file system in memory, fuzzing is many
+/// times as fast.
 class Folder {
  public:
   Folder() {
@@ -40,7 +41,7 @@ class Folder {
   std::filesystem::path path_;
 };
 
-/// A file of changing bytes, written in place: to make a new one each time takes longer than many a reader.
+/// A file whose bytes are replaced in place: creating a new one each time takes longer than many readers do.
 class ScratchFile {
  public:
   explicit ScratchFile(const std::filesystem::path& path)
@@ -51,7 +52,7 @@ class ScratchFile {
   ScratchFile& operator=(const ScratchFile&) = delete;
   ~ScratchFile() { ::close(file_); }
 
-  /// Its path, where these bytes are now.
+  /// Replaces the file's bytes; returns its path.
   const std::string& holding(Bytes bytes) {
     const auto size = static_cast<ssize_t>(bytes.size());
     if (::pwrite(file_, bytes.data(), bytes.size(), 0) != size) fail();
@@ -71,15 +72,15 @@ class ScratchFile {
   ssize_t size_ = 0;
 };
 
-/// Ends the program, as a failed assertion does, where the reader has broken a promise.
+/// Aborts, as a failed assertion does, if a reader has broken a promise.
 inline void require(bool ok, const char* promise, const std::string& shown) {
   if (ok) return;
   std::fprintf(stderr, "broken promise: %s: %s\n", promise, shown.c_str());
   std::abort();
 }
 
-/// Runs `work`; a refusal must be a line that a user can read, or one for each mistake, with a status that says whose
-/// fault it is.
+/// Runs `work`, which may refuse its file: by a line that a user can read, or one for each mistake, with the status of
+/// bad data or of a bad deck.
 template <class Work>
 void may_refuse(Work&& work) {
   try {
