@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The order in which a rank of a divided model computes, begins exchanges and waits for them, for those who simulate
-// it: of a network of equal layers whose parameters are in units, each of which is a bucket of gradients too.
+// The order in which a rank of a sharded model computes, begins exchanges and waits for them, for simulations. The
+// network has equal layers, whose parameters are in units, each of which is also a bucket of gradients.
 #pragma once
 
 #include <algorithm>
@@ -14,13 +14,13 @@
 namespace lockstep {
 
 struct Stage {
-  /// Exchanges of a lane follow each other, beside those of the other and beside what is computed.
+  /// Exchanges of a lane follow each other, beside those of the other lane and beside computations.
   enum class Lane { sums, gathers };
   enum class Kind { all_reduce, reduce_scatter, all_gather };
-  /// Over all ranks, by messages; halves and doubles.
+  /// An exchange of all ranks by messages, with recursive halving and doubling.
   struct Exchange {
     Kind kind;
-    std::int64_t count;  ///< of fp32
+    std::int64_t count;  ///< number of fp32 elements
 
     Schedule schedule(int rank, int ranks) const {
       switch (kind) {
@@ -35,7 +35,7 @@ struct Stage {
     virtual ~Rank() = default;
     virtual void compute(double ms) = 0;
     virtual void begin(Lane lane, const Exchange& exchange) = 0;
-    /// Until the first exchange of the lane that was not waited for is done.
+    /// Waits for the first exchange of the lane that has not been waited for.
     virtual void wait(Lane lane) = 0;
   };
   struct Network {
@@ -52,7 +52,7 @@ struct Stage {
   Exchange exchange(Kind kind) const {
     return {kind, static_cast<std::int64_t>(1e6 * network.unit_mb / sizeof(float))};
   }
-  /// The unit of a layer, both counted in the order of the forward pass.
+  /// The unit of a layer; both are counted in the order of the forward pass.
   int unit_of(int layer) const { return layer * units() / layers; }
   bool begins_unit(int layer) const { return layer == 0 || unit_of(layer) != unit_of(layer - 1); }
 
@@ -72,7 +72,7 @@ struct Stage {
   bool divides_values() const { return what == "parameters"; }
   void gather(Rank& rank) const { rank.begin(Lane::gathers, exchange(Kind::all_gather)); }
 
-  /// Gathers of the last update's values: all begin before the pass, or each one unit ahead.
+  /// The forward pass, with the gathers of the last update's values: all begin before the pass, or each one unit ahead.
   void forward(Rank& rank) const {
     if (divides())
       for (int unit = 0; unit < (divides_values() ? 1 : units()); ++unit) gather(rank);
@@ -85,7 +85,7 @@ struct Stage {
     }
   }
 
-  /// The last two units of the forward pass are there still.
+  /// The backward pass, at the beginning of which the last two units of the forward pass are still in their windows.
   void backward(Rank& rank) const {
     for (int layer = layers - 1; layer >= 0; --layer) {
       if (divides_values() && (layer == layers - 1 || begins_unit(layer + 1))) {

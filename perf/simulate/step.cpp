@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Training steps on a cluster that SimGrid SMPI simulates: layers merely take their time, and lib/comm sums the
+// Runs training steps on a cluster that SimGrid SMPI simulates: layers only let time pass, and lib/comm sums the
 // gradients. Usage, under smpirun: step MEGABYTES BUCKET_MB FORWARD_MS BACKWARD_MS ALGORITHM prints
-// "RANKS,NODES,STEP_MS,SUM_MS", all of simulated time: of a whole step, and of a sum with nothing beside it; in place
-// of the algorithm, `stage WHAT` prints "MS" of what traces.cpp writes down. Without arguments it prints the names of
-// all algorithms that can be simulated.
+// "RANKS,NODES,STEP_MS,SUM_MS", the simulated milliseconds of a whole step, and of a sum alone. With `stage WHAT` in
+// place of the algorithm it prints "MS" of the exchanges that traces.cpp writes down. Without arguments it prints the
+// names of all algorithms that can be simulated.
 #include <mpi.h>
 #include <unistd.h>
 
@@ -24,8 +24,8 @@
 
 namespace lockstep {
 
-/// The simulation runs one rank at a time: who waits must let simulated time pass, or nobody else ever goes on. The
-/// longer it has waited, the longer it waits before it looks again. (Of time that is simulated, as MPI_Wtime has it.)
+/// The simulation runs one rank at a time: a rank that waits must let simulated time pass, or no other rank goes on.
+/// The longer it has waited in simulated time (MPI_Wtime), the longer it sleeps before it looks again.
 void SpinBackoff::pause() {
   const auto now = Clock::time_point(
       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(MPI_Wtime())));
@@ -37,14 +37,14 @@ void SpinBackoff::pause() {
 namespace {
 
 constexpr int layers = 50;
-/// How often a thread looks that sums gradients beside the layers, as overlap: thread has it.
+/// Microseconds between two looks of a thread that sums gradients beside the layers, as with overlap: thread.
 constexpr double look_us = 50;
 
 struct Step {
   double forward_ms, backward_ms;
 };
 
-/// Milliseconds of the slowest rank.
+/// Simulated milliseconds that the slowest rank takes for a step. Collective.
 double time_of(BucketedReducer& reducer, const Step& step, std::int64_t count) {
   const ExecSpace space;
   MPI_Barrier(MPI_COMM_WORLD);
@@ -77,13 +77,13 @@ void simulate(char** argv) {
   void* gradients = memory ? memory->part(topology.node.rank()) : own.data();
   BucketedReducer reducer(config, {}, ShardGroups(config, topology), memory, {gradients, DType::f32, {count}},
                           {{{0, count}}, count, config.bucket_mb, sizeof(float)});
-  time_of(reducer, {0, 0}, count);  // makes what all others find there
+  time_of(reducer, {0, 0}, count);  // the first sum sets up what later ones use
   const double sum = time_of(reducer, {0, 0}, count);
   const double step = time_of(reducer, {std::atof(argv[3]), std::atof(argv[4])}, count);
   if (topology.all.is_root()) std::printf("%d,%d,%.4f,%.4f\n", topology.all.size(), topology.nodes, step, sum);
 }
 
-/// A rank whose exchanges lib/comm does, looked after every now and then while it computes.
+/// A rank whose exchanges lib/comm does, and which advances them now and then while it computes.
 class RealRank final : public Stage::Rank {
  public:
   explicit RealRank(const Stage::Exchange& largest) : sums_(largest), gathers_(largest) {}

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Traces of ranks that divide a model, for `smpirun -replay`: what each does is written down, action by action, with
-// the rounds of lib/comm. Usage: traces FOLDER RANKS WHAT MEGABYTES UNIT_MB FORWARD_MS BACKWARD_MS, where WHAT is
-// gather, scatter, or a step of none, optimizer, gradients, parameters. Files FOLDER/0, 1, …, one for each process.
+// Writes traces of the ranks of a sharded model for `smpirun -replay`: the actions of each rank, with the rounds of
+// lib/comm. Usage: traces FOLDER RANKS WHAT MEGABYTES UNIT_MB FORWARD_MS BACKWARD_MS, where WHAT is gather, scatter, or
+// a step with shard: none, optimizer, gradients or parameters. Writes FOLDER/0, 1, …, a file for each process.
 //
-// A trace knows no "as soon as", so a rank is three processes of its node, as if each had a core: one computes, one
-// sums gradients, and one gathers parameters. They tell each other by a byte what may begin and what is done.
+// A trace cannot express "as soon as". So each rank is three processes of its node, as if each had a core: one
+// computes, one sums gradients, and one gathers parameters. A message of a byte says what may begin, or is done.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -18,9 +18,9 @@ namespace {
 
 enum Role { computes, sums, gathers };
 constexpr int roles = 3;
-constexpr double flops_per_ms = 1e8;  ///< of the platform's hosts, 100 Gf
+constexpr double flops_per_ms = 1e8;  ///< of the platform's hosts, which do 100 Gflop/s
 
-/// What a rank's three processes do.
+/// Writes the actions of a rank's three processes.
 class RankTrace final : public Stage::Rank {
  public:
   RankTrace(const std::string& folder, int rank, int ranks) : rank_(rank), ranks_(ranks) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Steps of ranks of which one is slow, with equal and with measured shares, by themselves for a while, and
-// asynchronously, also in groups, with servers and with backup ranks; called by perf/run stragglers. Ranks take their
-// time by sleeping, so many milliseconds an example, so that there may be more of them than cores. Usage, under mpirun:
-// stragglers MILLISECONDS SLOWDOWN [PART], for those rows alone that have PART in their names.
+// Measures steps of ranks of which one is slow: with equal and measured shares, with local steps, and asynchronous,
+// also in groups, with servers and with backup ranks; called by perf/run stragglers. Ranks sleep for some milliseconds
+// an example, so that there may be more ranks than cores. Usage, under mpirun: stragglers MILLISECONDS SLOWDOWN [PART];
+// PART: only rows with this text in their names.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::int64_t batch = 84;
 
-/// The loss of another, in which an example takes some time.
+/// A loss that computes another one, and then sleeps for some time for each example.
 class SlowLoss final : public Loss {
  public:
   SlowLoss(std::unique_ptr<Loss> loss, double seconds) : loss_(std::move(loss)), seconds_(seconds) {}
@@ -48,7 +48,7 @@ struct Result {
   std::vector<std::int64_t> shares;
 };
 
-/// `batch_keys`: of the deck, beside the size.
+/// Trains and measures. `batch_keys`: keys of the deck's batch section besides global.
 Result train(const std::string& parallel, const std::string& batch_keys, double seconds, const Communicator& comm) {
   const RunConfig config = read_run_config(
       parse_deck(fmt::format("{{run: {{steps: 1000, evaluate_every: 50 steps}},"
@@ -65,7 +65,7 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
   trainer->share_parameters();
   ShareBalance balance(comm, trainer->partition(), batch);
   PassTimes times;
-  // Ranks that run freely come together after every 50 steps.
+  // Free-running ranks synchronize every 50 steps.
   const bool is_free = config.parallel.runs_freely();
   const std::int64_t settling = is_free ? 50 : 40, measured = is_free ? 100 : 60;
   DataLoader loader(data,
@@ -106,7 +106,7 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
   double count = static_cast<double>(computed);
   if (config.parallel.local.steps_by_speed && is_free) comm.all_reduce_sum(std::span(&count, 1));
   else if (is_free)
-    count = static_cast<double>(trainer->strategy().examples_of_update(batch) * measured);  // without those dropped
+    count = static_cast<double>(trainer->strategy().examples_of_update(batch) * measured);  // without dropped examples
   Result result{.examples_per_second = count / timer.seconds()};
   if (!is_free) result.shares = balance.partition().rank_shares;
   const Tensor values = trainer->model().parameters().values();
@@ -122,7 +122,7 @@ void compare(double seconds, double slowdown, const std::string& part, const Com
     bool is_slow;
     const char* batch_keys = "";
   };
-  // Ranks that run freely serve others between micro-batches, and a kernel that sleeps is a long one.
+  // Free-running ranks serve others between micro-batches, and a kernel that sleeps is long.
   constexpr Row rows[] = {
       {"none is slow, equal", "shares: equal", false},
       {"equal", "shares: equal", true},
