@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What users get wrong in decks, files and commands: a message and an exit status of its own for each, on one rank, and on four for each
-place of the program that refuses something, with no hang, and with nothing overwritten. --full: all of them on four ranks too."""
+"""Users' mistakes in decks, files and commands: each gets a message and its exit status, without a hang, and nothing is overwritten. They run
+on one rank, and one for each place of the program that refuses something on four. --full: all of them on four ranks, too."""
 import os
 import re
 
@@ -83,7 +83,7 @@ class BadInput(MistakeTest):
         self.check(78, ["bad.yaml:6:1: batch: repeated key"], "train", "bad.yaml")
 
     def test_several_mistakes(self):
-        """All are said at once, in the order of the deck, each with its place."""
+        """All mistakes are reported at once, in the order of the deck, each with its place."""
         self.write("bad.yaml", "batch: {globl: 16}\noptimizer:\n  learning_rate: fast\n  type: sgd\nrun: {steps: 4, sede: 1, output_dir: run,\n      log_every: 0}\n"
                    "data: {synthetic: {kind: glyphs}}\nmodel: {layers: [flatten, {linear: {}}, rleu]}\n")
         places = ["bad.yaml:1:9: batch.globl: unknown key; did you mean 'global'?", "bad.yaml:3:18: optimizer.learning_rate: 'fast' is given",
@@ -98,7 +98,7 @@ class BadInput(MistakeTest):
         self.assertEqual(snapshot(self.folder / "run"), self.before)
 
     def test_more_mistakes_than_anybody_reads(self):
-        """The first ten, and how many more there are."""
+        """The first ten are reported, and how many more there are."""
         for count, last in ((10, ": run.key10: unknown key"), (11, "error: and 1 more"), (25, "error: and 15 more")):
             self.deck("bad.yaml", run={"steps": 1, **{f"key{number}": 1 for number in range(1, count + 1)}})
             errors = self.lockstep("check", "bad.yaml", status=78).errors()
@@ -107,7 +107,7 @@ class BadInput(MistakeTest):
             self.assertEqual([re.search(r"run\.key(\d+):", error)[1] for error in errors[:10]], [str(number) for number in range(1, 11)])
 
     def test_text_that_is_not_utf8(self):
-        """Refused at once: files that are made at a run's end could not hold it."""
+        """It is refused at once: files that are written at a run's end could not hold it."""
         for assignment in (b"run.name=\xff", b"run.output_dir=new\xc3", b"run.resume=\xe2\x82.h5", b"r\xfcn.name=x"):
             place = next(number for number, byte in enumerate(assignment, 1) if byte > 127)
             self.train(78, [f"command line:1:{place}: the byte 0x", "is not UTF-8", "(a folder of such a name: enter it"], os.fsdecode(assignment))
@@ -115,7 +115,7 @@ class BadInput(MistakeTest):
         self.check(78, ["bad.yaml:6:6: the byte 0xe9 is not UTF-8"], "train", "bad.yaml")
 
     def test_name_of_a_layer_that_is_too_long(self):
-        """Its checkpoints could not be read."""
+        """It is refused, since its checkpoints could not be read."""
         for name in ("a" * 1200, "a" * 201, "ü" * 101):
             self.check(78, ["deck.yaml:3:", "model.layers.1: a layer's name of", f"{len(name.encode())} bytes (at most 200 are allowed)"], "check", "deck.yaml",
                        "run.resume=never", "run.overwrite=true", f"model.layers.1.name={name}")
@@ -150,7 +150,7 @@ class BadInput(MistakeTest):
         self.lockstep("check", "deck.yaml", "run.output_dir=a~b")
 
     def test_names_of_other_programs(self):
-        """Keys that users bring with them, and what to write: several at once, as in a deck that is translated line by line."""
+        """Keys of other programs are refused with the key to write: several at once, as in a deck that is translated line by line."""
         self.deck("bad.yaml", batch={"batch_size": 32, "gradient_accumulation_steps": 4}, optimizer={"lr": 0.1, "max_grad_norm": 1, "type": "AdamW"},
                   precision={"compute": "bfloat16", "amp": True}, zero_optimization={"stage": 2}, seed=3, fp16={"enabled": True}, num_workers=8)
         errors = "\n".join(self.lockstep("check", "bad.yaml", status=78).errors())
@@ -170,7 +170,7 @@ class BadInput(MistakeTest):
             self.check(78, [words], "check", "deck.yaml", assignment)
 
     def test_mistakes_of_syntax(self):
-        """Named where they are, and not where the parser notices them."""
+        """Mistakes are reported where they are, and not where the parser notices them."""
         for text, words in (("run:\n  epochs:1\n  seed: 2\n", "bad.yaml:3:7: not valid YAML (illegal map value); is a space missing after the colon in line 2?"),
                             ("run: {epochs:1}\n", "run.epochs:1: has no space after its colon; write epochs: 1"),
                             ("run: {epochs: 1}\nmodel:\n  layers: [relu, {linear: 3},\n    'it]'\n  input: [3]\n", "is the [ of line 3, column 11 closed?"),
@@ -217,12 +217,12 @@ class BadInput(MistakeTest):
                        "optimizer={type: adam, learning_rate: 0.1}", "run.steps=8", named)
         self.check(65, ["checkpoints"], "train", "deck.yaml", "run.steps=8",
                    "model={layers: [flatten, {linear: {features: 10}}]}", named)
-        # In the folder of the run, where nobody has named a file, it is the deck's matter.
+        # Without a named file, the checkpoint is that of the run's folder, and the deck is wrong.
         anew = "; give another run.output_dir or run.name, or begin anew with run.resume=never run.overwrite=true"
         for command in ("check", "train"):
             self.check(78, ["run.output_dir: run holds a run of another network (model/linear_2/weight is 10×16 there, 10×12 here)" + anew],
                        command, "deck.yaml", "run.steps=8", "model.layers.1={linear: {features: 12}}")
-            # It is another run, and not the same with another batch.
+            # With another batch and seed it is still reported as another network.
             self.check(78, ["run.output_dir: run holds a run of another network (model/linear_2/weight is 10×16 there, 10×12 here)" + anew],
                        command, "deck.yaml", "run.steps=8", "model.layers.1={linear: {features: 12}}", "batch.global=8", "run.seed=8")
         self.check(65, ["step-00000004.h5:/model/linear_2/weight"], "train", "deck.yaml", "model.layers.1={linear: {features: 12}}", "batch.global=8", named)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Settings that do not suit each other, the data or the build: as bad_input_test."""
+"""Settings that do not suit each other, the data or the build are refused; see bad_input_test.py."""
 import re
 import unittest
 
@@ -126,7 +126,7 @@ class BadSettings(MistakeTest):
                      "data.sampler=distributed_sampler", "parallel.shares=measured", "batch.global=8", ranks=2)
 
     def test_virtual_replicas_beside_a_sampler_by_ranks(self):
-        """Of 10 examples, 2 ranks of 2 replicas have 6 and 4, and every other example of each would be one twice and one never."""
+        """They are refused: of 10 examples, 2 ranks with 2 replicas have 6 and 4; reading every other one would take one twice, and another never."""
         norms = {"layers": ["flatten", {"linear": {"features": 6}}, "batch_norm", {"linear": {"features": 10}}]}
         self.deck("bad.yaml", parallel={"virtual_replicas": 2, "sync_batch_norm": False}, model=norms, batch={"global": 10})
         self.refused(78, ["data.sampler: distributed_sampler deals out equally many", "parallel.virtual_replicas"], "train", "bad.yaml",

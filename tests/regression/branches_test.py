@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Branches of a checkpoint: a run of its own, and a study of several batches."""
+"""Branches from a checkpoint: runs of their own, and a study of several batches."""
 import program
 from study_test import StudyTest, records
 
@@ -17,7 +17,7 @@ class Branches(StudyTest):
                 for row in program.metrics(self.folder / "runs" / name) if int(row["step"]) > after]
 
     def test_a_branch_is_what_the_run_would_have_been(self):
-        """Where its deck is that of the run, in whose order of examples an epoch is like the next."""
+        """With the same deck, a branch equals the run, whose epochs have the same order of examples here."""
         for optimizer in ({"type": "adamw", "learning_rate": 0.003, "ema_decay": 0.9},
                           {"type": "sgd", "learning_rate": 0.1, "momentum": 0.9}):
             with self.subTest(optimizer):
@@ -26,7 +26,7 @@ class Branches(StudyTest):
                 branch_from = f"runs/{name}/checkpoints/step-00000016.h5"
                 self.train(f"{name}_branch", optimizer, epochs=1, branch_from=branch_from)
                 self.assertEqual(self.losses(f"{name}_branch"), self.losses(name, after=16))
-                # One that is interrupted goes on with what it has begun with.
+                # An interrupted branch goes on from its own checkpoint.
                 self.train(f"{name}_parts", optimizer, steps=5, branch_from=branch_from)
                 self.train(f"{name}_parts", optimizer, steps=16, branch_from=branch_from)
                 self.assertEqual(self.losses(f"{name}_parts")[-1], self.losses(name, after=16)[-1])
@@ -71,7 +71,7 @@ class Branches(StudyTest):
         self.base_refused()
 
     def base_refused(self):
-        """Of a run by itself."""
+        """Branches that do not suit the base run are refused."""
         branch = "runs/base/checkpoints/latest"
         self.deck("other.yaml", run={"steps": 2, "branch_from": branch}, optimizer={"type": "adam", "learning_rate": 0.01},
                   data={"synthetic": {"kind": "glyphs", "train": 512, "validation": 100}})

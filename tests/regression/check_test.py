@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What `lockstep check` finds in decks and data, and what it prints: examples that are of no use, how a batch is dealt out, the time of a
-run, and the resolved deck for other programs."""
+"""What `lockstep check` finds in decks and data, and what it prints: unusable examples, how a batch is divided among ranks, the time of a run,
+and the resolved deck for other programs."""
 import json
 import math
 import os
@@ -27,7 +27,7 @@ VECTORS = {"layers": [{"linear": 5}, "relu", {"linear": 3}]}
 @unittest.skipUnless(h5py, "Python's h5py is not here")
 class Data(LockstepTest):
     def dataset(self, name, **splits):
-        """`splits`: (inputs, targets)."""
+        """Writes a dataset file; `splits`: name=(inputs, targets). Returns a deck that reads it."""
         with h5py.File(self.folder / name, "w") as file:
             for split, (inputs, targets) in splits.items():
                 file[f"{split}/inputs"], file[f"{split}/targets"] = inputs, targets
@@ -137,7 +137,7 @@ class Pipe(LockstepTest):
 
 class Length(LockstepTest):
     def test_which_of_epochs_and_steps_ends_it(self):
-        self.deck()  # 4 steps, of which an epoch has 4
+        self.deck()  # 4 steps, and an epoch of 4
         self.assertNotIn("would be", self.lockstep("check", "deck.yaml").out)
         for overrides, steps, why in ((["run.epochs=900"], "4 in 1 epoch of 4", "4 steps (run.steps; run.epochs would be 3600)"),
                                       (["run.epochs=1", "run.steps=50"], "4 in 1 epoch of 4", "4 steps (run.epochs; run.steps would be 50)")):
@@ -151,7 +151,7 @@ class Batch(LockstepTest):
         self.deck(batch={"global": 50})
 
     def step_lines(self, *arguments):
-        """What is said about a step, and the warnings, which are those of `train`."""
+        """The output of `check` about a step, and its warnings."""
         result = self.lockstep("check", "deck.yaml", *arguments)
         step = next(line for line in result.out.splitlines() if line.startswith("step  "))
         return step.split(None, 1)[1], [line.removeprefix("warning: ") for line in result.err.splitlines() if line.startswith("warning: ")]
@@ -257,7 +257,7 @@ class Time(LockstepTest):
         temporary.mkdir()
         before, os.environ["TMPDIR"] = os.environ["TMPDIR"], str(temporary)
         self.addCleanup(os.environ.update, TMPDIR=before)
-        # The run's record of the order of gradients stays as it is.
+        # The run's record of the order of gradients must not change.
         self.write("order.txt", "# lockstep pushes, as a run has left them")
         for ranks in (1, 2):
             out = self.lockstep("check", "deck.yaml", "--time", "parallel.asynchronous={collect: 2, schedule: {simulate: {ranks: 2}, record: order.txt}}", ranks=ranks).out
@@ -272,7 +272,7 @@ class Time(LockstepTest):
 
 
 class DescribedDevice(LockstepTest):
-    """A device that plans are made for, and that need not be here."""
+    """Plans for a device from its description; the device itself need not exist here."""
 
     H100 = {"deviceName": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85028765696, "deviceVer": 900}
 
@@ -333,7 +333,7 @@ class Deck(LockstepTest):
         self.refused(64, ["--device", "--time"], "check", "deck.yaml", "--time", "--device", "device.json")
 
     def test_numbers_of_yaml_1_1(self):
-        """There 1e-08 is text: what has an exponent needs a point, and the exponent a sign."""
+        """In YAML 1.1, 1e-08 is text: a number with an exponent needs a decimal point, and the exponent a sign."""
         self.deck()
         numbers = re.findall(r"[ \[](-?[\d.]+e\S*?)[,\]\n]", self.resolved(*self.NUMBERS))
         self.assertEqual(len(numbers), 5, numbers)
@@ -350,7 +350,7 @@ class Deck(LockstepTest):
         for path in sorted((SOURCE / "inputs").glob("*.yaml")):
             with self.subTest(path.name):
                 text = self.lockstep("check", path, "--deck").out
-                # Words of the deck's that look like numbers are such: text stands in quotation marks.
+                # Plain words that look like numbers must be numbers: text is quoted.
                 tokens = [token.value for token in yaml.scan(text) if isinstance(token, yaml.ScalarToken) and token.plain and re.match(r"[-+.]?\d", token.value)]
                 self.assertTrue(tokens)
                 for token in tokens:

@@ -22,7 +22,7 @@ COLUMNS = ["step", "epoch", "split", "loss", "accuracy", "learning_rate", "loss_
 
 GLYPHS = {"kind": "glyphs", "train": 64, "validation": 20}
 GOOD = {"run": {"steps": 4}, "data": {"synthetic": GLYPHS}, "model": {"layers": ["flatten", {"linear": 16}, {"dropout": 0.5}, {"linear": {"features": 10}}]}}
-# Sections that make a deck of GOOD which the schema refuses, and so does the program.
+# Changes of a section of GOOD that both the schema and the program refuse.
 WRONG = [
     ("run", {"seed": 1}), ("run", [4]), ("run", {"steps": 4, "overwrite": 1}), ("run", {"steps": 4, "name": {}}), ("run", {"steps": 4, "resume": ""}),
     ("run", {"steps": 4, "target": {"metric": "validation_loss"}}), ("data", None), ("data", {}), ("data", {"file": "x.h5", "synthetic": GLYPHS}),
@@ -59,7 +59,7 @@ class Commands(LockstepTest):
                 self.assertEqual(sum(line.startswith(word) for line in out.splitlines()) or out.count(word), 1, out)
 
     def without_mpi(self):
-        """From here on MPI cannot start, as on many a login node."""
+        """From here on, MPI cannot start, as on many login nodes."""
         name = "OMPI_MCA_pml"
         before = os.environ.get(name)
         self.addCleanup(lambda: os.environ.pop(name) if before is None else os.environ.update({name: before}))
@@ -199,7 +199,7 @@ class Commands(LockstepTest):
         self.refused(66, ["nothing.h5"], "evaluate", "deck.yaml", "--checkpoint", "nothing.h5", ranks=2)
         self.refused(65, ["parameters"], "evaluate", "deck.yaml", "--checkpoint", "data.h5")
 
-        # A checkpoint is itself a valid model.weights: the first evaluation starts where the other run ended.
+        # A checkpoint is a valid model.weights: the first evaluation is that of the end of the other run.
         self.lockstep("train", "deck.yaml", f"model.weights={checkpoint}", "run.output_dir=other", "run.steps=1", "run.epochs=1",
                       "optimizer.learning_rate=0", "optimizer.momentum=0")
         again = [row for row in metrics(self.folder / "other") if row["split"] == "validation"][-1]
@@ -222,7 +222,7 @@ class Commands(LockstepTest):
             self.assertIn(words, out)
 
     def test_import_follows_no_link(self):
-        """Whoever may write beside the output could plant one where the file is made before it is there."""
+        """A link that somebody plants at the name of the temporary file is not followed."""
         images, labels = idx_images(self.folder / "images", 13), idx_labels(self.folder / "labels", 13)
         own = self.write("own", "not to be touched")
         host = re.sub(r"[^A-Za-z0-9.]", "_", socket.gethostname())
@@ -235,7 +235,7 @@ class Commands(LockstepTest):
         self.assertEqual({path.name for path in self.folder.iterdir()}, {"images", "labels", "own", "data.h5"})
 
     def test_a_result_that_cannot_be_written(self):
-        """As on a full disk."""
+        """Output to a full disk ends with status 74."""
         self.deck()
         for command in (("schema",), ("check", "deck.yaml", "--deck")):
             with open("/dev/full", "w") as full:
@@ -248,7 +248,7 @@ class Commands(LockstepTest):
         self.refused(74, ["loop", "Too many levels of symbolic links; check the path"], "report", "loop")
 
     def test_the_norm_is_that_of_the_gradient(self):
-        """Also where the optimizer puts its step in the gradient's place."""
+        """This holds even for an optimizer that writes its step over the gradient."""
         norms = {}
         for optimizer in ({"type": "sgd", "learning_rate": 0.1}, {"type": "adafactor", "learning_rate": 0.01},
                           {"type": "adafactor", "learning_rate": 0.01, "clip_norm": 1}):
@@ -258,7 +258,7 @@ class Commands(LockstepTest):
         self.assertEqual(len(set(norms.values())), 1, norms)
 
     def test_who_reads_the_log_may_go(self):
-        """As in `lockstep train deck.yaml | head -1`. The log is more than a pipe holds."""
+        """`lockstep train deck.yaml | head -1` trains to the end, though the log is longer than a pipe holds."""
         self.deck(run={"steps": 2000, "output_dir": "run", "log_every": 1})
         child = subprocess.Popen([program.PROGRAM, "train", "deck.yaml"], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE, text=True)
@@ -272,7 +272,7 @@ class Commands(LockstepTest):
         self.assertEqual((report["status"], report["steps"]), ("done", 2000))
 
     def test_a_process_alone_shares_no_memory(self):
-        """Open MPI's would be left behind by one that is killed."""
+        """A killed process would leave Open MPI's shared memory behind."""
         memory, name = self.folder / "memory", "OMPI_MCA_btl_sm_backing_directory"
         memory.mkdir()
         before = os.environ.get(name)
@@ -280,7 +280,7 @@ class Commands(LockstepTest):
         os.environ[name] = str(memory)
         self.deck(run={"steps": 10000000, "output_dir": "run", "log_every": 1})
         child = subprocess.Popen([program.PROGRAM, "train", "deck.yaml"], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-        child.stdout.readline()  # it has started MPI
+        child.stdout.readline()  # by then MPI has started
         child.kill()
         child.communicate()
         self.assertEqual(list(memory.iterdir()), [])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Do two builds of lockstep compute the same? The decks of inputs/, shortened, and some ways of training (WAYS) run with
-both on several numbers of ranks, and the new build also goes on from what the old one has half done. What has to be equal, bit
-for bit: the rows of metrics.csv but for times, and each dataset of the checkpoints.
-For scripts/compare_numbers, which says how to call it. Status: 0 equal, 1 not, 70 a run failed."""
+"""Do two builds of lockstep compute the same? Both run the decks of inputs/, shortened, and some ways of training (WAYS), on several
+numbers of ranks; the new build also resumes runs that the old one has half done. The rows of metrics.csv, times excepted, and each dataset of
+the checkpoints have to be equal bit for bit.
+Called by scripts/compare_numbers, which describes its use. Status: 0 if equal, 1 if not, 70 if a run failed."""
 import argparse
 import concurrent.futures
 import csv
@@ -20,12 +20,12 @@ import h5py
 
 import short_decks
 
-STEPS = 4  # a run goes on from the checkpoint in the middle
-# Columns of metrics.csv that differ from run to run, and datasets that name builds and folders.
+STEPS = 4  # a resumed run begins at the checkpoint in the middle
+# Columns of metrics.csv that differ from run to run, and datasets with names of builds and folders.
 TIMES = ("examples_per_s", "step_ms", "reduce_exposed_ms")
 NOT_NUMBERS = ("deck", "provenance")
 
-# Each is a deck of inputs/ and what is overridden in it.
+# Each way is a deck of inputs/ with its overrides.
 WAYS = {
     "micro": ("mnist_resnet8", "batch.global=24", "batch.micro=3", "parallel.sync_batch_norm=true"),
     "bf16": ("mnist_resnet8", "batch.global=24", "precision.compute=bf16"),
@@ -48,7 +48,7 @@ def state_text(dataset):
 
 
 def contents(checkpoint):
-    """Name → shape, type and digest of each dataset; of the state, each of its keys."""
+    """For each dataset, by its name, the shape, type and digest; for the state, each of its keys."""
     found = {}
     with h5py.File(checkpoint) as file:
         def visit(name, item):
@@ -63,7 +63,7 @@ def contents(checkpoint):
 
 
 def results(folder):
-    """Of a run: what must not differ, by name."""
+    """The results of a run that must not differ, by name."""
     with open(folder / "metrics.csv", newline="") as file:
         rows = [without(TIMES, row) for row in csv.DictReader(file)]
     found = {f"metrics.csv row {number}": row for number, row in enumerate(rows)}
@@ -73,7 +73,7 @@ def results(folder):
 
 
 def differences(old, new):
-    """The new build may know more of its state, as text: where the old one has no such key, there is nothing to compare."""
+    """The names of differing results. State keys that only the new build writes are not compared."""
     def known(name):
         value, before = new.get(name), old.get(name)
         return {key: value[key] for key in value if key in before} if isinstance(value, dict) and isinstance(before, dict) else value
@@ -83,14 +83,14 @@ def differences(old, new):
 
 
 def inputs_of(program):
-    """The decks of the source folder SOURCE that SOURCE/build/PRESET/app/lockstep was built from, as keys change their
-    names; those of this folder for a program elsewhere."""
+    """The decks of the program's own source folder (its path is SOURCE/build/PRESET/app/lockstep), since keys change their
+    names; for a program elsewhere, the decks of this source folder."""
     own = [folder / "inputs" for folder in pathlib.Path(program).parents[3:4]]
     return own[0] if own and own[0].is_dir() else short_decks.INPUTS
 
 
 class Failure(Exception):
-    """Of a run."""
+    """A run has failed."""
 
 
 class Comparison:
@@ -106,7 +106,7 @@ class Comparison:
                           f"nothing can be compared without it\n{done.stderr}")
 
     def compare(self, name, name_of_deck, overrides, ranks):
-        """The names of what differs between the two builds."""
+        """Runs a deck with both builds; returns the names of what differs."""
         def train(program, run):
             deck = inputs_of(program) / f"{name_of_deck}.yaml"
             self.lockstep(program, "train", deck, "run.log_every=1", "checkpoint.keep=0",
@@ -115,7 +115,7 @@ class Comparison:
             return results(self.folder / run)
         old = train(self.options.old, f"{name}-{ranks}-old")
         new = train(self.options.new, f"{name}-{ranks}-new")
-        resumed = self.folder / f"{name}-{ranks}-resumed"  # as if the old one had been killed after half of it
+        resumed = self.folder / f"{name}-{ranks}-resumed"  # as if the old build's run had been killed halfway
         shutil.copytree(self.folder / f"{name}-{ranks}-old", resumed)
         (resumed / "checkpoints" / f"step-{STEPS:08}.h5").unlink()
         (resumed / "summary.json").unlink()

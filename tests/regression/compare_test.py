@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""compare_numbers finds no difference between a build and itself, and finds one where there is one."""
+"""compare_numbers.py finds no difference between a build and itself, and finds one that is there."""
 import shlex
 import subprocess
 import sys
@@ -26,7 +26,7 @@ class CompareNumbers(LockstepTest):
         self.assertIn("4 runs compared: all are the same", done.stdout)
 
     def test_a_difference(self):
-        """Of the last bits of the learning rate, in one of the two."""
+        """A difference in the last bits of the learning rate of one of the two builds is found."""
         other = self.write("other", f'#!/bin/sh\n[ "$1" != train ] || set -- "$@" optimizer.learning_rate=0.0500001\nexec {PROGRAM} "$@"\n')
         other.chmod(0o755)
         done = self.compare(other)

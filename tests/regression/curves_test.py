@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Loss curves of what draws by chance as it trains, dropout and changed images, are the same on any number of ranks."""
+"""Loss curves with random draws (dropout, augmented images) are the same on any number of ranks."""
 import unittest
 
 import program
@@ -25,7 +25,7 @@ class Curves(LockstepTest):
             self.assertEqual([row["split"] for row in rows], ["train"] * 8 + ["validation"])
             curves.append([float(row["loss"]) for row in rows])
             for own, first in zip(curves[-1], curves[0]):
-                self.assertAlmostEqual(own / first, 1, delta=1e-8, msg=f"{ranks} ranks")  # nine digits are written
+                self.assertAlmostEqual(own / first, 1, delta=1e-8, msg=f"{ranks} ranks")  # metrics.csv has nine digits
         return curves[0]
 
     def test_texts(self):

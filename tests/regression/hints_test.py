@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Mistakes of people who are new to Lockstep, and what to do that they are told: where it is, by name, and in one line."""
+"""Mistakes of new users: the message names the place and the remedy, in one line."""
 import unittest
 
 from program import LockstepTest
@@ -17,12 +17,12 @@ class Hints(LockstepTest):
         self.deck()
 
     def both(self, status, words, *arguments):
-        """Of a plan, and of a run on several ranks."""
+        """Expects `check`, and `train` on several ranks, to refuse this."""
         self.refused(status, words, "check", *arguments)
         self.refused(status, words, "train", *arguments, ranks=2)
 
     def test_missing_files_of_keys(self):
-        """The key that names one, and its place."""
+        """The message names the key of the file, and its place."""
         no_such = "nothing.h5: no such file; check the path (relative paths start at the working folder)"
         self.deck("bad.yaml", data={"file": "nothing.h5"})
         self.both(66, [f"bad.yaml:2:16: data.file: {no_such}"], "bad.yaml")
@@ -48,7 +48,7 @@ class Hints(LockstepTest):
         self.refused(78, ["study.yaml:3:", "goal.value: 98 is out of range", "write 0.98"], "study", "study.yaml")
 
     def test_keys_given_as_options(self):
-        """Keys of a deck follow it as section.key=value."""
+        """A key that is given as an option is refused with its form section.key=value."""
         written = "is no option; a change to the deck is written without --: "
         for arguments, words in ((("--epochs", "5"), f"'--epochs' {written}run.epochs=5; see lockstep train --help"), (("--epochs=5",), f"'--epochs=5' {written}run.epochs=5"),
                                  (("--resume",), f"'--resume' {written}run.resume=VALUE"), (("--lr", "0.1"), f"'--lr' {written}optimizer.learning_rate=0.1"),
@@ -71,7 +71,7 @@ class Hints(LockstepTest):
         self.refused(64, ["'-np' is no option of lockstep train (a launcher starts the ranks); write -n 2"], "train", "deck.yaml", "-np", "2")
 
     def test_values_of_options(self):
-        """Of a shell's variable that is not set; and what the parser of the command line says in words of its own."""
+        """Empty values (as of a shell variable that is not set), and the command-line parser's own messages in plain words."""
         empty = "its value is empty (a variable of the shell that is not set?); give one; see lockstep"
         for arguments in (["train", ""], ["train", "deck.yaml", ""], ["bench", "allreduce", "--save", ""], ["import", "text", "--file", "x", "--output", ""]):
             self.refused(64, [empty], *arguments)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Small IDX files, as MNIST's are."""
+"""Writes small IDX files in the format of MNIST's."""
 import gzip
 import struct
 
 
 def idx_file(path, values, *extents, magic=None):
-    """An IDX file of u8 values; gzipped when its name says so."""
+    """Writes an IDX file of u8 values, gzipped if its name ends in .gz."""
     head = struct.pack(">I", magic if magic is not None else 0x0800 + len(extents))
     content = head + struct.pack(f">{len(extents)}I", *extents) + bytes(values)
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
@@ -13,7 +13,7 @@ def idx_file(path, values, *extents, magic=None):
 
 
 def idx_images(path, count, height=28, width=28):
-    """Images of which each class is bright in another place."""
+    """Writes images that are bright in a different place for each class."""
     values = bytearray(count * height * width)
     for i in range(count):
         for k in range(height * width):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`lockstep import cifar10`, `cifar100` and `npy` as users run them: what is made is trained on, and what is wrong is refused."""
+"""`lockstep import cifar10`, `cifar100` and `npy` as users run them: imported data can be trained on, and bad files are refused."""
 import io
 import os
 import pickle
@@ -18,7 +18,7 @@ except ImportError:
 
 
 def record(number, labels):
-    """An image of which each class is bright in another place of another plane."""
+    """A CIFAR record whose image is bright in a different place and plane for each class."""
     label = labels[-1]
     planes = bytearray((31 * k + 17 * number) % 60 for k in range(3072))
     at = label % 3 * 1024 + label % 16 * 64
@@ -40,7 +40,7 @@ class ImportTest(LockstepTest):
 
 class Killed(ImportTest):
     def test_what_it_has_left_goes_with_the_next(self):
-        """That is, of this output: whatever else is there stays."""
+        """The next import removes the temporary file of a killed one with the same output, and no other file."""
         self.write("text.txt", "to be or not to be " * 100)
         dead = subprocess.Popen(["true"])
         dead.wait()
@@ -131,7 +131,7 @@ class Npy(ImportTest):
         self.assertEqual([row for row in metrics(self.folder / "run") if row["split"] == "validation"][-1]["accuracy"], "1")
 
     def test_values(self):
-        """What numpy.save writes of f64 is stored as f32, and learned; what `predict` writes is imported again."""
+        """f64 arrays of numpy.save are stored as f32, and can be trained on; outputs of `predict` can be imported again."""
         inputs = numpy.random.default_rng(1).normal(size=(128, 8))
         values = inputs @ numpy.arange(16).reshape(8, 2) / 8
         self.assertIn("X.npy: f64, stored as f32", self.imports(inputs, values, "--validation", 28).out)

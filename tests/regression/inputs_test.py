@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Every deck of inputs/ runs, and linear_regression finds its answer."""
+"""Every deck of inputs/ runs, and linear_regression finds the true weights."""
 import re
 import shutil
 import subprocess
@@ -27,7 +27,7 @@ class Inputs(LockstepTest):
                 self.assertEqual(len([row for row in rows if row["split"] == "train"]), 2)
                 self.assertEqual(rows[-1]["split"], "validation")
                 self.assertEqual(summary(self.folder / "runs" / deck.stem)["steps"], 2)
-                # One step needs what all need.
+                # One step needs as much memory as all of them.
                 self.lockstep("train", deck, *overrides, "run.steps=1", "run.overwrite=true", "run.resume=never", limit=240)
                 value, unit = re.search(r"peak memory +([0-9.]+) (MB|GB)", check).groups()
                 predicted = float(value) * {"MB": 1e6, "GB": 1e9}[unit]
@@ -49,7 +49,7 @@ class Inputs(LockstepTest):
 
     @staticmethod
     def weights(checkpoint):
-        """By h5dump, where it is: nothing of ours has a part in it."""
+        """Reads the weights by h5dump, without code of ours; None where h5dump is missing."""
         if not shutil.which("h5dump"):
             return None
         text = subprocess.run(["h5dump", "-y", "-w", "0", "-d", "/model/fc/weight", checkpoint], check=True, capture_output=True, text=True).stdout

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""An installed Lockstep runs, and other programs train with it: that of docs/user/embed.md, and examples/embed."""
+"""An installed Lockstep runs, and other programs train with it: the one of docs/user/embed.md, and examples/embed."""
 import os
 import pathlib
 import re
@@ -12,7 +12,7 @@ from program import SOURCE, LockstepTest
 
 BUILD = os.environ["LOCKSTEP_BUILD_DIR"]
 CMAKE = os.environ["LOCKSTEP_CMAKE"]
-# Where this build found what it is made of; whoever links it says the same.
+# Cache entries of this build that a program that links Lockstep must give, too.
 HANDED_ON = ("CMAKE_CXX_COMPILER", "CMAKE_CXX_COMPILER_LAUNCHER", "Kokkos_DIR")
 
 
@@ -23,7 +23,7 @@ def cached():
 
 
 def program_on(ranks):
-    """`timeout` has mpirun end its ranks."""
+    """A launcher's command with a time limit: `timeout` ends mpirun, which ends its ranks."""
     return ["timeout", "--kill-after=10", "60", *program.MPIEXEC, str(ranks)]
 
 
@@ -74,7 +74,7 @@ class Install(LockstepTest):
     def test_what_the_package_needs(self):
         project = "cmake_minimum_required(VERSION 3.25)\nproject(user LANGUAGES C CXX)\nfind_package(Lockstep 0.1 {})\n"
         self.write("program/CMakeLists.txt", project.format("REQUIRED"))
-        self.configure("program", "-DCMAKE_DISABLE_FIND_PACKAGE_CLI11=ON")  # which is the command line's alone
+        self.configure("program", "-DCMAKE_DISABLE_FIND_PACKAGE_CLI11=ON")  # only the command line needs CLI11
         self.write("optional/CMakeLists.txt", project.format("QUIET") + 'if(NOT Lockstep_FOUND)\n  message(STATUS "without: ${Lockstep_NOT_FOUND_MESSAGE}")\nendif()\n')
         shutil.rmtree(self.folder / "build")
         self.assertIn("-- without: Lockstep could not be found because dependency spdlog could not be found",
@@ -82,7 +82,7 @@ class Install(LockstepTest):
         old = "set(CMAKE_CXX_COMPILER_ID GNU)\nset(CMAKE_CXX_COMPILER_VERSION 11.4)\nfind_package"
         self.write("optional/CMakeLists.txt", (self.folder / "optional/CMakeLists.txt").read_text().replace("find_package", old))
         self.assertRegex(self.configure("optional"), "-- without: .* is GCC 11.4, and Lockstep is C\\+\\+20 and needs GCC 12 or newer")
-        # CMake says which of them is missing, but takes a name without :: for a library of the system.
+        # CMake reports a missing target, but takes a name without :: for a library of the system.
         targets = next(self.prefix.glob("lib*/**/LockstepTargets.cmake")).read_text()
         for name in re.findall(r"\$<LINK_ONLY:([^>]+)>", targets):
             self.assertRegex(name, "::|^/|^(dl|MIOpen)$")

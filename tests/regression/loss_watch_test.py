@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Losses that jump: the run stops before that step, leaves it out, or goes back and on with other examples."""
+"""loss_watch: when the loss jumps, the run stops before that step, leaves it out, or rolls back and goes on with other examples."""
 import itertools
 import re
 import subprocess
@@ -7,12 +7,12 @@ import subprocess
 import program
 from program import LockstepTest, metrics, summary, without_times
 
-# So large a rate that the loss jumps soon, and again.
+# The learning rate is so large that the loss soon jumps, more than once.
 DECK = {
     "run": {"steps": 120, "output_dir": "run", "log_every": 1, "seed": 7},
     "data": {"synthetic": {"kind": "glyphs", "train": 1024, "validation": 64}},
     "optimizer": {"type": "sgd", "learning_rate": 0.5, "momentum": 0.9},
-    "precision": {"compute": "fp64"},  # in which the number of ranks does not move a jump
+    "precision": {"compute": "fp64"},  # so that the number of ranks does not change the step of a jump
     "checkpoint": {"every_steps": 25, "keep": 0},
 }
 WATCH = {"z_score": 3, "window": 20}
@@ -35,7 +35,7 @@ class LossWatch(LockstepTest):
         self.assertGreater(jump, 20)
         self.assertEqual(sorted(path.name for path in (self.folder / "stop/checkpoints").glob("step-*.h5"))[-1], f"step-{jump - 1:08}.h5")
         self.assertEqual(metrics(self.folder / "stop")[-1]["step"], str(jump - 1))
-        # It is the same step that is found when the run is started again, and on other ranks.
+        # A run that is started again, or on another number of ranks, finds the same step.
         self.assertIn(f"step {jump}: ", self.train("stop", on_anomaly="stop", status=70).errors()[0])
         self.assertIn(f"step {jump}: ", self.train("stop_2", on_anomaly="stop", ranks=2, status=70).errors()[0])
 
@@ -43,7 +43,7 @@ class LossWatch(LockstepTest):
         jump = self.first_jump()
         out = self.train("skip", f"run.steps={jump}", on_anomaly="skip").out
         self.assertRegex(out, rf"step +{jump}  left out: the loss is ")
-        # Its parameters are those of the step before: so is the validation's loss.
+        # Its parameters, and so the validation loss, are those of the step before.
         self.train("before", f"run.steps={jump - 1}", on_anomaly="skip")
         self.assertEqual(summary(self.folder / "skip")["validation"], summary(self.folder / "before")["validation"])
         self.assertEqual(summary(self.folder / "skip")["steps"], jump)
@@ -53,7 +53,7 @@ class LossWatch(LockstepTest):
         for ranks in (1, 2):
             result = self.train(f"back_{ranks}", f"run.steps={jump}", on_anomaly="rollback", at_most=50, ranks=ranks)
             self.assertRegex(result.out, rf"step {jump}: .*; goes back to step {(jump - 1) // 25 * 25}, and on with other examples")
-            # A second time from there would go further back.
+            # A second rollback from the same checkpoint goes further back.
             back_to = min(int(step) for step in re.findall(r"goes back to step (\d+)", result.out))
         plain, back = (metrics(self.folder / name) for name in ("stop", "back_1"))
         steps = [int(row["step"]) for row in back if row["split"] == "train"]
@@ -74,7 +74,7 @@ class LossWatch(LockstepTest):
         self.train("parts", f"run.steps={jump + 20}", **options)
         rows = without_times(metrics(self.folder / "whole"))
         self.assertEqual(rows, without_times(metrics(self.folder / "parts")))
-        # As one that is killed behind its last rollback, before the next checkpoint: it does not find the same jump again.
+        # A run that is killed after its last rollback, before the next checkpoint, does not meet the same jump again.
         back_to = int(re.findall(r"goes back to step (\d+)", whole.out)[-1])
         for path in (self.folder / "whole/checkpoints").glob("step-*.h5"):
             if path.name > f"step-{back_to:08}.h5":
@@ -92,14 +92,14 @@ class LossWatch(LockstepTest):
         self.assertEqual([path.name for path in (self.folder / "none/checkpoints").glob("step-*.h5")], [f"step-{jump - 1:08}.h5"])
 
     def test_rollback_twice_goes_further_back(self):
-        """No order of the examples helps after a checkpoint that is bad already."""
+        """A checkpoint that is bad already cannot be helped by another order of examples."""
         result = self.train("far", "checkpoint.every_steps=5", on_anomaly="rollback", z_score=1, at_most=30, status=70)
         steps = [int(step) for step in re.findall(r"goes back to step (\d+)", result.out)]
         self.assertTrue(any(after < before for before, after in itertools.pairwise(steps)), result)
         self.assertFalse(any(after == before for before, after in itertools.pairwise(steps)), result)
 
     def test_killed_behind_a_rollback(self):
-        """`latest` is a checkpoint that is there, although the one it named has been set aside."""
+        """`latest` names an existing checkpoint, although the one that it named before has been set aside."""
         self.deck(**DECK, loss_watch={**WATCH, "on_anomaly": "rollback", "z_score": 1, "at_most": 30})
         arguments = ["train", "deck.yaml", "checkpoint.every_steps=5"]
         with subprocess.Popen([program.PROGRAM, *arguments], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as child:
@@ -114,14 +114,14 @@ class LossWatch(LockstepTest):
                 child.kill()
         latest = (self.folder / "run/checkpoints/latest").resolve(strict=True).name
         found = re.search(r"goes on from run/checkpoints/(step-\d+\.h5)", self.lockstep(*arguments, status=70).out)
-        self.assertGreaterEqual(found[1], latest)  # killed between a checkpoint and its link, it is the newer one
+        self.assertGreaterEqual(found[1], latest)  # newer if the run was killed between a checkpoint and its link
 
     def test_a_last_evaluation_that_fails_fails_again(self):
-        """The run has done all its steps then, and is not done."""
+        """A run whose last evaluation fails has done all its steps, but is not done: a restart evaluates again."""
         self.deck(run={"steps": 1, "output_dir": "run", "log_every": 1, "seed": 7}, loss={"type": "mse"},
                   data={"synthetic": {"kind": "linear", "features": 64, "outputs": 2, "train": 64, "validation": 20}},
                   model={"layers": [{"linear": 2}]}, batch={"global": 64}, loss_watch={"on_anomaly": "stop"},
-                  optimizer={"type": "sgd", "learning_rate": 2e38})  # the outputs overflow, and no parameter does
+                  optimizer={"type": "sgd", "learning_rate": 2e38})  # so that outputs overflow, but no parameter
         for ranks in (1, 1, 2):
             self.refused(70, ["step 1: the validation loss is"], "train", "deck.yaml", ranks=ranks)
             self.assertEqual(summary(self.folder / "run")["status"], "failed")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What tests of mistakes share: an earlier run that must stay as it is, and where each mistake is made."""
+"""The base of tests of mistakes: an earlier run that must not change, and the numbers of ranks to try each mistake on."""
 import os
 import sys
 
@@ -13,7 +13,7 @@ sys.argv = [argument for argument in sys.argv if argument != "--full"]
 class MistakeTest(LockstepTest):
     def setUp(self):
         super().setUp()
-        # An earlier run, which must stay as it is whatever is wrong with the next one.
+        # An earlier run, which must not change whatever is wrong with the next one.
         self.once(lambda: self.lockstep("train", self.deck()))
         self.before = snapshot(self.folder / "run")
         self.assertIn("metrics.csv", self.before)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Real data: MNIST's 10,000 test images, 9,000 to train on and 1,000 to validate. Arguments: the tests to run."""
+"""Trains on real data: of MNIST's 10,000 test images, 9,000 to train on and 1,000 to validate on. Arguments: the tests to run."""
 import unittest
 
 import program
@@ -17,7 +17,7 @@ class Mnist(LockstepTest):
                       "--validation", 1000, "--output", "mnist.h5")
 
     def train(self, deck, target, *overrides, ranks, limit, epochs=10):
-        """As far as the target, within so many epochs."""
+        """Trains to the target accuracy, which must be reached within `epochs`."""
         self.lockstep("train", SOURCE / "inputs" / deck, "run.output_dir=run", f"run.target.value={target}", *overrides, ranks=ranks, limit=limit)
         report = summary(self.folder / "run")
         self.assertGreaterEqual(report["validation"]["accuracy"], target, report)
@@ -30,7 +30,7 @@ class Mnist(LockstepTest):
 
 
     def test_same_curve_in_16_bits(self):
-        """After 200 steps, by the mean over the last 50 of them."""
+        """After 200 steps, the mean losses of the last 50 agree."""
         curves = {}
         for compute in ("fp32", "bf16", "fp16"):
             self.lockstep("train", SOURCE / "inputs/mnist_fc.yaml", f"run.output_dir={compute}", f"precision.compute={compute}", "run.steps=200",
@@ -42,7 +42,7 @@ class Mnist(LockstepTest):
 
 
 class MnistAccuracy(Mnist):
-    """What the decks promise; a minute or more each."""
+    """The accuracies that the decks promise; each test takes a minute or more."""
 
     test_short = test_same_curve_in_16_bits = None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Ranks that must not make a difference, and those that do."""
+"""Settings of parallel that must not change results, and settings that must."""
 import json
 import os
 import re
@@ -101,7 +101,7 @@ class Parallel(LockstepTest):
             self.expect_near(name, "one", 1e-9)
 
     def test_waits_are_of_no_phase(self):
-        # A network so slow that passes do little but wait: for gathered parameters forward, for sums of gradients backward.
+        # The network is so slow that forward passes mostly wait for gathered parameters, and backward passes for sums of gradients.
         self.deck(model={"layers": ["flatten", {"linear": {"features": 300}}, "relu", {"linear": {"features": 300}}, "relu", {"linear": {"features": 10}}]},
                   run={"steps": 6})
         for shard in ("optimizer", "gradients", "parameters"):
@@ -131,7 +131,7 @@ class Parallel(LockstepTest):
 
     @unittest.skipUnless(h5py, "Python's h5py is not here")
     def test_divided_states_go_on_on_other_ranks(self):
-        # One kind of file, whoever owns what: a sum over two ranks is the same in any order.
+        # Checkpoints do not depend on the sharding. (A sum over two ranks is the same in any order.)
         self.deck(model={"layers": ["flatten", {"linear": {"features": 40}}, {"batch_norm": {}}, "relu", {"linear": {"features": 10}}]},
                   optimizer={"type": "adamw", "learning_rate": 0.003, "clip_norm": 1, "ema_decay": 0.9}, batch={"global": 22},
                   run={"steps": 24, "log_every": 1, "seed": 7}, checkpoint={"every_steps": 5}, parallel={"audit_every": 4})
@@ -151,14 +151,14 @@ class Parallel(LockstepTest):
     @unittest.skipIf(runs_on_device(), "workers that run freely are refused on devices")
     @unittest.skipUnless(h5py, "no h5py here to look into checkpoints with")
     def test_what_workers_have_counted(self):
-        """Their optimizers' states are of their own steps, which other workers begin with in the mean, and others know nothing of."""
+        """Workers' optimizer states count their own steps. Another number of workers begins with their mean; other ways of training ignore them."""
         self.deck(run={"steps": 12, "log_every": 4}, data={"synthetic": {"kind": "glyphs", "train": 64}, "drop_last": True},
                   optimizer={"type": "adam", "learning_rate": 0.01}, checkpoint={"every_steps": 4})
         workers = "parallel={{local: {{every: 2, outer: nesterov}}, asynchronous: {{collect: 2, schedule: {{simulate: {{ranks: {}}}}}}}}}".format
         self.train("run", workers(3))
         with h5py.File(self.folder / "run/checkpoints/step-00000012.h5") as file:
             counted = [file[f"replicas/{worker}/next_step/number"][0] - 1 for worker in range(3)]
-        self.assertEqual(sum(counted), 12 / 2 * 2 * 2, counted)  # updates, rounds of each, steps of each
+        self.assertEqual(sum(counted), 12 / 2 * 2 * 2, counted)  # updates, rounds per update, steps per round
         file = "run/checkpoints/step-00000012.h5"
         self.train("more", f"run.resume={file}", "run.steps=16", workers(5))
         with h5py.File(self.folder / "more/checkpoints/step-00000016.h5") as more:
@@ -198,12 +198,12 @@ class Parallel(LockstepTest):
         self.expect_refusal(result, 65, ["the data of rank 1 on ", "no examples", "same files"])
 
     def test_clocks_that_differ(self):
-        # Rank 0 decides when the time for a checkpoint has come; the audit before it is all ranks'.
+        # Rank 0 decides when a checkpoint is due by time; all ranks take part in the audit before it.
         self.deck(run={"steps": 100, "log_every": 1}, parallel={"audit_every": 1000}, checkpoint={"every_minutes": 0.0002})
         self.train("run", ranks=3)
         self.deck(run={"steps": 100, "log_every": 1}, parallel={"audit_every": 5}, checkpoint={"every_steps": 5})
         self.train("again", ranks=3)
-        (self.folder / "again/summary.json").unlink()  # as if killed before it was written
+        (self.folder / "again/summary.json").unlink()  # as if the run had been killed before writing it
         self.train("again", ranks=3)
         self.assertEqual(summary(self.folder / "again")["steps"], 100)
 
@@ -275,7 +275,7 @@ class Parallel(LockstepTest):
         self.deck(parallel={"deterministic": {"shards": 4}})
         self.refused(78, ["deck.yaml:", "parallel.deterministic.shards", "4 shards", "3 ranks"], "train", "deck.yaml", ranks=3)
         self.refused(78, ["deck.yaml:", "4 shards", "3 ranks"], "check", "deck.yaml", "--ranks", "3")
-        # Of four shards on one rank: the sum of the first two and the third one wait, beside the gradients; the whole is made of them.
+        # With four shards on one rank, the sum of the first two and the third one wait in buffers beside the gradients.
         memory = re.search(r"\(parameters ([\d.]+) KB, gradients ([\d.]+) KB", self.lockstep("check", "deck.yaml").out)
         self.assertAlmostEqual(float(memory[2]) / float(memory[1]), 1 + 2, places=2)
         self.deck(model=NETWORK, parallel={"deterministic": {"shards": 4}})
@@ -312,7 +312,7 @@ class Parallel(LockstepTest):
         self.deck(data={"file": "data.h5"})
 
     def test_one_rank_of_a_node_reads(self):
-        """The others have what it has read, whatever they would have found."""
+        """The other ranks use what that rank has read, whatever they would have found in the file."""
         self.other_data()
         result = self.on_each_rank(f'cd $rank; exec "$0" train ../deck.yaml run.output_dir={self.folder}/run', 2)
         self.assertEqual(result.status, 0, result)
@@ -329,7 +329,7 @@ class Parallel(LockstepTest):
         self.assertFalse((self.folder / "run").exists())
 
     def test_no_shared_memory(self):
-        # Three times 7.5 MB are more than the 20 MB that a file may have here; MPI's own have 17.
+        # Three times 7.5 MB exceed the limit of 20 MB for a file here; MPI's own files have 17 MB.
         self.deck(data={"synthetic": {"kind": "glyphs", "train": 64}}, model={"preset": "fc"})
         self.train("with", "parallel.all_reduce=hierarchical", ranks=3)
         result = self.on_each_rank('trap "" XFSZ; ulimit -f 20480; exec "$0" train deck.yaml run.output_dir=without parallel.all_reduce=hierarchical', 3)
@@ -339,14 +339,14 @@ class Parallel(LockstepTest):
         least = 4 * 1863690  # each tensor's gradients are rounded up to 64 bytes, or 256 on devices; two large layers begin with blocks of 16 KiB
         self.assertTrue(least <= int(said[0]) < least + 256 * 6 + 2 * 16384, said)
         self.expect_near("without", "with", 1e-5)
-        # Then each rank has the parameters by itself.
+        # Without shared memory, each rank has parameters of its own.
         result = self.on_each_rank('trap "" XFSZ; ulimit -f 20480; exec "$0" train deck.yaml run.output_dir=divided parallel.shard=optimizer', 3)
         self.assertEqual(result.status, 0, result)
         self.expect_near("divided", "with", 1e-5)
 
     def test_one_node_without_shared_memory(self):
-        """All ranks must know, or some would wait for others who sum in another way."""
-        # Twice 12 MB are more than the 20 MB that a file of these two may have, as above.
+        """All ranks must notice that there is no shared memory, or they would sum in different ways and wait for ever."""
+        # Twice 12 MB exceed the same limit of 20 MB.
         result = self.on_each_rank('[ $rank -lt 2 ] || ulimit -f 20480; exec "$0" bench allreduce --emulate-network ranks_per_node=2 --rounds 1 --bytes 12000000', 4)
         self.assertEqual(result.status, 0, result)
         self.assertEqual(result.err.count("cannot share 12000000 bytes of memory each"), 1, result)
@@ -367,7 +367,7 @@ class Parallel(LockstepTest):
     def test_bench_of_ranks_that_share_cores(self):
         allowed = os.sched_getaffinity(0)
         self.addCleanup(os.sched_setaffinity, 0, allowed)
-        os.sched_setaffinity(0, {min(allowed)})  # and what is started here with it
+        os.sched_setaffinity(0, {min(allowed)})  # inherited by the ranks that start here
         bench = ("bench", "allreduce", "--bytes", "4096", "--rounds", "1")
         self.assertRegex(self.lockstep(*bench, ranks=2).out, r"2 ranks share 1 core on \S+: their sums wait for each other")
         self.assertNotIn("share", self.lockstep(*bench).out)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Targets at each pixel: classes of which some do not count, and values; the same on any number of ranks."""
+"""Targets at each pixel: classes, some of which are ignored, and values. Results are the same on any number of ranks."""
 import unittest
 
 from program import LockstepTest, metrics, summary
@@ -16,7 +16,7 @@ LAYERS = [{"conv2d": {"filters": 8, "kernel": 3, "padding": 1}}, "relu", {"conv2
 @unittest.skipUnless(h5py, "no h5py")
 class Pixels(LockstepTest):
     def write_data(self):
-        """A pixel's class is how bright it and its neighbours to the left and right are; 255 on the edges."""
+        """Writes images whose class at each pixel follows from the brightness of it and its left and right neighbours; 255 on the edges."""
         rng = numpy.random.default_rng(1)
         images = rng.random((80, 10, 12, 1)).astype("f4")
         around = images[:, :, :-2, 0] + images[:, :, 1:-1, 0] + images[:, :, 2:, 0]
@@ -54,7 +54,7 @@ class Pixels(LockstepTest):
             self.assertEqual(matrix[k].sum(), (classes[64:] == k).sum())
         self.assertAlmostEqual(matrix.trace() / matrix.sum(), float(out.split()[3]), delta=1e-8)
         with h5py.File(self.folder / "pixels.h5", "a") as file:
-            file["validation/targets"][-1] = 200  # no class: an evaluation that begins ends with 65
+            file["validation/targets"][-1] = 200  # no class, so that an evaluation that begins would end with 65
         for status, words, name in (73, ["matrix.csv", "--overwrite"], "matrix.csv"), (73, ["none"], "none/matrix.csv"), (64, [".csv"], "matrix.txt"):
             self.refused(status, words, "evaluate", "deck.yaml", "--checkpoint", "run1/checkpoints/latest", "--confusion-matrix", name, ranks=2)
 
@@ -64,12 +64,12 @@ class Pixels(LockstepTest):
         self.refused(65, ["pixels.h5:/train", "example 0 is of class 255", "loss.ignore_class"], "check", "deck.yaml")
 
     def test_targets_of_which_none_counts(self):
-        """Neither a step nor an evaluation without one has a loss, and nothing is decided by it."""
+        """A step or an evaluation without a target that counts has no loss, and decides nothing."""
         self.write_data()
         with h5py.File(self.folder / "pixels.h5", "a") as file:
             file["validation/targets"][:] = 255
             file["train/targets"][:48] = 255
-        # 24 steps without a loss, and 8 with one, of two examples each and in their order.
+        # In file order, two examples a step, 24 steps have no loss, and then 8 have one.
         result = self.train("run", 1, run={"epochs": 1, "output_dir": "run", "log_every": 1, "evaluate_every": "8 steps",
                                            "patience": {"evaluations": 2}},
                             data={"file": "pixels.h5", "shuffle": False}, batch={"global": 2},

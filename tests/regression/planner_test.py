@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`check --nodes` (ways to do a step), `parallel.shard: auto`, and whether steps take the memory that their plans say."""
+"""`check --nodes` (the ways to do a step), `parallel.shard: auto`, and whether steps need the memory that is planned."""
 import os
 import pathlib
 import re
@@ -17,7 +17,7 @@ WAY = re.compile(r"^(none|optimizer|gradients|parameters) +(all|node|\d*) +(node
 
 
 def ways(out):
-    """Of the table: keys, bytes, whether it fits, bytes sent, messages, milliseconds (none: 0; unknown: infinite)."""
+    """The rows of the table: keys, bytes, whether they fit, bytes sent, messages, milliseconds (none: 0; unknown: infinite)."""
     found = [WAY.match(line) for line in out.splitlines()]
     return [((w[1], w[2], w[3], w[4], w[5], int(w[6])), float(w[7]) * UNITS[w[8]], bool(w[9]), float(w[10]) * UNITS[w[11]], int(w[12]), float((w[13] or "0").replace("unknown", "inf")))
             for w in found if w]
@@ -49,7 +49,7 @@ class Ways(LockstepTest):
         self.assertEqual(lines[takes].split(None, 1)[1], f"parallel.shard={shard} parallel.shard_group={group} parallel.share_parameters={str(copy == 'node').lower()} "
                                                          f"model.activation_checkpointing={blocks} batch.micro={micro}")
         self.assertRegex(lines[takes + 1], r"^ +the fastest of \d+ ways that fit into 18.00 MB, of \d+$")
-        # The deck with these keys needs and takes what the table says.
+        # A deck with these keys needs the memory and the time of the table.
         again = self.check("--ranks", 8, "--nodes", 4, "--machine", "machine.yaml", *lines[takes].split()[1:])
         self.assertIn(f"memory of a step     {1e-6 * table[0][1]:.2f} MB a rank", again)
         self.assertAlmostEqual(float(re.search(r"ranks: ([\d.e+]+) ms a step", again)[1]), times[0], delta=0.01 * times[0])
@@ -72,7 +72,7 @@ class Ways(LockstepTest):
             found = {keys[0]: (memory, ms) for keys, memory, _, _, _, ms in table if keys[4] == there}
             self.assertEqual(found.keys(), least.keys())
             self.assertTrue(all(is_time(ms) for _, ms in found.values()), found)
-        # Of a deck without the key, it says how to have it.
+        # For a deck without the key, the output says how to set it.
         self.deck(model={"layers": ["flatten", *[{"linear": {"features": 1200}}] * 6, {"linear": {"features": 10}}]}, optimizer={"type": "adamw"}, batch={"global": 64})
         self.assertIn(f" parallel.offload.optimizer={'FOLDER' if there == 'disk' else 'memory'}\n", self.check("--ranks", 1, "--nodes", 1, "--memory", 0.13))
 
@@ -120,7 +120,7 @@ class Auto(LockstepTest):
 
     def test_takes_what_fits_and_says_so(self):
         self.assertEqual(self.train(0).out.count("parallel.shard: auto takes optimizer: "), 1)
-        # A run that goes on chooses anew, as any way reads any checkpoint.
+        # A resumed run chooses anew, since every way reads every checkpoint.
         again = self.train(0.0226, "run.steps=8")
         self.assertRegex(again.out, r"parallel.shard: auto takes gradients: a step needs [\d.]+ MB of 22.60 MB a rank; optimizer would need [\d.]+ MB\n")
         self.assertIn("goes on from", again.out)
@@ -150,10 +150,10 @@ class Auto(LockstepTest):
 
 
 class Memory(LockstepTest):
-    """perf/run planner has more cases."""
+    """Planned memory against measured memory (perf/run planner has more cases)."""
 
     def used_bytes(self, *arguments):
-        """Of a rank, once it trains: what several ranks share counts once in all."""
+        """Bytes of a rank while it trains, where memory that ranks share counts in parts."""
         launcher = subprocess.Popen([*program.MPIEXEC, "2", program.PROGRAM, "train", "deck.yaml", *arguments], cwd=self.folder, stdout=subprocess.PIPE,
                                     stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True)
         found = []
@@ -175,7 +175,7 @@ class Memory(LockstepTest):
             try:
                 parents[int(process.name)] = int((process / "stat").read_text().rsplit(")", 1)[1].split()[1])
             except OSError:
-                pass  # it has ended
+                pass  # the process has ended
         found = {pid}
         for _ in range(4):
             found |= {child for child, parent in parents.items() if parent in found}
@@ -198,7 +198,7 @@ class Memory(LockstepTest):
                 self.deck(run={"steps": 1000000, "output_dir": "run", "log_every": 1, "overwrite": True, "resume": "never", "wall_time": "2 min"},
                           data={"synthetic": {"kind": "random", "shape": [64], "classes": 10, "train": 64}},
                           model={"activation_checkpointing": "blocks", "layers": [*[{"linear": width}, "relu"] * 7, {"linear": 10}]}, optimizer={"type": "adamw"},
-                          providers={"matmul": "portable"})  # libraries keep weights in layouts of their own
+                          providers={"matmul": "portable"})  # libraries may keep copies of weights in other layouts
                 out = self.lockstep("check", "deck.yaml", f"parallel={keys}", "--ranks", 2, "--nodes", 1).out
                 value, unit = re.search(r"memory of a step +([\d.]+) (\w+) a rank", out).groups()
                 planned.append(float(value) * UNITS[unit])

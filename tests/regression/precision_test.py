@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""fp16 and bf16: what happens when gradients overflow, and that 16 bits learn what 32 learn."""
+"""fp16 and bf16: gradients that overflow, and learning as well as in 32 bits."""
 import unittest
 
 import program
@@ -30,7 +30,7 @@ class Precision(LockstepTest):
                                     ranks=ranks, status=70)
                 self.assertEqual(result.err.count("error:"), 1, result.err)
                 self.assertRegex(result.err, r"step 8: .* % of the gradient of layer '\w+' is not finite on rank 0 at the smallest loss scale, 1e\+28")
-                self.assertEqual(result.out.count("left out: "), 7)  # halvings; the next step is not done
+                self.assertEqual(result.out.count("left out: "), 7)  # one for each halving; the next step is not done
                 self.assertRegex(result.out, r"% of the gradient of layer '\w+' is not finite on rank 0")
                 self.assertEqual(sorted(f.name for f in (self.folder / f"run{ranks}/checkpoints").iterdir()), ["latest", "step-00000007.h5"])
 
@@ -62,7 +62,7 @@ class Precision(LockstepTest):
             self.train(scale, "run.output_dir=parts", f"run.steps={steps}", "schedule.type=constant")
         wanted = (self.folder / "whole/metrics.csv").read_text().splitlines()[1:]
         got = (self.folder / "parts/metrics.csv").read_text().splitlines()[1:]
-        columns = lambda lines: [line.split(",")[:8] for line in lines if ",train," in line]  # noqa: E731  all but the times
+        columns = lambda lines: [line.split(",")[:8] for line in lines if ",train," in line]  # noqa: E731  without the times
         self.assertEqual(columns(wanted), columns(got))
 
     def test_the_average_before_a_step_counts(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a trained network makes of examples, in every kind of file; and text that a language model writes."""
+"""Predictions of a trained network in every kind of file, and text that a language model writes."""
 import csv
 import unittest
 
@@ -28,7 +28,7 @@ class Predict(LockstepTest):
         self.deck("deck.yaml", data={"file": "data.h5", "normalize": {"mean": [0.3], "std": [0.4]}}, run={"epochs": 3, "output_dir": "run"},
                   batch={"global": 16, "micro": 5}, model={"layers": ["flatten", {"linear": 16}, {"batch_norm": {}}, "relu", {"linear": 10}]})
         self.lockstep("train", "deck.yaml")
-        (self.folder / "deck.yaml").unlink()  # the checkpoint has its own
+        (self.folder / "deck.yaml").unlink()  # the checkpoint has the deck, too
 
     def predict(self, output, *arguments, data="data.h5:/validation", ranks=1):
         out = self.lockstep("predict", CHECKPOINT, "--data", data, "--output", output, *arguments, ranks=ranks).out
@@ -48,7 +48,7 @@ class Predict(LockstepTest):
             return name, values[()]
 
     def test_crops_of_a_size_of_their_own(self):
-        """Trained on, images are crops of 24×24; else they are their middle: in the run's evaluations, later ones and predictions."""
+        """Training crops images to 24×24 at random; the run's evaluations, later ones and predictions take the middle."""
         self.deck("deck.yaml", data={"file": "data.h5", "augment": {"random_resized_crop": {"size": 24}}}, run={"epochs": 2, "output_dir": "run", "overwrite": True,
                   "resume": "never"}, batch={"global": 16}, model={"layers": ["flatten", {"linear": 10}]})
         self.assertIn("input                24×24×1", self.lockstep("check", "deck.yaml").out)
@@ -95,7 +95,7 @@ class Predict(LockstepTest):
         self.assertEqual({kind: len(found) for kind, found in files.items()}, {"h5": 1, "npy": 1, "csv": 1})
 
     def test_inputs_that_are_no_numbers(self):
-        """Whatever libraries make of them on their way."""
+        """Outputs for a NaN are NaN, whatever libraries make of it in between."""
         inputs = numpy.random.default_rng(1).random((5, 28, 28, 1), "f4")
         whole = inputs.copy()
         inputs[1, 3, 3], inputs[4, 9, 9] = numpy.nan, numpy.inf
@@ -219,7 +219,7 @@ class Generate(LockstepTest):
             hot = [self.generate(checkpoint, "--temperature", 5, "--seed", seed) for seed in (1, 1, 2)]
             self.assertEqual(hot[0], hot[1])
             self.assertNotEqual(hot[0], hot[2])
-            # A prompt longer than what the network reads at once.
+            # A prompt may be longer than the sequences that the network reads.
             self.assertTrue(self.generate(checkpoint, "--temperature", 0, prompt="die Katze läuft. die Katze läuft. d", count=5).endswith(" die Ka"))
         self.refused(64, ["--prompt: '#' is none of the 13 characters"], "predict", checkpoint, "--generate", 2, "--prompt", "a#")
         self.refused(64, ["--prompt is empty"], "predict", checkpoint, "--generate", 2, "--prompt", "")
@@ -227,7 +227,7 @@ class Generate(LockstepTest):
         self.refused(64, ["--data"], "predict", checkpoint, "--generate", 2, "--prompt", "a", "--data", "text.h5", "--output", "y.npy")
 
     def test_characters_are_known_where_a_part_is_held_out(self):
-        lstm = {"preset": "lstm", "vocabulary": 20, "sequence": 16, "embedding": 4, "units": 8}  # more than there are characters
+        lstm = {"preset": "lstm", "vocabulary": 20, "sequence": 16, "embedding": 4, "units": 8}  # a larger vocabulary than the text has characters
         with h5py.File(self.folder / "text.h5", "a") as file:
             del file["validation"]
         checkpoint = self.train(lstm, "run", data={"file": "text.h5", "sequence_length": 16, "validation": 0.2})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs the lockstep program as users do, on any number of ranks and never for longer than a limit."""
+"""Runs the lockstep program as users do, on any number of ranks, with a time limit."""
 import csv
 import json
 import os
@@ -22,7 +22,7 @@ TIMES = ("examples_per_s", "step_ms", "reduce_exposed_ms")
 
 class Result:
     def __init__(self, status, out, err, seconds):
-        # Open MPI ends its own messages with a NUL, which may come before a line of ours.
+        # Open MPI ends its own messages with a NUL, which may precede a line of ours.
         self.status, self.out, self.err, self.seconds = status, out, err.replace("\0", ""), seconds
 
     def errors(self):
@@ -33,7 +33,7 @@ class Result:
 
 
 def run(*arguments, ranks=1, cwd=None, limit=180):
-    """Ranks: a number, or None for the bare program without mpirun."""
+    """Runs the program to its end. `ranks`: a number; 1 or None: without mpirun. Fails if it takes longer than `limit` seconds."""
     prefix = [] if ranks is None or ranks == 1 else [*MPIEXEC, str(ranks)]
     start = time.monotonic()
     child = subprocess.Popen([*prefix, PROGRAM, *map(str, arguments)], cwd=cwd, stdin=subprocess.DEVNULL,
@@ -52,14 +52,14 @@ def run(*arguments, ranks=1, cwd=None, limit=180):
 
 
 class LockstepTest(unittest.TestCase):
-    """A test in a folder of its own, which goes away with it."""
+    """A test in a folder of its own, which is removed after it."""
 
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-test-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
     def once(self, make, folder=None, name="made"):
-        """What make() puts into a folder (the test's); the other tests of the class get a copy."""
+        """Calls make(), which fills `folder` (the test's); the other tests of the class get a copy of the files."""
         folder = folder or self.folder
         cls = type(self)
         if "made_once" not in vars(cls):
@@ -78,7 +78,7 @@ class LockstepTest(unittest.TestCase):
         return result
 
     def refused(self, status, words, *arguments, ranks=1, cwd=None):
-        """It must end with this status and one line that says these words."""
+        """Expects the program to end with this status, and with one error line that contains these words."""
         result = self.lockstep(*arguments, ranks=ranks, cwd=cwd, status=status)
         self.assertEqual(len(result.errors()), 1, result)
         for word in words:
@@ -121,7 +121,7 @@ def summary(folder):
 
 
 def snapshot(folder):
-    """Every file below, with its content and time of change."""
+    """The content and the time of change of every file below the folder."""
     return {str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes())
             for path in sorted(pathlib.Path(folder).rglob("*")) if path.is_file()}
 
@@ -133,15 +133,15 @@ def data_dir():
 
 
 def runs_on_device():
-    """Whether this build's kernels do, or take their memory for a device's."""
+    """True if this build's kernels run on a device, or the build treats its memory as a device's (fake_device)."""
     cache = (pathlib.Path(os.environ["LOCKSTEP_BUILD_DIR"]) / "CMakeCache.txt").read_text()
     return re.search(r"^LOCKSTEP_FAKE_DEVICE:BOOL=ON$|^LOCKSTEP_BACKEND:\w+=(?!SERIAL|OPENMP|THREADS|$)", cache, re.MULTILINE) is not None
 
 
 def main():
-    """Exit status 77, ctest's "skipped", when nothing at all could run."""
-    # Launchers and ranks that are killed leave Open MPI's files after (another launcher, of the same process number, would
-    # stumble over them): where they go away with the tests.
+    """Runs the tests. Exit status 77, ctest's "skipped", if all were skipped."""
+    # Killed launchers and ranks leave files of Open MPI behind, which disturb a later launcher with the same process
+    # number: they are put into folders that are removed after the tests.
     shm = "/dev/shm" if os.path.isdir("/dev/shm") else None
     with (tempfile.TemporaryDirectory(prefix="lockstep-mpi-") as launchers,
           tempfile.TemporaryDirectory(prefix="lockstep-mpi-", dir=shm) as memory):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""lockstep report: results, differing keys, times and efficiency of runs side by side."""
+"""`lockstep report`: results, differing keys, times and efficiency of several runs in a table."""
 import csv
 import io
 import json
@@ -21,7 +21,7 @@ class Report(LockstepTest):
         return self.lockstep("report", *arguments).out
 
     def table(self, *arguments):
-        """The rows of --csv, by the names of the runs."""
+        """The rows of `report --csv`, by the names of the runs."""
         rows = csv.DictReader(io.StringIO(self.report(*arguments, "--csv")))
         return {row["run"]: row for row in rows}
 
@@ -115,7 +115,7 @@ class Report(LockstepTest):
         shutil.copytree(self.folder / "whole", self.folder / "killed")
         (self.folder / "killed/summary.json").unlink()
         with open(self.folder / "killed/metrics.csv", "a") as file:
-            file.write("9,3,train,123")  # it is being written
+            file.write("9,3,train,123")  # a row that is being written
         last = {row["split"]: row for row in metrics(self.folder / "whole")}
         row = self.table("whole", "killed")["killed"]
         self.assertEqual((row["status"], row["steps"], row["ranks"], row["examples_per_s"], row["efficiency_percent"]), ("unfinished", "6", "", "", ""))
@@ -141,7 +141,7 @@ class Report(LockstepTest):
         self.assertEqual((deck["run"]["name"], deck["run"]["steps"], deck["run"]["overwrite"]), ("12", 6, False))
         self.assertEqual((deck["optimizer"]["learning_rate"], deck["model"]["input"]), (1e-8, []))
         self.assertEqual(deck["model"]["layers"][1]["linear"]["features"], 16)
-        # Summaries were written with the deck as text.
+        # Earlier summaries have the deck as text.
         shutil.copytree(self.folder / "new", self.folder / "old")
         self.change_summary("old", deck=(self.folder / "new/deck.yaml").read_text())
         self.assertNotIn("decks differ", self.report("old", "new"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A run that was stopped and went on equals one that was not, bit for bit; so does the same run twice."""
+"""A run that was stopped and resumed equals an uninterrupted one bit for bit, and the same run gives the same bits twice."""
 import hashlib
 import json
 import os
@@ -12,8 +12,8 @@ import time
 import program
 from program import SOURCE, LockstepTest, metrics, snapshot, summary, without_times
 
-# Dropout, momentum, warm-up, a ragged last batch, several epochs with evaluations between them; logged rows and
-# evaluations fall on steps that are no multiples of anything that the interruption is.
+# A deck with dropout, momentum, warm-up, a ragged last batch, and several epochs with evaluations between them. No
+# logged row and no evaluation falls on a multiple of the step of the interruption.
 DECK = {
     "run": {"steps": 100, "output_dir": "run", "log_every": 10, "seed": 7},
     "data": {"synthetic": {"kind": "glyphs", "train": 500, "validation": 90}, "normalize": {"mean": [0.13], "std": [0.31]}},
@@ -74,7 +74,7 @@ class Resume(LockstepTest):
         self.expect_same(whole, again)
 
     def test_batches_change_ahead_of_a_checkpoint_alone(self):
-        """An epoch of 500 has 16 steps of 33, or 8 of 64. After the ramp's point the data are elsewhere than without it."""
+        """An epoch of 500 examples has 16 steps of 33, or 8 of 64: a ramp that changes past steps would change the position in the data."""
         for name, before, after in (("more", [], [["1 epoch", 64]]), ("less", [["1 epoch", 64]], []),
                                     ("later", [["1 epoch", 64]], [["2 epochs", 64]]), ("smaller", [["1 epoch", 64]], [["1 epoch", 50]])):
             with self.subTest(name):
@@ -89,7 +89,7 @@ class Resume(LockstepTest):
         folder = self.folder_of("ahead", batch={**DECK["batch"], "ramp": [["1 epoch", 64], ["70 steps", 80]]})
         self.train(folder, "run.steps=37", ranks=1)
         self.train(folder, "batch.ramp=[[1 epoch, 64], [37 steps, 128]]", ranks=1)
-        # 16 steps, then 8, 8 and 5 of the fourth epoch; what is left of it, 180, takes 2 of 128, and 59 more are 4 an epoch.
+        # 16 steps, then 8, 8, and 5 of the fourth epoch; its last 180 examples take 2 steps of 128; 59 more steps are 4 an epoch.
         self.assertEqual(metrics(folder / "run")[-1]["epoch"], str(4 + -(-(100 - 37 - 2) // 4)))
 
     def stopped_at_37(self, ranks):
@@ -125,7 +125,7 @@ class Resume(LockstepTest):
         self.killed_after_37(2)
 
     def test_killed_in_the_last_evaluation(self):
-        """After the last checkpoint come the row of the last step, which no multiple of log_every is, an evaluation and the summary."""
+        """After the last checkpoint, the row of the last step (no multiple of log_every), an evaluation and the summary are written."""
         whole = self.folder_of("whole")
         self.train(whole, "run.steps=37", ranks=2)
         self.assertEqual([(row["step"], row["split"]) for row in metrics(whole / "run")][-2:], [("37", "train"), ("37", "validation")])
@@ -142,8 +142,8 @@ class Resume(LockstepTest):
         self.assertEqual(metrics(killed / "run")[-2]["examples_per_s"], "", "this process has done no step")
 
     def test_order_of_rows(self):
-        """The row of a step comes before that of its evaluation, and a run that goes on to a later step has those of one that never
-        stopped. An epoch has 16 steps; the end may lie between rows, between evaluations, or at both."""
+        """The row of a step precedes that of its evaluation, and a run that goes on to a later step has the rows of one that never
+        stopped. An epoch has 16 steps; the stop may be between rows, between evaluations, or at both."""
         for steps, log_every, evaluate_every in ((16, 8, 1), (16, 10, 2), (32, 8, 2), (32, 10, 0), (37, 8, 0), (37, 10, 1)):
             case = f"steps {steps}, log_every {log_every}, evaluate_every {evaluate_every}"
             folder = self.folder_of(case)
@@ -151,7 +151,7 @@ class Resume(LockstepTest):
             self.train(folder, *overrides, f"run.steps={steps}", ranks=1)
             self.expect_rows(folder, case, steps, log_every, evaluate_every)
             curve = metrics(folder / "run")
-            (folder / "run/summary.json").unlink()  # as if it had been killed then
+            (folder / "run/summary.json").unlink()  # as if the run had been killed then
             self.train(folder, *overrides, f"run.steps={steps}", ranks=1)
             self.assertEqual(without_times(metrics(folder / "run")), without_times(curve), case)
             self.train(folder, *overrides, "run.steps=48", ranks=1)
@@ -170,7 +170,7 @@ class Resume(LockstepTest):
         self.assertEqual([(int(row["step"]), row["split"]) for row in metrics(folder / "run")], expected, case)
 
     def test_killed_at_any_moment(self):
-        """SIGKILL, wherever the run is then: what lies in the folder is enough to go on from."""
+        """After SIGKILL at any moment, a run can go on from what is in its folder."""
         sections = {"checkpoint": {"every_steps": 2, "keep": 3}}
         whole = self.uninterrupted(1, **sections)
         killed = self.folder_of("killed", **sections)
@@ -188,7 +188,7 @@ class Resume(LockstepTest):
         self.assertEqual(len(list(checkpoints.iterdir())), 4, "what killed runs had begun is gone, and there is a link to the last")
 
     def test_going_on_with_another_number_of_ranks(self):
-        sections = {"precision": {"compute": "fp64"}}  # in which rounding does not grow into the digits compared
+        sections = {"precision": {"compute": "fp64"}}  # so that rounding errors do not reach the compared digits
         whole = self.uninterrupted(1, **sections)
         parts = self.folder_of("parts", **sections)
         self.train(parts, "run.steps=37", ranks=1)
@@ -226,7 +226,7 @@ class Resume(LockstepTest):
         self.expect_same(whole, again)
 
     def test_what_comes_after_a_damaged_checkpoint_is_kept(self):
-        """What a run writes after it went on from step 50 is newer than a damaged step 100."""
+        """Checkpoints that a run writes after it has resumed from step 50 count as newer than a damaged step 100."""
         folder = self.folder_of("kept", checkpoint={"every_steps": 50, "keep": 2})
         self.train(folder, ranks=1)
         last = folder / "run" / LAST
@@ -299,7 +299,7 @@ class Resume(LockstepTest):
         self.assertEqual(last, [row for row in without_times(metrics(whole / "run")) if row["step"] == "100"])
 
     def test_a_file_that_is_at_the_end_already(self):
-        """The other folder has a checkpoint of its own all the same, or a later start would begin at step 0."""
+        """The other folder gets a checkpoint of its own even so, or a later start would begin at step 0."""
         whole = self.uninterrupted(1)
         self.train(whole, f"run.resume=run/{LAST}", "run.output_dir=other", ranks=1)
         self.assertTrue((whole / "other" / LAST).exists())
@@ -316,7 +316,7 @@ class Resume(LockstepTest):
         self.assertIn("nothing is left to do", self.train(parts, ranks=1).out)
 
     def test_what_made_a_run(self):
-        """In the summary and, the same, in the checkpoint; and a run that goes on with other data is told so."""
+        """The provenance is the same in the summary and in the checkpoint, and a run that goes on with other data warns of it."""
         folder = self.folder_of("made", run={**DECK["run"], "steps": 20})
         self.train(folder, ranks=2)
         made = summary(folder / "run")["provenance"]
@@ -356,7 +356,7 @@ class EarlierCheckpoints(LockstepTest):
         result = self.lockstep("train", "deck.yaml", f"run.resume={SOURCE / 'tests/golden/checkpoints/state_of_2026_11.h5'}")
         self.assertIn("at step 6", result.out)
         rows = metrics(self.folder / "run")
-        # What the program that wrote it computed; scale and rate to the last digit.
+        # The numbers of the program that wrote the checkpoint; the scale and the rate agree to the last digit.
         for row, (step, split, loss, scale, rate) in zip(rows, ((7, "train", 1.29059431, "125000", 0.05), (8, "train", 1.15354285, "250000", 0.05),
                                                                 (8, "validation", 1.09995678, "", None), (9, "train", 1.0975471, "250000", 0.0475242217),
                                                                 (9, "validation", 1.09641334, "", None)), strict=True):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The folder of a run: one run at a time writes there, nothing of anybody else's is replaced, and a deck that is not that of the
-checkpoint is spoken of."""
+"""The folder of a run: one run at a time writes there, nobody else's files are replaced, and a deck that differs from the
+checkpoint's is reported."""
 import json
 import os
 import re
@@ -49,7 +49,7 @@ class Lost(Folder):
 
 @unittest.skipIf(program.runs_on_device(), "ranks run freely on hosts")
 class Record(Folder):
-    """The file of the order of gradients is not in the run's folder."""
+    """The record of the order of gradients, a file outside the run's folder."""
 
     FREE = "parallel.asynchronous={schedule: {free: true, record: order.txt}}"
 
@@ -73,7 +73,7 @@ class Record(Folder):
             self.assertFalse((self.folder / "other").exists())
         self.refused(73, ["run: holds an earlier run"], "train", "deck.yaml", self.simulated("order.txt"), "run.resume=never")
         self.assertEqual((self.folder / "order.txt").read_text(), record)
-        self.lockstep("train", "deck.yaml", self.FREE, "run.steps=6")  # it goes on
+        self.lockstep("train", "deck.yaml", self.FREE, "run.steps=6")  # the run goes on, and so does its record
         self.assertTrue((self.folder / "order.txt").read_text().startswith(record))
 
     def test_it_may_be_in_a_new_folder(self):
@@ -85,7 +85,7 @@ class Record(Folder):
 
 class OneAtATime(Folder):
     def test_a_sweep_with_one_name(self):
-        """Eight runs at once: one has the folder, and the others say who has it."""
+        """Of eight runs at once, one gets the folder, and the others say which process has it."""
         self.deck(run={**ENDLESS, "wall_time": "4 s"}, checkpoint={"every_steps": 50, "keep": 2})
         children = [self.start(f"optimizer.learning_rate={0.01 * number}") for number in range(1, 9)]
         ends = [(child, *child.communicate(timeout=60)) for child in children]
@@ -112,7 +112,7 @@ class OneAtATime(Folder):
         self.assertLess(result.seconds, 10, "the holder is known to be dead")
 
     def foreign_lock(self, age):
-        """As a process of another machine leaves it."""
+        """Writes a lock like one of a process on another machine, `age` seconds old."""
         (self.folder / "run").mkdir(exist_ok=True)
         lock = self.folder / "run/lock"
         lock.write_text(json.dumps({"lockstep": "lock", "host": "elsewhere", "process": 4711, "job": "Slurm job 17", "since": "2026-01-01T00:00:00Z",
@@ -141,7 +141,7 @@ class OneAtATime(Folder):
                          {name: content for name, (_, content) in snapshot(self.folder / "run").items()})
 
     def test_a_lock_that_says_nothing(self):
-        """Neither of a date nor of who holds it."""
+        """A lock that gives no holder, and one whose date is in the future."""
         self.deck()
         (self.folder / "run").mkdir()
         lock = self.folder / "run/lock"
@@ -149,7 +149,7 @@ class OneAtATime(Folder):
         self.refused(73, ["run/lock: cannot be read", "nobody knows who writes here"], "train", "deck.yaml")
         lock.unlink()
 
-        self.foreign_lock(-86400)  # of a file server that was set back by a day
+        self.foreign_lock(-86400)  # as if the file server's clock had been set back by a day
         child = self.start()
         said = child.stdout.readline()
         while "may write here" not in said:
@@ -179,7 +179,7 @@ class OneAtATime(Folder):
         self.assertFalse(lock.exists())
 
     def test_a_run_whose_folder_was_taken_over_ends(self):
-        """All of its ranks: the others wait for rank 0 in a sum of gradients."""
+        """All of its ranks end, although the others wait for rank 0 in a sum of gradients."""
         for parallel in ("{overlap: thread}", "{overlap: poll, all_reduce: ring}"):
             self.deck(run=ENDLESS, checkpoint={"every_steps": 50})
             child = subprocess.Popen([*program.MPIEXEC, "2", program.PROGRAM, "train", "deck.yaml", f"parallel={parallel}"], cwd=self.folder,
@@ -188,7 +188,7 @@ class OneAtATime(Folder):
             self.wait_for_steps()
             newest = lambda: sorted(path.name for path in (self.folder / "run/checkpoints").glob("step-*.h5"))
             self.foreign_lock(0)
-            time.sleep(0.5)  # what was being written
+            time.sleep(0.5)  # time for a checkpoint that was being written
             before = newest()
             _, err = child.communicate(timeout=30)
             self.assertEqual(child.returncode, 73, err)
@@ -202,7 +202,7 @@ class OneAtATime(Folder):
         self.wait_for_steps()
         os.kill(child.pid, signal.SIGSTOP)
         self.refused(73, [f"process {child.pid} on"], "train", "deck.yaml")
-        os.utime(self.folder / "run/lock", (time.time() - STALE_AFTER + 0.5,) * 2)  # for so long
+        os.utime(self.folder / "run/lock", (time.time() - STALE_AFTER + 0.5,) * 2)  # as if it had been suspended for so long
         os.kill(child.pid, signal.SIGCONT)
         os.kill(child.pid, signal.SIGTERM)
         child.communicate(timeout=30)
@@ -261,7 +261,7 @@ class NothingOfOthers(Folder):
         self.lockstep("train", "deck.yaml", "run.branch_from=mine.h5", "run.resume=never", "run.overwrite=true")
 
     def test_results_without_checkpoints_stay(self):
-        """As where somebody has made room."""
+        """The checkpoints may have been removed to free disk space."""
         self.deck()
         self.lockstep("train", "deck.yaml")
         for path in (self.folder / "run/checkpoints").iterdir():
@@ -270,7 +270,7 @@ class NothingOfOthers(Folder):
         self.refused(73, ["run: holds a run that has ended (done), whose checkpoints are gone"], "train", "deck.yaml")
         self.assertEqual(snapshot(self.folder / "run"), before)
         self.lockstep("train", "deck.yaml", "run.overwrite=true")
-        # One that never came to a checkpoint is begun anew.
+        # A run that never reached a checkpoint is begun anew.
         (self.folder / "run/summary.json").unlink()
         for path in (self.folder / "run/checkpoints").iterdir():
             path.unlink()
@@ -287,7 +287,7 @@ class NothingOfOthers(Folder):
 class ReadOnly(Folder):
     def train_in_read_only_folder(self, *overrides):
         command = [program.PROGRAM, "train", "deck.yaml", *overrides]
-        if os.geteuid() == 0:  # for whom permissions are none
+        if os.geteuid() == 0:  # permissions do not stop root
             command = ["unshare", "--mount", "sh", "-c", 'mount --bind run run && mount -o remount,bind,ro run || exit 99; exec "$@"', "sh", *command]
         (self.folder / "run").chmod(0o555)
         self.addCleanup((self.folder / "run").chmod, 0o755)
@@ -325,7 +325,7 @@ class ChangedDeck(Folder):
                                               "model.layers.1.linear.initial_std=0.3", "data.normalize={mean: [0.1], std: [0.3]}").out)
 
     def test_what_is_refused_has_changed_nothing(self):
-        """Nor does it say so."""
+        """A refused run changes nothing, and announces no change."""
         self.deck()
         self.lockstep("train", "deck.yaml")
         self.write("run/stop", "mine")
@@ -344,7 +344,7 @@ class ChangedDeck(Folder):
         self.assertEqual(snapshot(self.folder / "run"), before)
 
     def test_the_rate_that_jumps(self):
-        """More epochs stretch a cosine, of which the run has done a part."""
+        """More steps stretch the cosine, a part of which the run has done: the rate jumps, which is reported."""
         self.deck(schedule={"type": "cosine"})
         self.lockstep("train", "deck.yaml")
         result = self.lockstep("train", "deck.yaml", "run.steps=8")
@@ -353,7 +353,7 @@ class ChangedDeck(Folder):
         self.assertEqual(float([row for row in metrics(self.folder / "run") if row["step"] == "5"][0]["learning_rate"]), 0.05)
 
     def test_a_checkpoint_of_another_order(self):
-        """Written when each epoch was shuffled as a whole, in the middle of one."""
+        """A checkpoint in the middle of an epoch, of a version that shuffled each epoch as a whole, is accepted with a warning."""
         self.deck(run={"steps": 5, "output_dir": "run", "log_every": 1, "seed": 7}, data={"synthetic": {"kind": "random", "shape": [6], "classes": 3, "train": 64, "validation": 8}},
                   model={"layers": [{"linear": {"features": 5}}, "relu", {"linear": {"features": 3}}]})
         old = program.SOURCE / "tests/golden/checkpoints/example_order_1.h5"

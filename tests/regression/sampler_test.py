@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs by other samplers, and on images that are changed and mixed: the same on any number of ranks, and when they go on."""
+"""Other samplers, and augmented and mixed images: runs are the same on any number of ranks, and when resumed."""
 import unittest
 
 from program import LockstepTest, metrics, without_times
@@ -36,9 +36,9 @@ class Samplers(LockstepTest):
         self.assertNotEqual(plain[5]["loss"], one[5]["loss"])
 
     def test_distributed_sampler(self):
-        """Padded to a multiple of the ranks, and so not the same on others."""
+        """It pads epochs to a multiple of the ranks, so that other numbers of ranks give other results."""
         data = {**GLYPHS, "sampler": "distributed_sampler"}
-        model = {"layers": ["flatten", {"linear": {"features": 10}}]}  # dropout goes by the place in the batch, which is another
+        model = {"layers": ["flatten", {"linear": {"features": 10}}]}  # no dropout, which is drawn by places in the batch
         one, four = (self.train(f"run{ranks}", ranks=ranks, data=data, model=model) for ranks in (1, 4))
         self.expect_near(one[:8], four[:8])
         self.assertNotAlmostEqual(float(one[8]["loss"]) / float(four[8]["loss"]), 1, delta=1e-4, msg="210 examples are padded to 212")

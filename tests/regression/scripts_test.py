@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""scripts/lockstep: ranks, exit statuses and folders, in the toolchain that runs this test."""
+"""scripts/lockstep in the toolchain that runs this test: ranks, exit statuses and folders."""
 import os
 import pathlib
 import shutil
@@ -44,7 +44,7 @@ class Scripts(LockstepTest):
                              ["error: nothing.yaml: no such file; check the path (relative paths start at the working folder)"])
 
     def test_a_limit_of_time(self):
-        """What `timeout` ends goes on later."""
+        """A run that `timeout` ends stops at a checkpoint, with status 75."""
         self.deck(run={"steps": 10000000, "output_dir": "run", "log_every": 1000})
         for ranks in ("1", "2"):
             done = subprocess.run(["timeout", "--preserve-status", "10", SOURCE / "scripts/lockstep", "-n", ranks, "--preset", PRESET, "train", "deck.yaml"],
@@ -71,7 +71,7 @@ class Scripts(LockstepTest):
         self.assertEqual((done.returncode, done.stderr), (64, "error: -np: no such option; write -n 2\n"))
 
     def copy(self, env):
-        """Of scripts/lockstep, with a stand-in for scripts/env."""
+        """A copy of scripts/lockstep, with a stand-in for scripts/env."""
         script = self.folder / "scripts" / "lockstep"
         script.parent.mkdir()
         shutil.copy(SOURCE / "scripts" / "lockstep", script)
@@ -79,7 +79,7 @@ class Scripts(LockstepTest):
         return script
 
     def test_every_preset_of_the_message_is_taken(self):
-        """Also through a link, as from a folder in PATH."""
+        """This holds also through a link, such as one in a folder of PATH."""
         script = self.copy(env='echo "$@"')
         link = self.folder / "lockstep"
         link.symlink_to("scripts/lockstep")
@@ -92,7 +92,7 @@ class Scripts(LockstepTest):
                 self.assertTrue(done.stdout.endswith(f"{self.folder.resolve()}/build/{preset}/app/lockstep info\n"), done.stdout)
 
     def test_ranks_without_mpirun(self):
-        """As on a Cray, where srun alone starts ranks: said before anything is built."""
+        """Where only srun starts ranks, as on a Cray, the refusal comes before anything is built."""
         done = subprocess.run([self.copy(env='echo "$@" >> "$CALLS"'), "--preset", "serial", "-n", "2", "info"], env={**os.environ, "CALLS": str(self.folder / "calls")},
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 64, done.stderr)
@@ -102,7 +102,7 @@ class Scripts(LockstepTest):
 
 class Build(LockstepTest):
     def test_configures_afresh_for_other_modules(self):
-        """In the place of going on with the MPI that CMake remembers."""
+        """Other modules must not go on with the MPI that CMake remembers."""
         for name in ("build", "cores", "settings"):
             (self.folder / "scripts/toolchain").mkdir(parents=True, exist_ok=True)
             shutil.copy(SOURCE / "scripts/toolchain" / name, self.folder / "scripts/toolchain")
@@ -118,7 +118,7 @@ class Build(LockstepTest):
 
 class Launch(LockstepTest):
     def test_with_the_tools_of_an_older_system(self):
-        """Those of RHEL 8 know neither option."""
+        """The tools of RHEL 8 know neither option."""
         self.write("bin/setpriv", "#!/bin/sh\nexit 1\n").chmod(0o755)
         self.write("bin/env", '#!/bin/sh\ncase $1 in --block-signal*) exit 125 ;; esac\nexec /usr/bin/env "$@"\n').chmod(0o755)
         self.write("bin/mpirun", '#!/bin/sh\n[ "$1" != --version ] || { echo mpirun of Open MPI; exit; }\necho "mpirun $*"\nexit 75\n').chmod(0o755)

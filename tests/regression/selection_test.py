@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What follows from evaluations: the best checkpoints, the end of a run that does not improve, results on test data."""
+"""What evaluations decide: the best checkpoints, the end of a run that does not improve, and results on test data."""
 import csv
 import math
 import re
@@ -10,7 +10,7 @@ import program
 from idx import idx_images, idx_labels
 from program import LockstepTest, metrics, summary, without_times
 
-# Noisy enough, and taught fast enough, that validation is best in the middle.
+# The data are so noisy, and learning is so fast, that validation is best in the middle of the run.
 DECK = {
     "run": {"epochs": 6, "output_dir": "run", "log_every": 4, "evaluate_every": "5 steps"},
     "data": {"synthetic": {"kind": "glyphs", "train": 320, "validation": 50, "noise": 0.6}},
@@ -46,7 +46,7 @@ class Selection(LockstepTest):
             self.assertNotEqual(order[0][0], 120, "the best is not the last")
             report = summary(self.folder / f"run{ranks}")["best"]
             self.assertEqual((report["step"], f"{report['validation_loss']:.6g}"), (order[0][0], f"{order[0][1]:.6g}"))
-            # What `best` names is what was evaluated.
+            # `best` names the checkpoint that was evaluated.
             out = self.lockstep("evaluate", "deck.yaml", "--checkpoint", f"run{ranks}/checkpoints/best", ranks=ranks).out.split()
             self.assertAlmostEqual(float(out[1]) / order[0][1], 1, delta=1e-5)
 
@@ -63,7 +63,7 @@ class Selection(LockstepTest):
         self.assertAlmostEqual(losses["ema2"] / losses["ema"], 1, delta=1e-4)
         out = self.lockstep("evaluate", "deck.yaml", "--checkpoint", "ema/checkpoints/latest").out.split()
         self.assertAlmostEqual(float(out[1]) / losses["ema"], 1, delta=1e-5)
-        # A run that goes on has the same average.
+        # A resumed run has the same average.
         for steps in (17, 60):
             self.train("run.output_dir=parts", f"run.steps={steps}", optimizer=optimizer)
         self.assertEqual(evaluations(self.folder / "parts"), evaluations(self.folder / "ema"))
@@ -83,7 +83,7 @@ class Selection(LockstepTest):
         self.assertEqual(self.best(), "step-00000003.h5")
 
     def test_a_run_that_goes_on_has_the_best_of_its_checkpoint(self):
-        self.train("run.steps=22")  # 22 is off the schedule
+        self.train("run.steps=22")  # no evaluation is due at step 22
         found = dict(evaluations(self.folder / "run"))
         regular = sorted((loss, step) for step, loss in found.items() if step != 22)
         self.assertLessEqual({f"step-{step:08}.h5" for _, step in regular[:2]}, self.checkpoints())
@@ -102,7 +102,7 @@ class Selection(LockstepTest):
             self.assertIn("has not improved in 3 evaluations", result.out)
             self.assertEqual((summary(run)["status"], summary(run)["steps"]), ("out_of_patience", found[-1][0]))
             self.assertIn("nothing is left to do", self.train(f"run.output_dir=run{ranks}", "run.patience={evaluations: 3}").out)
-            # With more patience the same run goes on.
+            # With more patience, the same run goes on.
             self.train(f"run.output_dir=run{ranks}", "run.patience={evaluations: 4}", ranks=ranks)
             self.assertEqual(evaluations(run)[:len(found)], found)
             self.assertGreater(len(evaluations(run)), len(found))
@@ -135,7 +135,7 @@ class Selection(LockstepTest):
 
 
 class Metrics(LockstepTest):
-    """The deck's `metrics`, wherever evaluations are told of."""
+    """The deck's `metrics`, wherever evaluations are reported."""
 
     def train(self, *overrides, ranks=1, status=0, **sections):
         self.deck("deck.yaml", **{**DECK, **sections})
@@ -207,7 +207,7 @@ class Metrics(LockstepTest):
 
 
 class Splits(LockstepTest):
-    """Examples to validate and to test on: of other files, or held out of the training examples."""
+    """Examples to validate and to test on, from other files or held out of the training examples."""
 
     def setUp(self):
         super().setUp()
@@ -246,7 +246,7 @@ class Splits(LockstepTest):
         self.assertNotEqual(losses[1], losses[2], "another seed, other examples")
         self.refused(78, ["data.validation_seed: was 1 in run/checkpoints/"], "train", "deck.yaml", "data.validation=0.25", "data.validation_seed=2", "run.epochs=3")
         whole, part = self.evaluate("--split", "train"), self.evaluate("data.validation=0.25", "--split", "train")
-        self.assertAlmostEqual(0.75 * part + 0.25 * losses[1], whole, delta=1e-5)  # each example is in one of them
+        self.assertAlmostEqual(0.75 * part + 0.25 * losses[1], whole, delta=1e-5)  # each example is in one of the two parts
 
     def test_the_deck_needs_no_training_data_to_be_evaluated_on_others(self):
         self.train()

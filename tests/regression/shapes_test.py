@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Examples that are sequences of numbers (T×C) or volumes (D×H×W×C), from files and computed ones."""
+"""Examples that are sequences of numbers (T×C) or volumes (D×H×W×C), from files and synthetic."""
 import unittest
 
 import program

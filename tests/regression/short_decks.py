@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The decks of inputs/, made small: a few steps on little data."""
+"""Overrides that make the decks of inputs/ small: a few steps on little data."""
 import pathlib
 
 from idx import idx_images, idx_labels
@@ -9,7 +9,7 @@ DECKS = sorted(INPUTS.glob("*.yaml"))
 
 
 def import_data(folder, lockstep):
-    """small.h5 (images) and text.h5 in the folder, in which `lockstep` runs the program."""
+    """Imports small.h5 (images) and text.h5 in the folder, in which the function `lockstep` runs the program."""
     images, labels = idx_images(folder / "images", 300), idx_labels(folder / "labels", 300)
     lockstep("import", "idx", "--images", images, "--labels", labels, "--validation", 40, "--output", "small.h5")
     text = folder / "text.txt"
@@ -18,7 +18,7 @@ def import_data(folder, lockstep):
 
 
 def overrides(deck):
-    """Which make this deck of inputs/ small; the steps are left to the caller."""
+    """The overrides that make this deck of inputs/ small; the number of steps is left to the caller."""
     content = deck.read_text()
     if "file: text.h5" in content:
         return ["batch.global=4"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Real text: the transformer and the LSTM learn to continue Shakespeare. Arguments: the tests to run."""
+"""Trains on real text: the transformer and the LSTM learn to continue Shakespeare. Arguments: the tests to run."""
 import unittest
 
 import program
@@ -10,7 +10,7 @@ TEXT = data_dir() and data_dir() / "text/tinyshakespeare.txt"
 
 @unittest.skipUnless(TEXT and TEXT.exists(), "no text: neither LOCKSTEP_DATA_DIR nor ../shared/data has text/tinyshakespeare.txt")
 class Text(LockstepTest):
-    """Of the decks' 2,000 steps the first 150: well below the 3.3 nats of letter frequencies alone."""
+    """The first 150 of the decks' 2,000 steps bring the loss well below the 3.3 nats of letter frequencies alone."""
 
     def train(self, deck, target, *overrides, limit):
         self.lockstep("import", "text", "--file", TEXT, "--validation", 0.1, "--output", "text.h5", "--overwrite")
@@ -19,7 +19,7 @@ class Text(LockstepTest):
         self.write_on()
 
     def write_on(self):
-        """Of all pairs of characters, a third occurs in the text."""
+        """Lets the network continue a text. (Of all pairs of characters, a third occurs in the text.)"""
         written = self.lockstep("predict", "run/checkpoints/latest", "--generate", 300, "--prompt", "KING ", "--seed", 3).out.removesuffix("\n")
         self.assertEqual((len(written), written[:5]), (305, "KING "))
         text = TEXT.read_text()
@@ -35,11 +35,11 @@ class Text(LockstepTest):
 
 
 class TextLoss(Text):
-    """What the decks promise, in both precisions; 4 to 6 minutes each, so by hand: ctest does not run it."""
+    """The losses that the decks promise, in both precisions. Each test takes 4 to 6 minutes, so that ctest does not run them."""
 
     def write_on(self):
         text, written = super().write_on()
-        known, words = set(text.split()), written.split()[1:-1]  # the last may be cut off
+        known, words = set(text.split()), written.split()[1:-1]  # the last word may be cut off
         self.assertGreater(sum(word in known for word in words) / len(words), 0.6, written)
 
     def test_transformer(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""model.weights: parameters of another network, of another framework; layers that stay as they are."""
+"""model.weights: parameters of another network or framework, and frozen layers."""
 import unittest
 
 import program
@@ -19,7 +19,7 @@ CNN = {
     "optimizer": {"type": "sgd", "learning_rate": 0.05, "momentum": 0.9},
     "batch": {"global": 16},
 }
-IMAGE = (3, 3, 4)  # that the flatten reads
+IMAGE = (3, 3, 4)  # the shape that the flatten reads
 
 
 @unittest.skipUnless(h5py, "no h5py")
@@ -85,11 +85,11 @@ class Weights(LockstepTest):
         for ranks in (1, 2):
             self.assertEqual(self.evaluate("chw.h5", "model.weights={file: x, layout: NCHW}", ranks=ranks), self.evaluate(self.checkpoint, ranks=ranks))
         self.assertNotEqual(self.evaluate("chw.h5", "model.weights={file: x, layout: NHWC}"), wanted)
-        reshape = "model.layers.4={reshape: {shape: [36]}}"  # in the flatten's place
+        reshape = "model.layers.4={reshape: {shape: [36]}}"  # in place of the flatten
         self.assertEqual(self.evaluate("chw.h5", reshape, "model.weights={file: x, layout: NCHW}"), wanted)
         for command in (["train", "deck.yaml", "model.weights=chw.h5"], ["check", "deck.yaml", "model.weights=chw.h5"], ["check", "deck.yaml", reshape, "model.weights=chw.h5"]):
             self.refused(78, ["model.weights.layout: is to be given", "layer 'fc1' reads a flatten of 3×3×4", "write NCHW"], *command)
-        # What Lockstep has written is known, whatever the deck says of the file that the network has begun with.
+        # The layout of a file that Lockstep has written is known, whatever the deck says of the file that the network began with.
         self.assertEqual(self.evaluate(self.checkpoint, "model.weights={file: x, layout: NCHW}"), wanted)
 
     def test_where_the_order_cannot_be_followed(self):
@@ -103,7 +103,7 @@ class Weights(LockstepTest):
         self.lockstep("check", "mixed.yaml", "model.weights={file: w.h5, layout: NHWC}")
 
     def layout_of(self, layers, arrays, layout="auto"):
-        """A deck of an image of 3×3×4 and `layers`, and a check of it with a file of these parameters."""
+        """Writes a deck of an image of 3×3×4 and `layers`, and a file of these parameters; returns the arguments that check both."""
         self.deck("layout.yaml", **{**CNN, "model": {"layers": [{"conv2d": {"filters": 4, "kernel": 3, "stride": 4}, "name": "c"}, {"max_pool": 2, "name": "image"}, *layers]}})
         self.weights("w.h5", {name: numpy.ones(shape, "f4") for name, shape in {"c/weight": (4, 1, 3, 3), "c/bias": 4, **arrays}.items()})
         return "check", "layout.yaml", f"model.weights={{file: w.h5, layout: {layout}}}"
@@ -117,7 +117,7 @@ class Weights(LockstepTest):
                 (["flatten", {"reshape": {"shape": [4, 9]}}, {"linear": 3, "name": "l"}, "flatten", last],
                  {"l/weight": (3, 9), "l/bias": 3, "last/weight": (10, 12), "last/bias": 10}),
                 (["flatten", {"reshape": {"shape": [36, 1]}}, conv, "global_avg_pool", last], conv_shapes),
-                # 3×3×4 and 2×2×9
+                # a sum of two flattens: of 3×3×4 and of 2×2×9
                 ([{"flatten": {}, "name": "a"}, {"conv2d": {"filters": 9, "kernel": 2}, "name": "d", "from": "image"}, {"flatten": {}, "name": "b"},
                   {"add": {}, "from": ["a", "b"]}, linear],
                  {"d/weight": (9, 4, 2, 2), "d/bias": 9, "l/weight": (10, 36), "l/bias": 10})):
@@ -146,7 +146,7 @@ class Weights(LockstepTest):
                 self.refused(78, ["model.weights.layout: NCHW cannot be followed to layer 'l"], *self.layout_of(layers, arrays, "NCHW"))
                 self.refused(78, ["model.weights.layout: is to be given"], *self.layout_of(layers, arrays))
                 self.lockstep(*self.layout_of(layers, arrays, "NHWC"))
-        # With no flatten after it, the order does not matter.
+        # Without a flatten after them, the order does not matter.
         self.lockstep(*self.layout_of([{"permute": {"order": [2, 0, 1]}}, {"mean": {"axes": [1, 2]}}, linear], {**of_linear, "l/weight": (10, 4)}))
 
     def test_a_reshape_across_channels_is_not_followed(self):
@@ -155,7 +155,7 @@ class Weights(LockstepTest):
         of_linear = {"l/bias": 3, "last/weight": (10, 3), "last/bias": 10}
         for layers, arrays in (
                 ([{"reshape": {"shape": [4, 9]}}, linear, *pooled], {**of_linear, "l/weight": (3, 9)}),
-                # a decoder: a vector as an image
+                # a decoder, which reshapes a vector to an image
                 (["global_avg_pool", {"linear": 36, "name": "d"}, {"reshape": {"shape": [3, 3, 4]}}, {"conv2d": {"filters": 3, "kernel": 2}, "name": "l"}, *pooled],
                  {**of_linear, "l/weight": (3, 4, 2, 2), "d/weight": (36, 4), "d/bias": 36}),
                 ([{"patchify": 3}, linear, *pooled], {**of_linear, "l/weight": (3, 36)})):
@@ -163,7 +163,7 @@ class Weights(LockstepTest):
                 self.refused(78, ["model.weights.layout: NCHW cannot be followed to layer 'l"], *self.layout_of(layers, arrays, "NCHW"))
                 self.refused(78, ["model.weights.layout: is to be given", "reads values of a flatten or reshape"], *self.layout_of(layers, arrays))
                 self.lockstep(*self.layout_of(layers, arrays, "NHWC"))
-        # One that leaves the channels as they are has the same values with either order.
+        # A reshape that keeps the channels has the same values in either order.
         self.lockstep(*self.layout_of([{"reshape": {"shape": [9, 4]}}, linear, *pooled], {**of_linear, "l/weight": (3, 4)}))
 
     def test_frozen_layers_stay_as_they_are(self):
@@ -196,7 +196,7 @@ class Weights(LockstepTest):
         self.refused(78, ["model.weights.freeze: 'body7' matches no layer"], "check", "deck.yaml", f"model.weights={{file: {self.checkpoint}, freeze: [body7]}}")
 
     def test_a_frozen_network_is_what_is_evaluated(self):
-        """Its norms take their running values while it is trained: with nothing to learn, its loss is that of an evaluation."""
+        """Frozen norms use their running values in training: at a learning rate of almost 0, the loss is that of an evaluation."""
         overrides = ["optimizer.learning_rate=1e-30", "batch.global=64", "run.steps=1", "data.shuffle=false", "model.layers.5.dropout=0"]
         train = self.lockstep("evaluate", "deck.yaml", "--checkpoint", self.checkpoint, "--split", "train").out.split()
         self.lockstep("train", "deck.yaml", f"model.weights={{file: {self.checkpoint}, freeze: [body2]}}", *overrides)
