@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A rank that aborts, as Kokkos has it do when its device fails, says where it was; all ranks end, with status 70."""
+"""A rank that aborts, as Kokkos does when a device fails, reports where it was; all ranks end with status 70."""
 import os
 import pathlib
 import signal
@@ -29,7 +29,7 @@ class Abort(LockstepTest):
                                          cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
                 self.addCleanup(lambda child=child: child.poll() is None and child.kill())
                 limit = time.monotonic() + 60
-                while not (self.folder / "run/metrics.csv").exists():  # it trains
+                while not (self.folder / "run/metrics.csv").exists():  # until it trains
                     self.assertIsNone(child.poll())
                     self.assertLess(time.monotonic(), limit)
                     time.sleep(0.05)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Thousands of spoilt decks: each is refused with file, line and column, or is a valid deck and resolved as what it says.
-In one process (read_decks does what `lockstep check` does), and a sample of them by the program itself.
---full: all of them, not a sample."""
+"""Thousands of spoilt decks: each is refused with file, line and column, or is valid, and its resolved deck has all that it says.
+One process reads them (read_decks does what `lockstep check` does), and the program itself reads a few of them.
+--full: all spoilt decks, not a sample."""
 import collections
 import decimal
 import json
@@ -31,14 +31,14 @@ except ImportError:
 FULL = "--full" in sys.argv
 SEED = 1
 SAMPLE, BY_THE_PROGRAM = 1000, 20
-# Processor seconds and memory that work growing with the square of a deck's size would exceed on any machine; the largest decks
-# take 0.5 to 1.1 s.
+# Limits of processor seconds and megabytes that work quadratic in a deck's size would exceed on any machine (the largest decks
+# take 0.5 to 1.1 s), and seconds to wait for an answer.
 SECONDS, MEGABYTES, PATIENCE = 10.0, 1000, 60
 COMPLAINT = re.compile(r"(.+?):(\d+):(\d+): (.*)")
 
 
 class DeckReader:
-    """The program read_decks; one that has died, or that takes longer than PATIENCE, is replaced."""
+    """The program read_decks, which is started anew if it has died, or takes longer than PATIENCE."""
 
     def __init__(self, folder):
         self.folder, self.child = folder, None
@@ -102,16 +102,16 @@ def equal(a, b):
 
 
 def not_shown(text, resolved):
-    """What a deck says and its resolved form does not."""
+    """The values of a deck that its resolved form does not have."""
     shown = dict(leaves(yaml.load(resolved, Loader=yaml.BaseLoader)))
-    # PyYAML refuses tabs between words, which YAML allows.
+    # YAML allows tabs between words, but PyYAML refuses them.
     said = leaves(yaml.load(text.decode("utf-8-sig").replace("\t", " "), Loader=yaml.BaseLoader))
     return [f"{path}: {value!r}, shown as {shown.get(path)!r}" for path, value in said
             if path not in shown or not equal(value, shown[path].replace("\t", " "))]
 
 
 def fault_of(mutant, name, answer, resolved_base):
-    """What is wrong with an answer; empty when it is as it must be."""
+    """What is wrong with the answer to a mutant; empty if it is correct."""
     status, message = answer["status"], answer["message"]
     if status is None:
         return message
@@ -135,10 +135,10 @@ def fault_of(mutant, name, answer, resolved_base):
     if any("; " not in line or len(line) > 1000 or not line.isprintable() for line in complaints):
         return "a complaint is not a line that says what to do"
     if status in (65, 66) and mutant.fate == EITHER:
-        return ""  # the deck is sound, and does not fit the data
+        return ""  # the deck is valid, but does not fit the data
     if status != 78:
         return "status"
-    # One mistake may be seen from several sides: the place itself must be among them.
+    # One mistake may cause several complaints, one of which must name its place.
     wrong = [wrong_with_complaint(name, mutant, line) for line in complaints]
     return "" if "" in wrong else wrong[0]
 
@@ -180,7 +180,7 @@ class BadDecks(LockstepTest):
 
     @staticmethod
     def sample(mutants):
-        """An equal number of each kind, as far as there are so many."""
+        """An equal number of mutants of each kind, as far as there are so many."""
         kinds = collections.defaultdict(list)
         for name, mutant in mutants:
             kinds[mutant.kind].append((name, mutant))
@@ -223,7 +223,7 @@ class BadDecks(LockstepTest):
         self.by_the_program(by_program)
 
     def by_the_program(self, refused):
-        """The same complaint, alone on standard error, with the same status."""
+        """The program refuses them with the same status, and the same complaint alone on standard error."""
         slowest = 0
         for name, answer in refused:
             with self.subTest(deck=name):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""scripts/batch/pbs.sh and flux.sh among stand-ins for their scheduler and for lockstep: what is submitted again, and with
-what. (slurm_test.py has a real Slurm.)"""
+"""scripts/batch/*.sh with stand-ins for the schedulers and for lockstep: what is submitted again, and with which variables.
+(slurm_test.py has a real Slurm.)"""
 import os
 import pathlib
 import signal
@@ -12,21 +12,21 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "regress
 import program
 from program import LockstepTest
 
-# As shells say that a second one has ended a run at once.
+# Signals of which a second one ends a run at once, with the status of a shell for it.
 STOP_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM)
 BATCH = program.SOURCE / "scripts" / "batch"
 
 
-# As OpenPBS does with `-v NAME`.
+# Fails if a variable of `-v NAME,…` is unset, as OpenPBS does.
 KNOWS_ALL_NAMES = 'for name in $(echo "$2" | tr , " "); do printenv "$name" >/dev/null || { echo "qsub: cannot send environment with the job" >&2; exit 1; }; done; '
 
 
 def busy(name):
-    """As servers are: for the first so many calls."""
+    """A shell command that fails in the first $BUSY_<name> calls, like a busy server."""
     return f'echo x >> "$0.calls"; [ "$(wc -l < "$0.calls")" -gt "${{BUSY_{name}:-0}}" ] || exit 1; '
 
 
-# Each writes what it was called with.
+# Each stand-in writes down its call.
 STAND_INS = {
     "lockstep": 'trap "echo USR1 >> $CALLS; exit 75" USR1; echo "lockstep $* end=${LOCKSTEP_JOB_END_TIME:-}" >> "$CALLS"; '
                 'sleep "${TRAINS:-0}" >/dev/null 2>&1 & wait; exit "$STATUS"',
@@ -48,7 +48,7 @@ class Batch(LockstepTest):
             self.write(f"bin/{name}", f"#!/bin/sh\n{text}\n").chmod(0o755)
 
     def start(self, script, *arguments, **variables):
-        """A variable that is None is not set."""
+        """Starts a batch script. `variables`: of its environment; None: unset."""
         self.calls.write_text("")
         environment = {**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}", "CALLS": str(self.calls), "LAUNCHER": "env",
                        "PBS_O_WORKDIR": str(self.folder), "PBS_JOBID": "7", "SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "1",
@@ -80,14 +80,14 @@ class Batch(LockstepTest):
             self.assertTrue(calls[0].startswith("lockstep train deck.yaml run.seed=3"), calls)
 
     def test_a_study(self):
-        """The next job has that command, too."""
+        """The next job gets LOCKSTEP_COMMAND, too."""
         for script, arguments in self.each():
             err, calls = self.finish(self.start(script, *arguments, STATUS=75, MAX_RESTARTS=5, LOCKSTEP_COMMAND="study"), 75)
             self.assertTrue(calls[0].startswith("lockstep study deck.yaml run.seed=3"), calls)
             self.assertEqual(calls[1:], [self.submitted(script, 1, command="study")], err)
 
     def test_pbs_with_a_deck_alone(self):
-        """As its first lines start a study: neither OVERRIDES nor LAUNCHER."""
+        """Neither OVERRIDES nor LAUNCHER are set, as in the script's own example of a study."""
         err, calls = self.finish(self.start("pbs.sh", STATUS=75, MAX_RESTARTS=5, MPI="mpirun (Open MPI) 5.0.7", OVERRIDES=None, LAUNCHER=None), 75)
         self.assertTrue(calls[0].endswith(" lockstep train deck.yaml"), calls)
         self.assertEqual(calls[1:], ["qsub -v DECK,OVERRIDES,LOCKSTEP_COMMAND,LAUNCHER,FAILED,RESTARTS,MAX_RESTARTS pbs.sh DECK=deck.yaml OVERRIDES= LAUNCHER= "
@@ -100,21 +100,21 @@ class Batch(LockstepTest):
                 self.assertEqual(len(calls), 1, (calls, err))
 
     def test_once_after_a_rank_has_died(self):
-        """76, or what a launcher says of a rank or a node that is gone."""
+        """A job is submitted again once after status 76, or a launcher's status for a lost rank or node."""
         for script, arguments in self.each():
             for status in (76, 1, 14, 137):
                 (self.folder / "slurm-7.failed").unlink(missing_ok=True)
                 err, calls = self.finish(self.start(script, *arguments, STATUS=status, MAX_RESTARTS=5), status)
                 self.assertEqual(calls[1:], [self.submitted(script, 1, failed=status)], err)
-                # Once more, in the job that was then submitted: a second time in a row.
+                # The same failure in the job that was then submitted is the second one in a row.
                 err, calls = self.finish(self.start(script, *arguments, STATUS=status, RESTARTS=1, FAILED=status), status)
                 self.assertEqual(len(calls), 1, (calls, err))
-                # It has come to a checkpoint: the next failure is the first one again.
+                # A job that stops at a checkpoint resets the count of failures.
                 err, calls = self.finish(self.start(script, *arguments, STATUS=75, RESTARTS=1, FAILED=status), 75)
                 self.assertEqual(calls[1:], [self.submitted(script, 2)], err)
 
     def test_an_element_of_a_slurm_array(self):
-        """Its SLURM_JOB_ID may be the number of the array, by which Slurm would requeue all elements."""
+        """The SLURM_JOB_ID of an element may be that of the array, and requeuing it would requeue all elements."""
         array = {"SLURM_ARRAY_JOB_ID": 7, "SLURM_ARRAY_TASK_ID": 2}
         err, calls = self.finish(self.start("slurm.sh", "deck.yaml", STATUS=76, **array), 76)
         self.assertEqual(calls[1:], ["scontrol requeue 7_2"], err)
@@ -131,7 +131,7 @@ class Batch(LockstepTest):
             self.assertRegex(err, "error: not (submitted|requeued) again after 5 restarts")
 
     def test_not_when_the_job_is_ended(self):
-        """But the ranks are asked to stop, whoever else has that signal."""
+        """A job that the scheduler ends is not submitted again, but its ranks are asked to stop."""
         for script, arguments in self.each():
             ends = (signal.SIGTERM, signal.SIGHUP) if script == "flux.sh" else (signal.SIGTERM,)
             for number, submitted in (*((number, False) for number in ends), (signal.SIGINT, True)):
@@ -169,7 +169,7 @@ class Batch(LockstepTest):
                     self.assertEqual("and it goes on" in err, not submitted, err)
 
     def test_pbs_tells_when_the_time_ends(self):
-        """Some time before: the next job has to be submitted too."""
+        """The end that the program is told leaves time to submit the next job."""
         self.no_pauses()
         for walltime, end in (("01:30:05", 5405 - 120), ("00:10:00", 540)):
             now = time.time()

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Ways to spoil a deck. Each function of KINDS gets a Deck and yields Mutants; the same seed gives the same ones."""
+"""Ways to spoil a deck. Each function of KINDS gets a Deck and yields Mutants; the same seed gives the same mutants."""
 import dataclasses
 import random
 import string
 
 import yaml
 
-# What a mutant must meet with.
-REFUSED = "refused"  # status 78, at one of `lines` where they are given
-SAME = "same"        # accepted, and resolved as the deck that it was made of
-EITHER = "either"    # refused, or accepted with all that it says in the resolved deck
+# The fate that a mutant must have.
+REFUSED = "refused"  # status 78, at one of `lines` if given
+SAME = "same"        # accepted, and resolved to the same deck as the original
+EITHER = "either"    # refused, or accepted with all of its values in the resolved deck
 
 
 @dataclasses.dataclass
@@ -17,7 +17,7 @@ class Mutant:
     kind: str
     text: bytes
     fate: str
-    lines: tuple = ()  # where the complaint may stand, from 1; empty: anywhere in the file
+    lines: tuple = ()  # lines that the complaint may name, from 1; empty: any line
     words: str = ""    # part of the complaint
 
 
@@ -61,7 +61,7 @@ class Deck:
         return self.cut(entry.key.start_mark.index, entry.key.end_mark.index, new)
 
     def _end(self, node):
-        """Without the line ends that PyYAML counts among a block's."""
+        """The end of a node, without the trailing line ends that PyYAML counts to a block."""
         return node.start_mark.index + len(self.text[node.start_mark.index:node.end_mark.index].rstrip())
 
     def source(self, entry):
@@ -76,14 +76,14 @@ class Deck:
         return self.cut(line, self.text.find("\n", end) + 1)
 
     def added(self, mapping, source):
-        """With `source` ("key: value") as the first entry of a mapping; and the line where it then stands."""
+        """The deck with `source` ("key: value") as the first entry of a mapping, and the line of that entry."""
         start = mapping.start_mark.index
         if mapping.flow_style:
             return self.cut(start + 1, start + 1, source + ", "), mapping.start_mark.line + 1
         return self.cut(start, start, source + "\n" + " " * mapping.start_mark.column), mapping.start_mark.line + 1
 
     def set(self, path, value):
-        """With this value at a path, whatever stands there; and the line where it then stands."""
+        """The deck with this value at a path, and the line of the value."""
         here = {entry.path: entry for entry in self.entries}
         if path in here:
             return self.with_value(here[path], value), here[path].value.start_mark.line + 1
@@ -97,14 +97,14 @@ class Deck:
         return self.added(here[known].value if known else self.root, source)
 
     def leaves(self):
-        """(path, schema) of every key that may stand in this deck, its preset's and optimizer's included."""
+        """(path, schema) of every key that this deck may have, those of its preset and its optimizer included."""
         yield from self._leaves(self.schema, self.values, ())
 
     def _leaves(self, schema, values, path):
         values = values if isinstance(values, dict) else {}
         for key, own in self._properties(schema, values).items():
             yield (*path, key), own
-            for section in own.get("anyOf", [own]):  # beside its short form
+            for section in own.get("anyOf", [own]):  # the section itself, not its short form
                 if section.get("type") == "object" and "properties" in section:
                     yield from self._leaves(section, values.get(key), (*path, key))
 
@@ -125,7 +125,7 @@ def line_of(node):
 
 
 def misspelt_keys(deck):
-    """A letter lost, doubled, exchanged with its neighbour or for another; capitals; - for _."""
+    """Keys with a letter lost, doubled, swapped with its neighbour or replaced; with capitals; with - for _."""
     known = {entry.key.value for entry in deck.keyed()} | {path[-1] for path, _ in deck.leaves()}
     for entry in deck.keyed():
         word = entry.key.value
@@ -134,16 +134,16 @@ def misspelt_keys(deck):
         other = deck.random.choice(string.ascii_lowercase)
         wrongs = {word[:i] + word[i + 1:], word[:i] + word[i] + word[i:], word[:j] + word[j + 1:j + 2] + word[j] + word[j + 2:],
                   word[:i] + other + word[i + 1:], word.upper(), word.capitalize(), word.replace("_", "-"), word + "s", word + "2"}
-        for wrong in sorted(wrongs):  # sets have another order every time
+        for wrong in sorted(wrongs):  # sorted, since the order of a set changes from run to run
             if wrong and wrong not in known:
                 yield Mutant("misspelt key", deck.with_key(entry, wrong), REFUSED, (line_of(entry.key),))
 
 
 def repeated_keys(deck):
-    """A key twice in its mapping, with the same value."""
+    """Repeats a key in its mapping, with the same value."""
     for entry in deck.keyed():
         source = deck.source(entry)
-        if len(entry.path) == 1:  # a section, once more at the end
+        if len(entry.path) == 1:  # a section is repeated at the end
             yield Mutant("repeated key", deck.text + source + "\n", REFUSED, (deck.text.count("\n") + 1,), "repeated key")
         elif "\n" not in source:
             text, line = deck.added(entry.parent, source)
@@ -152,7 +152,7 @@ def repeated_keys(deck):
 
 
 def moved_keys(deck):
-    """An entry in another section, which does not know it (or does: `type`, `name`)."""
+    """Moves an entry into another section, which does not know it (or does: `type`, `name`)."""
     legal = {path for path, _ in deck.leaves()}
     sections = [entry for entry in deck.keyed() if isinstance(entry.value, yaml.MappingNode)]
     for entry in deck.keyed():
@@ -169,13 +169,13 @@ def moved_keys(deck):
 
 
 def removed_keys(deck):
-    """An entry less. What is left is valid when the entry has a default."""
+    """Removes an entry. The rest is valid if the entry has a default."""
     for entry in deck.entries:
         yield Mutant("removed entry", deck.without(entry), EITHER)
 
 
 def reordered_keys(deck):
-    """Sections in another order, comments gone or more, quoted keys, other line ends: the same deck."""
+    """The same deck with sections in another order, fewer or more comments, quoted keys, or other line ends."""
     for _ in range(3):
         sections = [deck.source(entry) for entry in deck.entries if len(entry.path) == 1]
         deck.random.shuffle(sections)
@@ -194,9 +194,9 @@ HUGE = ["9" * 19, "9" * 30, "-" + "9" * 30, "9" * 400, "1" + "0" * 5000, "922337
 
 
 def wrong_values(schema):
-    """(kind, values) that a key of this schema must refuse."""
+    """(kind, values) where a key of this schema must refuse the values."""
     kind = schema.get("type")
-    if any(form.get("type") == "object" for form in schema.get("anyOf", ())):  # a section, or the text that is its short form
+    if any(form.get("type") == "object" for form in schema.get("anyOf", ())):  # a section, or text as its short form
         yield "another type", ["[1]", "[]", "[[1]]"]
     elif "anyOf" in schema:  # a whole number, or a word
         yield "another type", ["wrod", "1.5", "true", *LISTS]
@@ -227,7 +227,7 @@ def wrong_values(schema):
 
 
 def beyond(schema):
-    """Numbers just outside the limits, and far outside."""
+    """Numbers just outside the limits of a schema, and far outside."""
     for limit, inside, sign in (("minimum", True, -1), ("exclusiveMinimum", False, -1), ("maximum", True, 1), ("exclusiveMaximum", False, 1)):
         if limit not in schema:
             continue
@@ -241,7 +241,7 @@ def beyond(schema):
 
 
 def bad_values(deck):
-    """Every key that may stand in the deck, with values of other types, out of range, huge, NaN."""
+    """Every key that the deck may have, with values of other types, out of range, huge, or NaN."""
     for path, schema in deck.leaves():
         if any(isinstance(part, int) for part in path):
             continue
@@ -254,7 +254,7 @@ def bad_values(deck):
 
 
 def other_values(deck):
-    """Values that are in range and of the right type. Rules between keys may still refuse them."""
+    """Other values of the right type and in range, which rules between keys may still refuse."""
     for path, schema in deck.leaves():
         kind, values = schema.get("type"), []
         if kind == "integer":
@@ -273,7 +273,7 @@ def other_values(deck):
 
 
 def swapped_values(deck):
-    """Two values in each other's place."""
+    """Swaps two values."""
     scalars = [entry for entry in deck.keyed() if isinstance(entry.value, yaml.ScalarNode)]
     for _ in range(20):
         a, b = sorted(deck.random.sample(scalars, 2), key=lambda entry: entry.value.start_mark.index)
@@ -283,7 +283,7 @@ def swapped_values(deck):
 
 
 def broken_yaml(deck):
-    """Brackets, quotes and colons lost or too many, tabs, wrong indentation, cut anywhere."""
+    """Missing or extra brackets, quotes and colons; tabs; wrong indentation; a deck that is cut anywhere."""
     text = deck.text
     for i, letter in enumerate(text):
         comment = "#" in text[text.rfind("\n", 0, i) + 1:i]
@@ -307,7 +307,7 @@ def broken_yaml(deck):
 
 
 def random_bytes(deck):
-    """Bytes exchanged, lost and inserted at random, pieces repeated, what is no text at all."""
+    """Bytes replaced, lost and inserted at random; repeated pieces; bytes that are no text."""
     raw = deck.text.encode()
     for _ in range(60):
         i, n = deck.random.randrange(len(raw)), deck.random.choice((1, 1, 1, 2, 8))
@@ -328,11 +328,11 @@ def random_bytes(deck):
 
 
 def deep(deck):
-    """500 levels and more, as a key's value, as an item, as a key, before the deck."""
+    """Nesting of 500 levels and more: as a value, as an item, as a key, and before the deck."""
     end = deck.text.count("\n") + 1
     for depth in (65, 100, 499, 500, 501, 5000, 100000):
         for nest in ("[" * depth + "]" * depth, "{a: " * depth + "1" + "}" * depth, "[" * depth, "{" * depth, "- " * depth + "a"):
-            yield Mutant("deep", deck.text + "deep: " + nest + "\n", REFUSED, (end, end + 1))  # an open one ends with the file
+            yield Mutant("deep", deck.text + "deep: " + nest + "\n", REFUSED, (end, end + 1))  # open brackets are noticed at the end of the file
             yield Mutant("deep", nest + "\n" + deck.text, REFUSED)
             for entry in deck.random.sample(deck.keyed(), 2):
                 yield Mutant("deep", deck.with_value(entry, nest), REFUSED)
@@ -342,7 +342,7 @@ def deep(deck):
 
 
 def bombs(deck):
-    """Aliases that double with every level, that hold themselves, that name nothing; tags; merge keys."""
+    """Aliases that double with every level, that contain themselves, or that name nothing; tags; merge keys."""
     for width, levels in ((2, 30), (10, 10), (100, 6)):
         for list_form in (True, False):
             lines = ["bomb0: &b0 [x]" if list_form else "bomb0: &b0 {x: 1}"]
@@ -367,7 +367,7 @@ def bombs(deck):
 
 
 def large(deck):
-    """Names, values, lists and whole files of a size that no deck has."""
+    """Names, values, lists and whole files larger than those of any real deck."""
     end = (deck.text.count("\n") + 1,)
     yield Mutant("large", deck.text + "k" * 1000 + ": 1\n", REFUSED, end)
     yield Mutant("large", deck.text + "k" * 1000000 + ": 1\n", REFUSED, end)

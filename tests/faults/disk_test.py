@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A disk that fails at each write, fsync, rename and close of a checkpoint: the run goes on or stops with 74, and the last
-good checkpoint loads. --full: every call; else every few."""
+"""A disk that fails at a write, fsync, rename or close of a checkpoint: the run goes on or stops with status 74, and the last
+good checkpoint loads. --full: at each call; else at some of them."""
 import collections
 import itertools
 import os
@@ -16,7 +16,7 @@ import program
 from program import LockstepTest, metrics, summary, without_times
 
 FULL = "--full" in sys.argv
-STEPS = (2, 4, 6)  # that leave a checkpoint
+STEPS = (2, 4, 6)  # steps that leave a checkpoint
 
 
 def checkpoint(step):
@@ -26,12 +26,12 @@ def checkpoint(step):
 class Disk(LockstepTest):
     def setUp(self):
         super().setUp()
-        # LD_PRELOAD knows no way to write a space.
+        # A path in LD_PRELOAD cannot have a space.
         self.disk = shutil.copy(os.environ["LOCKSTEP_FAILING_DISK"], self.folder)
         self.deck(run={"steps": 6, "output_dir": "run", "log_every": 1, "seed": 7}, checkpoint={"every_steps": 2, "keep": 2})
 
     def train(self, name):
-        """In a folder of its own, where everything has the same name."""
+        """Trains in a folder of its own, so that all runs use the same names."""
         (self.folder / name).mkdir(exist_ok=True)
         return self.lockstep("train", "../deck.yaml", cwd=self.folder / name)
 
@@ -53,7 +53,7 @@ class Disk(LockstepTest):
         return result
 
     def newest(self, folder):
-        """Name of the newest checkpoint; empty: there is none."""
+        """Name of the newest checkpoint; empty if there is none."""
         return max((path.name for path in (self.folder / folder / "run/checkpoints").glob("step-*.h5")), default="")
 
     def test_every_call(self):
@@ -62,7 +62,7 @@ class Disk(LockstepTest):
         self.with_disk("checkpoints all 0 none", name="counted", counts=counts)
         calls = collections.Counter(counts.read_text().split())
         self.assertEqual(set(calls), {"open", "write", "fsync", "rename", "close"}, calls)
-        # Each of three checkpoints: a file, its folder, and the link to it.
+        # Each of the three checkpoints writes a file, its folder, and the link to it.
         self.assertGreaterEqual(calls["fsync"], 9)
         self.assertGreaterEqual(calls["rename"], 6)
         self.assertGreaterEqual(calls["write"], 30)
@@ -70,7 +70,7 @@ class Disk(LockstepTest):
         tried, goes_on, stops, goes_on_later = 0, 0, 0, 0
         for call, most in sorted(calls.items()):
             for number in range(1, most + 1, 1 if FULL else max(1, most // 5)):
-                # Once, and for good.
+                # The call fails once, or from then on.
                 faults = [(number, "EIO"), (-number, "ENOSPC"), *([(number, "short"), (-number, "short")] if call == "write" else [])]
                 for fault, error in faults if FULL else [faults[number % 2], *faults[3:]]:
                     plan = f"checkpoints {call} {fault} {error}"
@@ -81,8 +81,8 @@ class Disk(LockstepTest):
                     stops += result.status == 74
                     if result.status == 74:
                         self.assertEqual(len(result.errors()), 1, f"{plan}: {result}")
-                    # What was not said to have failed is there, or something newer; and on a good disk it goes on from it,
-                    # to the same end.
+                    # A checkpoint whose failure was not reported exists, or a newer one does. On a good disk the run goes on from
+                    # it to the same end.
                     failed = [int(step) for step in re.findall(r"the checkpoint of step (\d+) is not there", result.err)]
                     written = [step for step in STEPS if step not in failed and (result.status == 0 or step != STEPS[-1])]
                     newest = self.newest(name)
@@ -114,7 +114,7 @@ class Disk(LockstepTest):
         self.assertRegex(result.errors()[0], "start again: the run goes on from step-00000004.h5$")
 
     def test_a_limit_on_the_size_of_files(self):
-        """As `ulimit -f` sets it, and some batch systems: an error of writing, and no signal that ends the run."""
+        """A limit as set by `ulimit -f`, and by some batch systems, gives an error of writing, and no signal that ends the run."""
         self.write("text.txt", "to be or not to be" * 5000)
         for command, blocks, words in ((["train", "deck.yaml"], 4, ["step-00000006.h5", "File too large"]), (["train", "deck.yaml"], 0, ["run/", "File too large"]),
                                        (["import", "text", "--file", "text.txt", "--output", "text.h5"], 8, ["text.h5"])):
@@ -130,7 +130,7 @@ class Disk(LockstepTest):
         self.lockstep("train", "deck.yaml", "run.overwrite=true")
 
     def test_outputs_on_a_full_disk(self):
-        """74, and the name that was given: nobody knows the temporary one."""
+        """Status 74, and the name that the user gave instead of the temporary one."""
         self.write("text.txt", "to be or not to be" * 5000)
         self.lockstep("import", "text", "--file", "text.txt", "--validation", 0.1, "--output", "text.h5")
         self.deck(run={"steps": 1, "output_dir": "run"}, data={"file": "text.h5", "sequence_length": 8},
@@ -143,7 +143,7 @@ class Disk(LockstepTest):
                 plan = f"new. {call} -{number} ENOSPC"
                 done = subprocess.run([program.PROGRAM, *command, "--output", name, "--overwrite"], cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True,
                                       text=True, timeout=60, env={**os.environ, "LD_PRELOAD": str(self.disk), "LOCKSTEP_DISK": plan})
-                if done.returncode == 0:  # fewer calls than that
+                if done.returncode == 0:  # it makes fewer calls than that
                     continue
                 failed[call] += 1
                 self.assertEqual(done.returncode, 74, f"{plan}: {done}")
@@ -159,7 +159,7 @@ class Disk(LockstepTest):
         self.assertFalse(left.exists())
 
     def test_fewer_that_are_kept_make_room(self):
-        """On a full disk no new checkpoint comes, after which older ones would go."""
+        """A smaller `keep` removes old checkpoints first: on a full disk, no new one could be written before that."""
         self.lockstep("train", "deck.yaml", "checkpoint={every_steps: 1, keep: 0}")
         self.with_disk("step-000000 write 0 ENOSPC", "run.steps=8", statuses=(74,))
         left = sorted(path.name for path in (self.folder / "run/checkpoints").glob("step-*"))
@@ -167,7 +167,7 @@ class Disk(LockstepTest):
         self.lockstep("train", "deck.yaml", "run.steps=8")
 
     def test_fewer_that_are_kept_leave_the_best_and_what_is_gone_on_from(self):
-        constant = ("optimizer.learning_rate=1e-30", "run.evaluate_every=1 steps")  # so that the first one is the best
+        constant = ("optimizer.learning_rate=1e-30", "run.evaluate_every=1 steps")  # so that the first checkpoint is the best
         self.lockstep("train", "deck.yaml", "checkpoint={every_steps: 1, keep: 0, keep_best: {metric: validation_loss}}", *constant)
         folder = self.folder / "run/checkpoints"
         self.with_disk("step-000000 write 0 ENOSPC", f"run.resume={folder / checkpoint(4)}", "run.steps=8", *constant,
@@ -187,7 +187,7 @@ class Disk(LockstepTest):
 
     @unittest.skipIf(program.runs_on_device(), "ranks run freely on hosts")
     def test_rows_that_find_no_room(self):
-        """Of the curve, and of the order of gradients: they are written later, or the end says so; a checkpoint that counts on them is none."""
+        """Rows of the curve and of the record of gradients are written later, or the end reports it; no checkpoint counts on unwritten rows."""
         self.deck(checkpoint={"every_steps": 2}, parallel={"asynchronous": {"schedule": {"free": True, "record": "order.txt"}}})
         self.train("whole")
         record = (self.folder / "whole/order.txt").read_text()

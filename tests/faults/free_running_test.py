@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Asynchronous ranks that run freely, or in groups, of which one is killed now and then: none of the others hangs, restarts go on, and
-what they have done together is, as their record has it, replayed to the same bits on any number of ranks."""
+"""Free-running asynchronous ranks, or groups of ranks, one of which is killed now and then: none of the others hangs, restarts go on, and
+the record of all of it can be replayed to the same bits on any number of ranks."""
 import os
 import pathlib
 import random
@@ -64,7 +64,7 @@ class FreeRunning(LockstepTest):
             self.assertEqual(summary(self.folder / f"on{ranks}")["staleness"], staleness)
 
     def train_and_kill(self, chance):
-        """Kills a rank a moment after there is a new checkpoint."""
+        """Trains, and kills a rank a moment after a new checkpoint."""
         child = subprocess.Popen([*program.MPIEXEC, str(RANKS), program.PROGRAM, "train", "free.yaml", "run.output_dir=free"],
                                  cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                  start_new_session=True)

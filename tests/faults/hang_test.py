@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Ranks that sleep, spin, exit or die in the middle of a step: one report names them, and all ranks end with status 76. --full: in more
-ways and phases."""
+"""Ranks that sleep, spin, exit or die in the middle of a step: one report names them, and all ranks end with status 76. --full: more ways
+and phases."""
 import os
 import pathlib
 import re
@@ -18,7 +18,7 @@ from program import LockstepTest
 
 FULL = "--full" in sys.argv
 TIMEOUT, LINGER = 3, 2
-# Trains like the program, but one rank misbehaves: hanging_rank RANK STEP PHASE WAY DECK
+# A program that trains, but one rank of which misbehaves: hanging_rank RANK STEP PHASE WAY DECK
 HANGING_RANK = os.environ["LOCKSTEP_HANGING_RANK"]
 
 
@@ -30,8 +30,8 @@ class HangTest(LockstepTest):
         self.deck(run={"steps": 1000000, "output_dir": "run", "log_every": 1000, "seed": 7, "hang_timeout": TIMEOUT}, checkpoint={"every_steps": 50})
 
     def hang(self, *arguments, ranks=4, overwrite=False, linger=0):
-        """Each rank's own status, whatever the launcher makes of it, and the seconds from the fault to the last one's end.
-        The launcher hears of a rank's end `linger` seconds later: it would end the others before they can say why."""
+        """Runs hanging_rank; returns its result, each rank's own status, the errors, and the seconds from the fault to the last end.
+        The launcher hears of a rank's end `linger` seconds later, or it would end the other ranks before they can report."""
         if overwrite:
             shutil.rmtree(self.folder / "run", ignore_errors=True)
         for path in self.folder.glob("status.*"):
@@ -47,7 +47,7 @@ class HangTest(LockstepTest):
                 os.killpg(child.pid, signal.SIGKILL)
         at_fault = re.search(r"misbehaves at ([\d.]+)", err)
         self.assertTrue(at_fault, err)
-        # Of a shell that was ended as it wrote there is an empty file.
+        # A shell that was ended while it wrote leaves an empty file.
         statuses = {int(path.suffix[1:]): int(text) for path in self.folder.glob("status.*") if (text := path.read_text())}
         ended = max(path.stat().st_mtime for path in self.folder.glob("status.*")) if len(statuses) == ranks else time.time()
         seconds = ended - float(at_fault[1])
@@ -88,14 +88,14 @@ class Hang(HangTest):
                 self.assertLess(seconds, 10, result)
 
     def test_a_job_that_is_suspended_goes_on(self):
-        """All ranks are stopped for longer than the limit, as by a batch system, and go on."""
+        """All ranks are suspended for longer than the limit, as by a batch system, and then go on."""
         result, statuses, errors, seconds = self.hang(0, 62, "forward", "suspend")
         self.assertEqual(errors, [], result)
         self.assertEqual(result.status, 75, result)
         self.assertGreater(seconds, 5, "nobody has suspended it")
 
     def test_a_signal_in_the_middle_of_a_step(self):
-        """To one rank of four: all stop after that step, and after the next one when their wishes have been exchanged already."""
+        """One rank of four gets it: all stop after that step, or after the next one if the vote of this step is over already."""
         for phase, last in (("forward", 62), *((("backward", 62),) if FULL else ()), ("optimizer", 63)):
             with self.subTest(phase=phase):
                 result, statuses, errors, seconds = self.hang(2, 62, phase, "signal", overwrite=True)
@@ -112,7 +112,7 @@ class Hang(HangTest):
 
 
 class Nodes(HangTest):
-    """Ranks that do not see each other: those of the other node end too."""
+    """Ranks of different nodes, which cannot see each other's processes: those of the other node end, too."""
 
     def setUp(self):
         super().setUp()
@@ -130,14 +130,14 @@ class Nodes(HangTest):
                 self.assertLess(seconds, limit, result)
 
     def test_a_node_that_stands_still(self):
-        """Nobody is there to see its only rank: the others' nodes tell each other that they wait, and by that whom they miss."""
+        """No other rank can see the only rank of that node: the other nodes tell each other that they wait, hence which rank is silent."""
         self.launcher = nodes.launcher(self, "nodea:2,nodeb:1,nodec:1")
         result, statuses, errors, seconds = self.hang(3, 62, "forward", "stop")
         self.assertNotIn(result.status, (0, 75), result)
         self.assertEqual(len(errors), 1, result)
         self.assertRegex(errors[0], r"rank [01] on nodea \(process \d+\) has waited for \d+ s in 'reduce' of step 62, .*: nothing is heard of rank 3 on nodec: stopped")
         self.assertLess(seconds, 2 * TIMEOUT + 2 + 5, result)
-        # What they have left for each other is not there any more when the run goes on.
+        # The files that they leave for each other are removed when the run goes on.
         self.assertEqual(sorted(path.name for path in (self.folder / "run/waiting").iterdir()), ["0", "2"])
         self.lockstep("train", "deck.yaml", "run.steps=63")
         self.assertFalse((self.folder / "run/waiting").exists())

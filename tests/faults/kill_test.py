@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""kill -9 of a random rank at a random moment: every restart goes on, and the end is that of a run that was never killed,
-bit for bit. Arguments: how many times [1000] and a seed [1]; none: the short form. `divided`: ranks divide the optimizer's state, and
-their parts travel to rank 0 while they are killed."""
+"""kill -9 of a random rank at a random moment: every restart goes on, and the end equals that of a run that was never killed,
+bit for bit. Arguments: the number of kills [1000] and a seed [1]; without arguments: the short form. `divided`: with sharded optimizer
+states, whose parts travel to rank 0 while ranks are killed."""
 import os
 import pathlib
 import random
@@ -28,7 +28,7 @@ DECK = {
     "batch": {"global": 33},
     "checkpoint": {"every_steps": 5, "keep": 2},
 }
-if "divided" in sys.argv[1:]:  # larger checkpoints, so that many a kill meets one that is being written
+if "divided" in sys.argv[1:]:  # larger checkpoints, so that many kills come while one is being written
     DECK["run"]["steps"] = 300
     DECK["model"]["layers"][1] = {"linear": {"features": 300}}
     DECK["parallel"] = {"shard": "optimizer", "bucket_mb": 0.2}
@@ -46,14 +46,14 @@ class Kill(LockstepTest):
             runs += 1
             self.deck(f"{name}/deck.yaml", **DECK)
             while True:
-                # From the start of the ranks, set-up included, to steps after several checkpoints; of every two kills, one
-                # comes after a new checkpoint, however long the set-up takes.
+                # Kills come at any time from the start of the ranks (set-up included) to steps after several checkpoints. Every
+                # other kill comes after a new checkpoint, however long the set-up takes.
                 moment = chance.uniform(0, whole.seconds / 3) if kills < KILLS else None
                 before = self.newest(name)
                 status, out, err, killed = self.train_and_kill(name, chance, moment, after=before if kills % 2 else None)
                 kills += killed
                 self.assertGreaterEqual(self.newest(name), before, "a checkpoint is lost")
-                if "" < before < pathlib.Path(LAST).name and "run: " in out:  # it has come as far as its banner
+                if "" < before < pathlib.Path(LAST).name and "run: " in out:  # the run has printed its banner
                     self.assertIn(f"goes on from run/checkpoints/{before} at step", out)
                 resumed += "goes on from" in out
                 reported += "has died" in err
@@ -69,12 +69,12 @@ class Kill(LockstepTest):
               "reported by another rank, and all ends were equal")
 
     def newest(self, name):
-        """Name of the newest checkpoint; empty: there is none."""
+        """Name of the newest checkpoint; empty if there is none."""
         return max((path.name for path in (self.folder / name / "run/checkpoints").glob("step-*.h5")), default="")
 
     def train_and_kill(self, name, chance, moment, after):
-        """Kills a rank so many seconds after all of them have started, or after there is a checkpoint newer than `after`; moment
-        none: kills none."""
+        """Trains, and kills a rank `moment` seconds after all ranks have started, or (`after`) after a checkpoint newer than that.
+        `moment` None: kills no rank."""
         child = subprocess.Popen([*program.MPIEXEC, str(RANKS), program.PROGRAM, "train", "deck.yaml"], cwd=self.folder / name,
                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                  start_new_session=True)
@@ -90,7 +90,7 @@ class Kill(LockstepTest):
                     if ranks:
                         os.kill(chance.choice(ranks), signal.SIGKILL)
                         killed = True
-                except ProcessLookupError:  # it has ended meanwhile
+                except ProcessLookupError:  # the rank has ended in the meantime
                     pass
             out, err = child.communicate(timeout=120)
         finally:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Copies in the memory of nodes: a run that was killed goes on from them, though a node's memory is lost."""
+"""Copies in the memory of nodes: a killed run goes on from them, even if the memory of a node is lost."""
 import os
 import pathlib
 import shutil
@@ -54,12 +54,12 @@ class Neighbours(LockstepTest):
         return sorted(set(MEMORY.glob(f"lockstep-{pattern}")) - self.others)
 
     def steps(self):
-        """After which all copies are there: each rank's, in its own node and in the other one."""
+        """The steps of which all copies exist: each rank's, in its own node and in the other one."""
         steps = [int(file.name.rsplit("-", 1)[1]) for file in self.files("*-step-*") if file.suffix != ".part"]
         return sorted(step for step in set(steps) if steps.count(step) == 8)
 
     def train_and_kill(self, rank, beyond=0):
-        """Kills a rank when two sets of copies of steps beyond this one are there. The step of the newest."""
+        """Trains, and kills a rank once there are two sets of copies of steps after `beyond`; returns the step of the newest set."""
         child = subprocess.Popen([*program.MPIEXEC, "4", program.PROGRAM, "train", "deck.yaml", *NODES], cwd=self.folder,
                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                  start_new_session=True)
@@ -76,7 +76,7 @@ class Neighbours(LockstepTest):
         return self.steps()[-1]
 
     def goes_on(self, step, *options, ranks=4, warning=None):
-        """To the end, from this step, which no checkpoint was of."""
+        """The run goes on to its end from this step, which has copies, but no checkpoint."""
         result = self.lockstep("train", "deck.yaml", *options, ranks=ranks)
         name = f"run/checkpoints/step-{step:08}.h5"
         self.assertIn(f"{name}: made of the copies in the memory of the nodes", result.out)
@@ -102,11 +102,11 @@ class Neighbours(LockstepTest):
         self.goes_on(step, ranks=2)
 
     def test_copies_are_wanted_no_more(self):
-        """Those that there are count all the same, and go."""
+        """Existing copies still count, and are removed."""
         step = self.train_and_kill(1)
         copies = {file: file.read_bytes() for file in self.files("*-step-*")}
         self.goes_on(step, "checkpoint.neighbours_every=0", *NODES)
-        for file, content in copies.items():  # and where the run begins anew
+        for file, content in copies.items():  # they are removed, too, if the run begins anew
             file.write_bytes(content)
         self.lockstep("train", "deck.yaml", "checkpoint.neighbours_every=0", "run.steps=2", "run.resume=never", "run.overwrite=true", *NODES, ranks=4)
         self.assertEqual(self.files("*-step-*"), [])
@@ -117,10 +117,10 @@ class Neighbours(LockstepTest):
         data = bytearray(damaged.read_bytes())
         data[len(data) // 2] ^= 1
         damaged.write_bytes(data)
-        # The other node has another one.
+        # The other node has another copy.
         copies = {file: file.read_bytes() for file in self.files("*-step-*")}
         self.goes_on(step, *NODES, warning=f"{damaged}: is damaged (its bytes do not have its checksum)")
-        # Without it, there is the set before.
+        # Without that one, the previous set is used.
         shutil.rmtree(self.folder / "run/checkpoints")
         (self.folder / "run/summary.json").unlink()
         for file, content in copies.items():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The optimizer's state on a disk that is not what it should be: refused before the first step, or, where it fails later, the run ends on
-all ranks with 74 and goes on from its last checkpoint to the same end. --full: from more calls on."""
+"""Optimizer states on an unsuitable disk are refused before the first step; if the disk fails later, the run ends on all ranks with
+status 74, and goes on from its last checkpoint to the same end. --full: failures at more calls."""
 import os
 import pathlib
 import shutil
@@ -20,7 +20,7 @@ class OffloadFaults(LockstepTest):
         super().setUp()
         if "stand-in" in self.lockstep("info").out:
             self.skipTest("for hosts")
-        # LD_PRELOAD knows no way to write a space.
+        # A path in LD_PRELOAD cannot have a space.
         self.disk = shutil.copy(os.environ["LOCKSTEP_FAILING_DISK"], self.folder)
         (self.folder / "states").mkdir()
         self.configure("states")
@@ -69,7 +69,7 @@ class OffloadFaults(LockstepTest):
             self.refused_by_disk("states/lockstep open 0 EINVAL", 73, ["states: its file system cannot go past the page cache (O_DIRECT)"], ranks=ranks, rank=rank)
             self.refused_by_disk("states/lockstep open 0 EACCES", 73, ["states: no file can be made there (Permission denied)"], ranks=ranks, rank=rank)
             self.refused_by_disk("states/lockstep reserve 1 ENOSPC", 74, ["states: ", "have no room there (No space left on device)"], ranks=ranks, rank=rank)
-            # Of checkpoints in the background, each rank that gives something holds it beside what steps go on with.
+            # For checkpoints in the background, each rank holds a second copy of what it gives, beside the states of the steps.
             self.refused_by_disk("states/lockstep reserve 2 ENOSPC", 74, ["states: ", "have no room there (No space left on device)"], "parallel.shard=optimizer",
                                  ranks=ranks, rank=rank)
             for overrides in ((), PARAMETERS):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Processes of running tests."""
+"""The processes of running tests."""
 import pathlib
 
 
 def ranks_of(launcher, program):
-    """The processes of a program that a launcher has started, in the order of their numbers."""
+    """The processes of a program that a launcher has started, sorted by their ids."""
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit():

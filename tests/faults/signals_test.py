@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Ctrl-C, SIGTERM, SIGHUP and SIGUSR1, wherever they arrive in a job of scripts/lockstep: at the script, at all of its processes, at
-mpirun, at a rank. It stops at a checkpoint, with status 75, and says so. How many rounds: the argument (9)."""
+"""Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 to any part of a job of scripts/lockstep (the script, all of its processes, mpirun, a rank): it stops
+at a checkpoint, reports it, and ends with status 75. Argument: the number of rounds (9)."""
 import os
 import pathlib
 import pty
@@ -39,7 +39,7 @@ def name_of(process):
 
 
 def takes_signals(process):
-    """SIGUSR1, that is."""
+    """True if the process handles SIGUSR1."""
     try:
         lines = pathlib.Path(f"/proc/{process}/status").read_text().splitlines()
     except OSError:
@@ -63,7 +63,7 @@ class Signals(LockstepTest):
         return found
 
     def stop(self, child, target, number):
-        """A rank must have come so far that it handles signals: who starts it cannot know, but scripts/lockstep waits for that."""
+        """Sends a signal once its target can handle it. (scripts/lockstep itself waits for its ranks.)"""
         mpirun = self.wait_for(child, lambda: next((each for each in children_of(child.pid) if name_of(each) in ("prterun", "mpirun", "orterun")), None))
         if target in ("mpirun", "rank"):
             ranks = self.wait_for(child, lambda: len(found := ranks_of(mpirun, program.PROGRAM)) == 2 and all(map(takes_signals, found)) and found)
@@ -85,24 +85,24 @@ class Signals(LockstepTest):
     def test_wherever_they_arrive(self):
         self.deck(run={"steps": 10000000, "output_dir": "run", "log_every": 1000, "seed": 7})
         targets, numbers = ("script", "mpirun", "rank"), (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
-        # Each signal and each target soon, and all pairs of them in thirteen rounds.
+        # The order covers each signal and each target soon, and all pairs in thirteen rounds.
         ways = [("script", CTRL_C), *((targets[(place + shift) % 3], number) for shift in range(3) for place, number in enumerate(numbers))]
         before = 0
         for number in range(ROUNDS):
             target, which = ways[number % len(ways)]
             what = f"round {number}: {which} at {target}"
             child = self.start()
-            # While it is being started, in its first steps, or later.
+            # The signal comes while the job starts, in its first steps, or later.
             time.sleep(CHANCE.choice((0, CHANCE.uniform(0, 0.5), CHANCE.uniform(0.5, 2))))
             self.stop(child, target, which)
             steps, out = self.expect_stopped(child, what)
-            self.assertGreaterEqual(steps, before, what)  # it may have been asked in an evaluation that it made up for
+            self.assertGreaterEqual(steps, before, what)  # the signal may have come in an evaluation, which is made up for
             self.assertEqual("goes on from run/checkpoints/" in out, before > 0, what)
             before = steps
         print(f"{ROUNDS} rounds: stopped each time, after {before} steps in all")
 
     def test_the_end_of_the_script(self):
-        """Nobody is left to pass a signal on, but the ranks notice."""
+        """If the script is killed, nobody passes signals on, but the ranks notice."""
         self.deck(run={"steps": 10000000, "output_dir": "run", "log_every": 1, "seed": 7})
         child = self.start()
         self.wait_for(child, lambda: (self.folder / "run/metrics.csv").exists())
@@ -115,7 +115,7 @@ class Signals(LockstepTest):
         self.assertEqual(summary(self.folder / "run")["status"], "stopped")
 
     def test_on_a_terminal(self):
-        """That stops processes in the background when they read, and (stty tostop) when they write."""
+        """A terminal stops processes in the background when they read, and (stty tostop) when they write."""
         self.deck(run={"steps": 10000000, "output_dir": "run", "log_every": 1000, "seed": 7})
         child, terminal = pty.fork()
         if child == 0:
@@ -132,10 +132,10 @@ class Signals(LockstepTest):
                 continue
             try:
                 out += os.read(terminal, 65536)
-            except OSError:  # nobody has it open any more
+            except OSError:  # no process has the terminal open any more
                 break
         else:
-            os.kill(child, signal.SIGKILL)  # of which the ranks take notice
+            os.kill(child, signal.SIGKILL)  # the ranks notice that
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         self.assertEqual(status, 75, out.decode())
         self.assertIn("stopped at step", out.decode())

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""scripts/batch/slurm.sh in a Slurm of one node, which is started here: warned before its end, out of time, preempted,
-refused, cancelled."""
+"""scripts/batch/slurm.sh in a Slurm of one node, which the test starts: jobs that are warned before their end, out of time,
+preempted, refused, or cancelled."""
 import getpass
 import json
 import os
@@ -20,8 +20,8 @@ from program import LockstepTest, metrics, summary, without_times
 
 SCRIPT = program.SOURCE / "scripts" / "batch" / "slurm.sh"
 DAEMONS = ("munged", "slurmctld", "slurmd")
-# An init (which collects the orphans), /proc and, as killed ranks leave files there, /dev/shm of its own: all of them end
-# with the test.
+# A namespace with its own init (which reaps orphans), /proc and /dev/shm (where killed ranks leave files): all end with the
+# test.
 NAMESPACE = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", 'mount -t tmpfs tmpfs /dev/shm && "$@"; exit $?', "sh"]
 
 CONFIGURATION = """
@@ -67,7 +67,7 @@ DECK = {
     "checkpoint": {"every_steps": 50},
 }
 
-# The first run of a job cannot end by itself, and takes few steps in its time; those after it have 100 steps more to go.
+# The first run of a job never ends by itself, and does few steps in its time; later runs have 100 more steps to do.
 LAUNCHER = """#!/bin/sh
 if [ "${{SLURM_RESTART_COUNT:-0}}" -gt 0 ]; then
     set -- "$@" run.steps=$(($(tail -n 1 run/metrics.csv | cut -d , -f 1) + 100))
@@ -104,12 +104,12 @@ def output_of(*command, cwd=None, environment=None):
 
 
 class Cluster:
-    """munged, slurmctld and slurmd; everything that they write lies in `folder`."""
+    """munged, slurmctld and slurmd, with all of their files in `folder`."""
 
     def __init__(self, folder):
         self.folder = folder
         self.daemons = []
-        folder.chmod(0o755)  # munged wants others to find its socket
+        folder.chmod(0o755)  # munged requires that others can reach its socket
         (folder / "state").mkdir()
         (folder / "spool").mkdir()
         ports = free_ports(2)
@@ -182,8 +182,8 @@ class Slurm(LockstepTest):
         cls.cluster = Cluster(cls.root)
         cls.addClassCleanup(cls.cluster.stop)
         cls.cluster.start()
-        os.environ["OMP_NUM_THREADS"] = "1"  # as in the jobs: sums depend on it
-        # All at once: the jobs with a limit need a minute, the smallest that Slurm knows.
+        os.environ["OMP_NUM_THREADS"] = "1"  # as in the jobs, since sums depend on it
+        # All jobs run at once: those with a time limit need a minute, Slurm's smallest.
         unwarned = cls.root / "unwarned.sh"
         unwarned.write_text(re.sub("#SBATCH --signal=.*\n", "", SCRIPT.read_text()))
         cls.out_of_time = cls.submit("out_of_time", SRUN, "--time=1", script=unwarned)
@@ -205,7 +205,7 @@ class Slurm(LockstepTest):
         self.assertEqual((fields["JobState"], fields["ExitCode"], fields["Restarts"]), (state, exit_code, restarts), job)
 
     def expect_uninterrupted(self, job):
-        """It went on, and has the parameters and curves of a run that nobody interrupted."""
+        """The job went on, and has the parameters and curves of an uninterrupted run."""
         end = summary(job.folder / "run")
         self.assertIn("checkpoints/step-", end["resumed_from"], job)
         self.lockstep("train", job.folder / "deck.yaml", f"run.steps={end['steps']}", ranks=2, limit=120)
@@ -260,7 +260,7 @@ class Slurm(LockstepTest):
 
 
 def enter_namespace():
-    """Starts this file again, inside."""
+    """Starts this file again inside the namespace."""
     missing = [name for name in (*DAEMONS, "sbatch", "unshare") if not shutil.which(name)]
     if missing:
         print(f"skipped: no {', '.join(missing)} here")

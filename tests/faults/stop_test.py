@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs that are asked to stop: all ranks do, at a checkpoint of the same step, with status 75, and what goes on from there is
-the run that was never stopped. Argument: about how many times one run is stopped again and again [5]."""
+"""Runs that are asked to stop: all ranks do, at a checkpoint of the same step, with status 75, and resuming it gives the bits of a run
+that was never stopped. Argument: about how many times one run is stopped again and again [5]."""
 import os
 import pathlib
 import random
@@ -37,7 +37,7 @@ class Stop(LockstepTest):
         return child
 
     def wait_for_steps(self, child, steps, folder="run"):
-        """Until so many rows are in its curve."""
+        """Waits until the run's curve has so many rows."""
         limit = time.monotonic() + 60
         path = self.folder / folder / "metrics.csv"
         while time.monotonic() < limit and child.poll() is None:
@@ -65,7 +65,7 @@ class Stop(LockstepTest):
         return steps
 
     def test_one_rank_of_four(self):
-        """Whatever the number of ranks that go on, the curve is the same."""
+        """On whatever number of ranks the run goes on, its curve is the same."""
         for deterministic, others in ((False, (1, 3)), (True, (1, 2))):
             parallel = {"parallel": {"deterministic": {"shards": 12}}} if deterministic else {}
             sections = {**DECK, "optimizer": {"type": "sgd", "learning_rate": 0.002, "momentum": 0.9}, **parallel}
@@ -87,7 +87,7 @@ class Stop(LockstepTest):
                     self.assertAlmostEqual(float(x["loss"]) / float(y["loss"]), 1, delta=1e-5)
 
     def test_in_an_evaluation(self):
-        """It is broken off, and made up for: in the middle of a run, at its end, and after its last checkpoint; if need be, once more."""
+        """An evaluation is broken off and made up for: in the middle of a run, at its end, and after its last checkpoint; repeatedly, if need be."""
         data = {"synthetic": {"kind": "glyphs", "train": 72, "validation": 20000}}
         for run, stops in (({"steps": 4, "evaluate_every": 1}, ((2, 2), (2, 2), (4, 5))), ({"steps": 3, "log_every": 2, "evaluate_every": 0}, ((3, 2), (3, 2)))):
             with self.subTest(run):
@@ -115,7 +115,7 @@ class Stop(LockstepTest):
                 self.expect_stopped(out, f"{number.name} (rank ", folder)
 
     def test_stopped_again_and_again(self):
-        """At any moment, between and in evaluations too: every step and every evaluation is done exactly once."""
+        """Stopped at any moment, also in evaluations: every step and every evaluation is in the curve exactly once."""
         self.deck(run={**RUN, "steps": 60 * STOPS}, **DECK)
         self.lockstep("train", "deck.yaml", "run.output_dir=whole", ranks=2)
         curve, chance, stops = self.folder / "run/metrics.csv", random.Random(5), 0
@@ -133,7 +133,7 @@ class Stop(LockstepTest):
             out, err = child.communicate(timeout=60)
             if child.returncode == 0:
                 break
-            # A signal before the program takes it ends it as it would any other.
+            # A signal that comes before the program handles it ends it, like any other program.
             self.assertIn(child.returncode, (75, 128 + signal.SIGTERM), out + err)
             stops += child.returncode == 75
         self.assertEqual(child.returncode, 0, out + err)
@@ -154,7 +154,7 @@ class Stop(LockstepTest):
         now = time.time()
         cases = ((["run.wall_time=5 s", "checkpoint={every_minutes: 0.005, keep: 0}"], {}), (["run.wall_time=2:00:00"], {"PBS_WALLTIME": "5", "SLURM_JOB_END_TIME": f"{now - 1000:.0f}"}),
                  ([], {"SLURM_JOB_END_TIME": f"{now + 6:.0f}"}), ([], {"LOCKSTEP_JOB_END_TIME": f"{now + 7:.0f}"}))
-        # At once: most of it is waiting for their ends, of which the last one comes last.
+        # All run at the same time, since they mostly wait for their ends; the last one of the list ends last.
         started = [(time.time(), self.start(f"run.output_dir=run{i}", *overrides, ranks=2, environment=environment))
                    for i, (overrides, environment) in enumerate(cases)]
         for i, ((overrides, environment), (start, child)) in enumerate(zip(cases, started)):
@@ -164,11 +164,11 @@ class Stop(LockstepTest):
                 end = float(environment.get("SLURM_JOB_END_TIME", environment.get("LOCKSTEP_JOB_END_TIME", 0)))
                 self.assertLess(time.time(), end if end > start else start + 5.5)
                 self.assertGreater(summary(self.folder / f"run{i}")["steps"], 5)
-                if "checkpoint" in "".join(overrides):  # beside it, those by time
+                if "checkpoint" in "".join(overrides):  # besides the last one, there are those by time
                     self.assertGreater(len(list((self.folder / f"run{i}/checkpoints").glob("step-*.h5"))), 1)
 
     def test_time_that_is_too_short_for_the_first_evaluation(self):
-        """Nobody knows yet how long it takes: as long as so many steps."""
+        """The duration of the first evaluation is not known yet, and is estimated from that of steps."""
         self.deck(run=ENDLESS, **{**DECK, "data": {"synthetic": {"kind": "glyphs", "train": 360, "validation": 36000}}, "model": {"preset": "fc"}})
         start = time.time()
         out, _ = self.finish(self.start("run.wall_time=3 s"))
@@ -176,19 +176,19 @@ class Stop(LockstepTest):
         self.expect_stopped(out, "its time is up (rank 0 on ")
 
     def test_a_second_signal_ends_at_once(self):
-        # A rank sleeps in a step: the first signal has to wait for its end.
+        # A rank sleeps in a step, for the end of which the first signal has to wait.
         self.deck(run={**RUN, "hang_timeout": 0}, **DECK, checkpoint={"every_steps": 5})
         child = self.start(ranks=2, command=(HANGING_RANK, "1", "13", "forward", "sleep", "deck.yaml"))
         while "misbehaves at" not in (line := child.stderr.readline()):
             self.assertTrue(line, "it has ended without")
         first = ranks_of(child.pid, HANGING_RANK)[0]
         os.kill(first, signal.SIGTERM)
-        os.kill(first, signal.SIGTERM)  # the same wish, passed on twice
+        os.kill(first, signal.SIGTERM)  # counts as the same signal, passed on twice
         time.sleep(1.05)
         self.assertIsNone(child.poll(), "it has stopped already")
         os.kill(first, signal.SIGTERM)
         start = time.monotonic()
-        # Not 75, which job scripts take for a checkpoint.
+        # The status is not 75, which tells job scripts that there is a checkpoint.
         out, _ = self.finish(child, 128 + signal.SIGTERM)
         self.assertLess(time.monotonic() - start, 2)
         self.assertNotIn("stopped at step", out)

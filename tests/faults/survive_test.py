@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""kill -9 of random ranks at random moments, of runs with parallel.survive: those that are left go on in the same processes, say who
-is lost, and end as a start of so many ranks from the same checkpoint does. Arguments: how many runs [6] and a seed [1]."""
+"""kill -9 of random ranks at random moments in runs with parallel.survive: the remaining ranks go on in the same processes, report the
+lost ones, and end as so many ranks do that start from the same checkpoint. Arguments: the number of runs [6] and a seed [1]."""
 import os
 import pathlib
 import random
@@ -22,12 +22,12 @@ NUMBERS = [int(argument) for argument in sys.argv[1:] if argument.isdigit()]
 RUNS = NUMBERS[0] if NUMBERS else 6
 SEED = NUMBERS[1] if len(NUMBERS) > 1 else 1
 LAUNCHER = [program.MPIEXEC[0], "--with-ft", "ulfm", *program.MPIEXEC[1:]]
-STEPS, LIMIT = 120, 100  # LIMIT: seconds, after which a run hangs
+STEPS, LIMIT = 120, 100  # LIMIT: seconds after which a run counts as hanging
 LOST = re.compile(r"^warning: (rank .*) (?:is|are) lost(?:, in step \d+)?; (\d+) ranks? (?:is|are) left", re.MULTILINE)
-# "… is already at step N: nothing is left to do." begins a line.
+# A line may also begin with the checkpoint: "… is already at step N: nothing is left to do."
 GOES_ON = re.compile(r"(?:goes on from |^)run/checkpoints/step-(\d+)\.h5", re.MULTILINE)
 
-# What ranks do together, and where they share memory.
+# The nodes, in which ranks share memory; and the ways of training.
 NODES = {"one node": [], "nodes of 2": ["--emulate-network", "ranks_per_node=2"], "nodes of 1": ["--emulate-network", "ranks_per_node=1"]}
 WAYS = {
     "synchronous": {},
@@ -68,7 +68,7 @@ class Survive(LockstepTest):
         self.deck("deck.yaml", **deck("synchronous"))
         self.refused(78, ["deck.yaml:", "parallel.survive", "leave survive out"], "train", "deck.yaml", ranks=2)
         self.assertFalse((self.folder / "run").exists())
-        self.lockstep("train", "deck.yaml", "run.steps=2")  # one rank by itself outlives nobody
+        self.lockstep("train", "deck.yaml", "run.steps=2")  # a single rank has no other to outlive
 
     def test_killed_at_any_moment(self):
         if not self.survives:
@@ -86,7 +86,7 @@ class Survive(LockstepTest):
             status, out, err, killed, there = self.train_and_kill(folder, ranks, victims, NODES[nodes], chance)
             seconds = time.monotonic() - start
             what = f"{way}, {nodes}, {killed} of {ranks} ranks\n{out}{err}"
-            if killed == 0:  # it has ended before
+            if killed == 0:  # the run had ended before
                 shutil.rmtree(folder)
                 continue
             runs += 1
@@ -105,13 +105,13 @@ class Survive(LockstepTest):
               f"the longest run took {longest:.1f} s; all ended, and those of steps in a known order as a start on so many ranks ends")
 
     def expect_named(self, folder, ranks, killed, err, what):
-        """How many are left. One that is killed as the run ends need not be missed."""
+        """Expects the lost ranks to be named; returns how many ranks are left. A rank that is killed as the run ends need not be missed."""
         lines = LOST.findall(err)
         named = [int(number) for who, _ in lines for number in re.findall(r"rank (\d+) on", who)]
         result = summary(folder / "run")
         self.assertEqual(result["steps"], STEPS, what)
         self.assertEqual(result["status"], "done", what)
-        lost = result.get("lost_ranks", [])  # when it was written: one may have been lost after it
+        lost = result.get("lost_ranks", [])  # a rank may have been lost after the summary was written
         self.assertEqual(named[:len(lost)], lost, what)
         self.assertGreaterEqual(len(lost), len(named) - 1, what)
         self.assertEqual(result["ranks"], ranks - len(lost), what)
@@ -139,17 +139,17 @@ class Survive(LockstepTest):
                 file.visititems(lambda name, item: state.update({name: item[()].tobytes()})
                                 if isinstance(item, h5py.Dataset) and item.dtype.kind == "f" else None)
                 states.append(state)
-        self.assertGreaterEqual(len(states[0]), 12)  # parameters, and two states of each
+        self.assertGreaterEqual(len(states[0]), 12)  # parameters, and two optimizer states for each
         self.assertEqual(states[0].keys(), states[1].keys())
         for name in states[0]:
             self.assertEqual(states[0][name], states[1][name], f"{name}\n{what}")
-        if step != STEPS:  # else there was nothing left to do, and the start anew has no rows of before
+        if step != STEPS:  # else nothing was left to do, and the new start has no earlier rows
             self.assertEqual(without_times(metrics(folder / "run"))[-2:], without_times(metrics(anew / "run"))[-2:], what)
         shutil.rmtree(anew)
 
     def train_and_kill(self, folder, ranks, victims, network, chance):
-        """Kills so many of the ranks: in set-up, or a moment after a new checkpoint; a second one meanwhile, or when the others go on.
-        Returns what checkpoints there were, too."""
+        """Trains, and kills `victims` of the ranks: the first in set-up, or a moment after a new checkpoint; a second one soon after that, or
+        when the others have gone on. Also returns the names of the checkpoints at the first kill."""
         child = subprocess.Popen([*LAUNCHER, str(ranks), program.PROGRAM, "train", "deck.yaml", *network], cwd=folder, text=True,
                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
         killed, there = 0, []
@@ -164,7 +164,7 @@ class Survive(LockstepTest):
                 time.sleep(chance.uniform(0, 0.15))
                 alive = ranks_of(child.pid, program.PROGRAM)
                 if len(alive) != ranks - killed or (folder / "run/summary.json").exists():
-                    break  # it ends
+                    break  # the run is ending
                 there = files(folder) if killed == 0 else there
                 os.kill(chance.choice(alive), signal.SIGKILL)
                 killed += 1
