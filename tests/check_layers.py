@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Checks the directions of docs/developer/architecture.md: who may include whom, and where the
-outside world may be touched. Usage: check_layers.py SOURCE_FOLDER"""
+"""Checks the dependencies of docs/developer/architecture.md: which folder may include which, and where
+external libraries may be used. Usage: check_layers.py SOURCE_FOLDER"""
 import collections
 import pathlib
 import re
@@ -29,7 +29,7 @@ MAY_USE["scaling"] = MAY_USE["run"] | {"run"}
 MAY_USE["api"] = MAY_USE["run"] | {"run"}
 MAY_USE["study"] = MAY_USE["run"] | {"run"}
 MAY_USE["app"] = MAY_USE["run"] | {"run", "study", "bench", "scaling"}
-# Folders inside one of these: which folders beside them they may use. The others use none.
+# Subfolders, and the other subfolders of the same folder that each may use. Subfolders that are not named use none.
 MAY_USE_BESIDE = {
     "nn/parameters": {"plan"},
     "ops/kokkos_kernels": {"portable"},
@@ -45,7 +45,7 @@ MAY_USE_BESIDE = {
     "run/training": {"deck", "experiment", "folder"},
     "run/reports": {"deck", "experiment", "folder", "training"},
 }
-# Libraries from outside: header → the only folders that may include it.
+# External libraries: header → the only folders that may include it.
 ONLY_IN = {
     r"Kokkos_.*": set(MAY_USE) - {"base", "config"},
     r"mpi\.h": {"api", "comm"},
@@ -64,12 +64,12 @@ ONLY_IN = {
     r"miopen/.*": {"ops/miopen"},
     r"(cublas|hipblas).*\.h": {"ops/blaslt"},
 }
-# Where the preprocessor may choose.
+# Folders that may use preprocessor conditionals.
 CONDITIONALS = {"core", "comm", "ops/portable", "ops/onednn", "ops/kokkos_kernels", "ops/blaslt"}
 MAX_LINES = 400
 KERNEL = re.compile(r"^[^/]*\b(KOKKOS_LAMBDA|parallel_(for|reduce|scan)\()", re.M)
-# Files whose kernels move, compare, count, or add up without products, so that compilers have no choice of what is rounded; or whose results no
-# run has (bench). All others with kernels are compiled alone.
+# Files whose kernels move, compare, count, or add up without products, so that compilers have no choice of rounding, or whose results do not
+# reach runs (bench). All other files with kernels are compiled alone.
 ROUND_ALIKE = {f"lib/{name}.cpp" for name in (
     "api/given_batch", "bench/kernels", "bench/optimizers", "bench/peak", "nn/metrics/area_under_curve", "nn/metrics/class_score",
     "nn/metrics/confusion_matrix", "nn/metrics/top_k", "ops/concat", "ops/convert", "ops/im2col", "ops/nonfinite_examples", "ops/transpose", "optim/state_pass",
@@ -77,7 +77,7 @@ ROUND_ALIKE = {f"lib/{name}.cpp" for name in (
 
 
 def compiled_alone(folder):
-    """The files below it that are never compiled together with others."""
+    """The files below the folder that are compiled alone (KERNELS of its CMakeLists.txt files)."""
     names = set()
     for lists in folder.glob("**/CMakeLists.txt"):
         for files in re.findall(r"\bKERNELS\s([^()]*?)(?=\bUSES\b|\))", lists.read_text(encoding="utf-8")):
@@ -86,14 +86,14 @@ def compiled_alone(folder):
 
 
 def has_kernels(source, path):
-    """In itself or in a header that it names."""
+    """True if the file, or a header that it includes, has a kernel."""
     text = path.read_text(encoding="utf-8")
     headers = [source / "lib" / name for name in re.findall(r'^#include "(.*)"', text, re.M)]
     return any(KERNEL.search(t) for t in [text, *(header.read_text(encoding="utf-8") for header in headers if header.is_file())])
 
 
 def check_kernels(source):
-    """What stands before a kernel in a file that is compiled as one with others may change its last bits."""
+    """Files with kernels must be compiled alone: code of other files before a kernel may change the last bits of its results."""
     problems, alone = [], compiled_alone(source / "lib")
     for path in sorted({*source.glob("lib/**/*.cpp")}):
         name = path.relative_to(source).as_posix()
@@ -109,8 +109,8 @@ def check_kernels(source):
 
 
 def names_of_file(text):
-    """(line, name, what) for each that stands at file scope in an anonymous namespace. `what` begins with the kind: an
-    alias and its type, or a function and its parameters without their names, by which overloads differ."""
+    """Yields (line, name, what) for each name at file scope in an anonymous namespace. `what` begins with the kind: an alias
+    with its type, or a function with the types of its parameters, which tell overloads apart."""
     inside, lines = False, text.splitlines()
     for number, line in enumerate(lines, 1):
         if re.match(r"(namespace \{|\}\s*// namespace$)", line):
@@ -128,7 +128,7 @@ def names_of_file(text):
 
 
 def check_names(source, folder):
-    """Files of a target are compiled several at a time, as one: then a name of two of them would be one of both."""
+    """Files of a target are compiled several at a time, as one: a name in two of them would clash."""
     problems, known, alone = [], collections.defaultdict(list), compiled_alone(folder)
     for path in sorted(set(folder.glob("**/*.cpp")) - alone):
         for number, name, what in names_of_file(path.read_text(encoding="utf-8")):

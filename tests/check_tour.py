@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Checks that each function of docs/developer/tour.md is in the file that the page names after it, that there are ten stops, and
-that what all pages for developers name as `Class::function` is somewhere in the code.
+that each `Class::function` that a page for developers names exists in the code.
 Usage: check_tour.py SOURCE_FOLDER"""
 import pathlib
 import re
@@ -21,7 +21,7 @@ def check(source):
         if not path.is_file():
             problems.append(f"tour.md: {part} does not exist")
             continue
-        # The functions of a sentence stand before their file; the last one is in it.
+        # A sentence names functions before their file; the last one is in it.
         words = names[-1].split("::") if names else []
         code = path.read_text(encoding="utf-8")
         if not all(re.search(rf"\b{re.escape(word)}\b", code) for word in words):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Makes power_sgd.json and quantization_hooks.json: what PyTorch's powerSGD_hook, and its hooks that quantise, make of
+"""Makes power_sgd.json and quantization_hooks.json: the results of PyTorch's powerSGD_hook and of its quantization hooks for
 gradients of 2 ranks in 20 steps. Needs torch with gloo:
     python3 tests/golden/make_compression_golden.py"""
 import json
@@ -21,7 +21,7 @@ COUNT = sum(torch.Size(shape).numel() for shape in SHAPES)
 
 
 def filled(tag, shape):
-    """The numbers of fixtures.cpp's `filling`: splitmix64, of which 24 bits are kept."""
+    """The numbers of `filling` in fixtures.cpp: 24 bits of splitmix64."""
     count = torch.Size(shape).numel()
     with np.errstate(over="ignore"):
         i = np.arange(count, dtype=np.uint64)
@@ -33,7 +33,7 @@ def filled(tag, shape):
 
 
 class Bucket:
-    """As much of a GradBucket as the hook asks for."""
+    """The part of a GradBucket that the hooks use."""
 
     def __init__(self, values):
         self.values = values
@@ -85,7 +85,8 @@ def power_sgd(rank, columns, results):
 
 
 def quantization(rank, block, results):
-    """`block`: elements with a scale in common, at which the second hook is; none: all, as for the first one."""
+    """Runs a quantization hook. `block`: number of elements that share a scale (quantization_perchannel_hook); none: all
+    (quantization_pertensor_hook)."""
     dist.init_process_group("gloo", rank=rank, world_size=RANKS)
     steps = []
     for step in range(STEPS):

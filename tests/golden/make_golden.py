@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Makes the golden values beside this file with PyTorch: tests/golden/make_golden.py
+"""Makes the golden values in this folder with PyTorch: tests/golden/make_golden.py
 
-Parameters and inputs are not stored: they come from an exact formula that tests/support/fixtures.cpp
-shares (`filled`). Stored are outputs, gradients and loss curves, in fp64. Layouts are Lockstep's:
-images N, H, W, C; weights as PyTorch's.
+Parameters and inputs are not stored: they come from an exact formula (`filled`), which tests/support/fixtures.cpp
+has, too. Outputs, gradients and loss curves are stored, in fp64. Layouts are Lockstep's: images as N, H, W, C;
+weights as in PyTorch.
 """
 import json
 import math
@@ -24,7 +24,7 @@ FOLDER = pathlib.Path(__file__).parent
 
 
 def filled(tag, count, scale=1.0):
-    """Numbers in [-1, 1), multiples of 2^-23: splitmix64, of which 24 bits are kept."""
+    """Numbers in [-1, 1), multiples of 2^-23: 24 bits of splitmix64."""
     with np.errstate(over="ignore"):
         i = np.arange(count, dtype=np.uint64)
         z = np.uint64(tag) * np.uint64(0xD1342543DE82EF95) + i * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x632BE59BD9B4E019)
@@ -39,7 +39,7 @@ def tensor(tag, shape, scale=1.0):
 
 
 def to_nchw(x):
-    return x.movedim(-1, 1)  # of sequences and volumes likewise
+    return x.movedim(-1, 1)  # also for sequences and volumes
 
 
 def to_nhwc(x):
@@ -54,13 +54,13 @@ def save(name, value):
     (FOLDER / name).write_text(json.dumps(value, separators=(",", ":")).replace('},{"', '},\n{"') + "\n")
 
 
-# Layers: y, dx and parameter gradients of Σ w·y.
+# Layers: y, and the gradients dx and those of the parameters, of Σ w·y.
 
 
 def conv(stride=1, padding=0, groups=1, relu=False):
     def forward(x, weight, bias=None):
         x = to_nchw(x)
-        if padding == "same":  # the smaller half first
+        if padding == "same":  # the smaller half comes first
             k = weight.shape[2]
             x = F.pad(x, ((k - 1) // 2, k // 2, (k - 1) // 2, k // 2))
         y = F.conv2d(x, weight, bias, stride, 0 if padding == "same" else padding, 1, groups)
@@ -70,7 +70,7 @@ def conv(stride=1, padding=0, groups=1, relu=False):
 
 
 def spatial(function, **options):
-    """Of PyTorch's, which take channels first."""
+    """A function of PyTorch, which takes channels first, for channels-last inputs."""
     return lambda x, *p: function(x.movedim(-1, 1), *p, **options).movedim(1, -1)
 
 
@@ -79,7 +79,7 @@ def linear(relu=False):
 
 
 def rotated(x, base):
-    """Of n, heads, T, w: pairs i and i + w/2."""
+    """Rotary embedding of x [n, heads, T, w], with pairs of columns i and i + w/2."""
     length, w = x.shape[2:]
     angle = torch.arange(length)[:, None] * base ** (-torch.arange(0, w, 2) / w)
     a, b = x.chunk(2, -1)
@@ -105,7 +105,7 @@ def attention(heads, causal, rotary_base=None):
 
 
 def cross_attention(heads):
-    """By torch.nn.MultiheadAttention, which is given the parameters."""
+    """Cross-attention by torch.nn.MultiheadAttention with the given parameters."""
 
     def forward(x, memory, *p):
         module = torch.nn.MultiheadAttention(x.shape[2], heads, batch_first=True)
@@ -144,8 +144,8 @@ def recurrent_shapes(gates, features, units):
 
 
 class BatchNorm:
-    """In training; with a second input and relu where wanted. Beside gradients: what one step, times the number of
-    examples, adds to the running values (which start at their filling + 1), and y in evaluation."""
+    """Batch norm in training, optionally with a second input that is added, and relu. Besides gradients it gives the increments
+    of the running values in one step (which start at their filling + 1), times the number of examples, and y in evaluation."""
 
     def __init__(self, momentum=0.1, epsilon=1e-5, relu=False, addition=False):
         self.momentum, self.epsilon, self.relu, self.addition = momentum, epsilon, relu, addition
@@ -174,7 +174,7 @@ def layer_norm(epsilon=1e-5):
 
 
 def embedding_tables(vocabularies):
-    """The rows of torch.nn.functional.embedding_bag, table by table, as DLRM has them. No gradient of row numbers."""
+    """The rows of each table by torch.nn.functional.embedding_bag, as in DLRM. Row numbers have no gradient."""
     def forward(x, weight):
         tables = weight.split(vocabularies)
         rows = x.detach().long()
@@ -185,7 +185,7 @@ def embedding_tables(vocabularies):
 
 
 def dot_interaction(bottom, tables):
-    """interact_features of DLRM (dlrm_s_pytorch.py), without self-interaction."""
+    """DLRM's interact_features (dlrm_s_pytorch.py), without self-interaction."""
     t = torch.cat([bottom.unsqueeze(1), tables], 1)
     z = torch.bmm(t, t.transpose(1, 2))
     li = torch.tensor([i for i in range(z.shape[1]) for j in range(i)])
@@ -201,7 +201,7 @@ def group_norm(groups, epsilon=1e-5):
 
 
 LAYERS = [
-    # entry, fused relu, inputs (with the batch), parameter shapes, function
+    # entry, fused relu, shapes of inputs (with the batch) and of parameters, function
     ("{linear: {features: 7}}", False, [(3, 5)], [(7, 5), (7,)], linear()),
     ("{linear: {features: 6, bias: false}}", True, [(4, 9)], [(6, 9)], linear(True)),
     ("{conv2d: {filters: 4, kernel: 3}}", False, [(2, 6, 5, 3)], [(4, 3, 3, 3), (4,)], conv()),
@@ -303,8 +303,8 @@ def make_layers():
 
 
 def make_losses():
-    """Sums over examples, and gradients of these. Where a model's output is [H, W, K], an example's loss is the mean over
-    H and W; what PyTorch sums over all of these is divided by H W."""
+    """Losses summed over examples, and their gradients. For an output [H, W, K], an example's loss is the mean over H and W:
+    PyTorch's sums over all positions are divided by H W."""
     cases = []
 
     def add(deck, shape, n, scale, function, targets=None):
@@ -345,7 +345,7 @@ def make_losses():
     def bce(y, t):
         return F.binary_cross_entropy_with_logits(y, t)
 
-    for shape in [(5,), (11, 10, 10)]:  # the latter of more numbers than one thread adds up
+    for shape in [(5,), (11, 10, 10)]:  # the latter has more numbers than one thread adds up
         add("type: mse\n", shape, 2, 1.0, mean(F.mse_loss))
         add("type: relative_l2\n", shape, 2, 1.0, relative_l2)
     for shape, n in [((1,), 6), ((3, 4, 2), 4)]:
@@ -358,7 +358,7 @@ def make_losses():
 
 
 def make_metrics():
-    """Of scikit-learn: macro averages over the classes that occur, and the confusion matrix."""
+    """Metrics of scikit-learn: macro averages over the classes that occur, and the confusion matrix."""
     from sklearn import metrics
     n, k, ignored = 60, 7, 6
     outputs = tensor(1, (n, k))
@@ -379,7 +379,7 @@ def make_metrics():
 
 
 def make_areas():
-    """Areas under the ROC curve of scikit-learn: outputs that know something of their targets, in steps (many are equal) and not."""
+    """Areas under the ROC curve by scikit-learn, for outputs correlated with their targets, rounded (so that many are equal) and not."""
     from sklearn import metrics
     cases = []
     for n, k, scale, steps in [(500, 1, 2.0, 2**20), (300, 3, 8.0, 4), (400, 2, 0.05, 2**20)]:
@@ -391,7 +391,7 @@ def make_areas():
 
 
 def make_samplers():
-    """Batches of each rank, epoch after epoch, of PyTorch's DistributedSampler and DataLoader."""
+    """The batches of each rank in each epoch by PyTorch's DistributedSampler and DataLoader."""
     from torch.utils.data import BatchSampler, DistributedSampler
     cases = []
     for n, ranks, batch, shuffle, drop_last, seed in [(23, 1, 5, True, False, 0), (23, 2, 6, True, False, 7), (23, 3, 6, True, True, 7),
@@ -416,7 +416,7 @@ def make_optimizers():
         p = tensor(300, (23,)).requires_grad_()
         optimizer = torch.optim.SGD([p], lr=0.1, **options)
         for step in range(10):
-            p.grad = tensor(301 + step, (23,)) / 16  # a sum over 16 examples, divided
+            p.grad = tensor(301 + step, (23,)) / 16  # the mean over 16 examples
             optimizer.step()
         cases.append({"options": options, "p": numbers(p)})
     clipped = [("sgd", {"momentum": 0.9}, 0.05), ("sgd", {}, 1000.0), ("adamw", {}, 0.05)]
@@ -466,7 +466,7 @@ def make_optimizers():
 
 
 def make_outer_steps():
-    """Twenty synchronizations of two replicas, whose weighted difference is the gradient of PyTorch's SGD (DiLoCo)."""
+    """Twenty synchronizations of two replicas (DiLoCo): their weighted difference from x₀ is the gradient for PyTorch's SGD."""
     weights, cases = [3, 5], []
     for rate, momentum in [(0.7, 0.9), (1.0, 0.5)]:
         p = tensor(300, (23,)).requires_grad_()
@@ -480,8 +480,8 @@ def make_outer_steps():
 
 
 def paper(type, lr=0.1, weight_decay=None, betas=None, momentum=0.9, trust_coefficient=0.001, bias_correction=True, epsilon=1e-6):
-    """Ten steps of optimizers that PyTorch has not, by their papers' formulae: Chen et al. 2023 (lion), You et al. 2017 (lars),
-    You et al. 2020 (lamb)."""
+    """Ten steps of optimizers that PyTorch lacks, by the formulas of their papers: Chen et al. 2023 (lion), You et al. 2017
+    (lars), You et al. 2020 (lamb)."""
     def norm(x):
         return np.sqrt(np.sum(x * x))
     p = tensor(300, (23,)).numpy()
@@ -507,7 +507,7 @@ def paper(type, lr=0.1, weight_decay=None, betas=None, momentum=0.9, trust_coeff
 
 
 def make_schedules():
-    """Factors of the learning rate in each of 100 steps, 10 of them an epoch."""
+    """Factors of the learning rate in each of 100 steps; an epoch has 10."""
     schedulers, cases = torch.optim.lr_scheduler, []
     for deck, make in [
             ("{type: step, every: 2 epochs, factor: 0.3}", lambda o: schedulers.StepLR(o, 20, 0.3)),
@@ -519,7 +519,7 @@ def make_schedules():
             ("{type: cosine, final_fraction: 0.1}", lambda o: schedulers.CosineAnnealingLR(o, 100, 0.1)),
             ("{type: cosine, period: 2 epochs, final_fraction: 0.2}", lambda o: schedulers.CosineAnnealingWarmRestarts(o, 20, 1, 0.2)),
             ("{type: cosine, period: 10 steps, period_factor: 2}", lambda o: schedulers.CosineAnnealingWarmRestarts(o, 10, 2)),
-            # Vaswani et al. 2017, equation 3, over its value at the warm-up's end.
+            # Vaswani et al. 2017, equation 3, divided by its value at the end of the warm-up.
             ("{type: inverse_sqrt, warmup: 10 steps}",
              lambda o: schedulers.LambdaLR(o, lambda i: min((i + 1) ** -0.5, (i + 1) * 10**-1.5) * 10**0.5)),
             ("{type: one_cycle}", lambda o: schedulers.OneCycleLR(o, 1.0, total_steps=100)),
@@ -547,7 +547,7 @@ def make_scalers():
         overflows = [i for i in range(200) if (i * i + 3 * i) % 23 == 5 or 60 <= i < 70]
         scales = []
         for step in range(200):
-            scaler.scale(torch.tensor(1.0, dtype=torch.float32))  # makes the scale
+            scaler.scale(torch.tensor(1.0, dtype=torch.float32))  # creates the scale
             p.grad = torch.tensor([1.0, float("inf") if step in overflows else 0.5, 2.0], dtype=torch.float32)
             scaler.step(optimizer)
             scaler.update()
@@ -556,11 +556,11 @@ def make_scalers():
     save("loss_scales.json", cases)
 
 
-# Loss curves of whole networks: SGD with momentum, batch 8, one batch again and again in two versions.
+# Loss curves of whole networks: SGD with momentum on two batches of 8 in turns.
 
 
 class Network(torch.nn.Module):
-    """Parameters in the order of the layers, filled with tag 400 + number, of scale 1/sqrt(fan-in)."""
+    """A network of a function whose parameters, in the order of the layers, are filled with tag 400 + number and scale 1/sqrt(fan-in)."""
 
     def __init__(self, shapes, function):
         super().__init__()
@@ -673,7 +673,7 @@ def speech_cnn(width, kernel, stride, classes):
     return torch.nn.Sequential(*layers, torch.nn.AdaptiveAvgPool1d(1), torch.nn.Flatten(), torch.nn.Linear(channels, classes))
 
 
-# Networks of the presets as perf/peers has them, small ones: model, shape of an example (a number: of tokens), how it is made.
+# Small networks of the presets, as in perf/peers: model, shape of an example (a number: of tokens), constructor.
 PRESETS = {
     "resnet8": ("{preset: resnet8, width: 8}", (16, 12, 3), lambda: peers.residual(peers.small_stem(8), [8, 16, 32], [1, 1, 1], False, 10)),
     "resnet18_cifar": ("{preset: resnet18_cifar, width: 4}", (16, 16, 3), lambda: peers.residual(peers.small_stem(4), [4, 8, 16, 32], [2, 2, 2, 2], False, 10)),
@@ -691,7 +691,7 @@ PRESETS = {
 
 
 def fill_parameters(network):
-    """Tag 400 + number, of scale 1/sqrt(fan-in); the scales of norms around 1."""
+    """Fills parameters with tag 400 + number and scale 1/sqrt(fan-in); the scales of norms are around 1."""
     fan_in = 1
     for i, (name, p) in enumerate(network.named_parameters()):
         fan_in = math.prod(p.shape[1:]) if p.dim() > 1 else fan_in  # a bias: its weight's
@@ -700,7 +700,7 @@ def fill_parameters(network):
 
 
 def train(network, shape, rate=0.01, dtype=torch.float64):
-    """Losses of 20 steps of SGD with momentum, batch 8, one batch again and again in two versions."""
+    """Losses of 20 steps of SGD with momentum on two batches of 8 in turns."""
     tokens_only = isinstance(shape, int)
     optimizer = torch.optim.SGD(network.parameters(), lr=rate, momentum=0.9)
     losses = []
@@ -712,7 +712,7 @@ def train(network, shape, rate=0.01, dtype=torch.float64):
             x, targets = tensor(500 + version, (8, *shape)).to(dtype), None
         optimizer.zero_grad()
         y = network(x).flatten(0, -2)
-        targets = torch.tensor([(3 * i + version) % 10 for i in range(len(y))]) if targets is None else targets  # one for each place
+        targets = torch.tensor([(3 * i + version) % 10 for i in range(len(y))]) if targets is None else targets  # one for each position
         loss = F.cross_entropy(y, targets.flatten())
         loss.backward()
         optimizer.step()
@@ -733,9 +733,9 @@ def make_curves():
             network.to(dtype)
             run = network if isinstance(shape, int) else lambda x, network=network: network(to_nchw(x))
             run.parameters = network.parameters
-            with torch.backends.mkldnn.flags(enabled=False):  # whose gradients of small convolutions crash in 2.15
+            with torch.backends.mkldnn.flags(enabled=False):  # MKL-DNN's gradients of small convolutions crash in 2.15
                 curves.append(train(run, shape, rate, dtype))
-        # Small steps where many norms of few values let rounding grow. How far PyTorch's own fp32 goes from its fp64 all the same:
+        # Learning rates are small where many norms of few values amplify rounding errors. Deviation of PyTorch's own fp32 from its fp64:
         deviation = max(abs(single / double - 1) for double, single in zip(*curves))
         cases.append({"name": name, "model": model, "input": [shape] if isinstance(shape, int) else shape, "learning_rate": rate,
                       "deviation": deviation, "losses": curves[0]})
@@ -745,7 +745,7 @@ def make_curves():
 
 
 def make_predictions():
-    """Outputs of the same networks as they start, in evaluation."""
+    """Outputs of the same networks in evaluation, before any training."""
     cases, examples = [], 8
     for name, (_, shape, function, parameters) in CURVES.items():
         cases.append({"name": name, "outputs": numbers(Network(parameters, function)(tensor(500, (examples, *shape))))})

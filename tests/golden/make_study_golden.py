@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Makes pruners.json and halton.json: what Optuna's pruners decide, and SciPy's Halton points. Needs optuna and scipy:
+"""Makes pruners.json and halton.json: decisions of Optuna's pruners, and SciPy's Halton points. Needs optuna and scipy:
     python3 tests/golden/make_study_golden.py"""
 import json
 import math
@@ -10,18 +10,18 @@ import optuna
 from scipy.stats import qmc
 
 HERE = pathlib.Path(__file__).parent
-TRIALS, REPORTS = 20, 10  # 200 reports a case, less those after a decision to end
+TRIALS, REPORTS = 20, 10  # 200 reports a case, without those after a decision to end
 
 
 def value(trial, step, case):
-    """A curve that falls towards a floor of its own, with ripples; no library's random numbers."""
+    """A curve that falls towards a floor of its own, with ripples, and without random numbers of a library."""
     floor = math.modf(math.sin(12.9898 * (trial + 1) + 78.233 * case) * 43758.5453)[0] % 1
     ripple = math.sin(37.0 * trial + 11.0 * step + case)
     return round(floor + 2.0 / (1 + step) + 0.2 * ripple, 6)
 
 
 def decisions(pruner, direction, case):
-    """Trials one after the other, as a study with one slot has them. The last report of each is the one at which it ends."""
+    """Trials one after the other, as in a study with one slot. Each ends at its last report."""
     study = optuna.create_study(direction=direction, pruner=pruner)
     trials = []
     for number in range(TRIALS):
