@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Memory of processes that share some of it."""
+"""Memory of processes, where they share some of it."""
 import pathlib
 import re
 
 
 def proportional_bytes(program, kinds=("",)):
-    """Of all processes that were started as this program: a page that several share counts once, in parts. Kinds: _Anon, _Shmem, _File; all of them."""
+    """The sum of the proportional set sizes of all processes of this program (each counts its part of a shared page). Kinds: _Anon, _Shmem, _File; default: all."""
     total = 0
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
@@ -13,5 +13,5 @@ def proportional_bytes(program, kinds=("",)):
                 sizes = (process / "smaps_rollup").read_text()
                 total += sum(1024 * int(re.search(rf"^Pss{kind}: +(\d+)", sizes, re.M)[1]) for kind in kinds)
         except OSError:
-            pass  # it has ended
+            pass  # the process has ended
     return total

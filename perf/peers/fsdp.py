@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Steps of a transformer whose parameters ranks divide, by PyTorch's FSDP2 or DeepSpeed's stage 3, on CPUs (gloo); rank 0 prints JSON.
-Called by sharded.py, once a rank, with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set.
+"""Steps of a transformer with sharded parameters by PyTorch's FSDP2 or DeepSpeed's stage 3, on CPUs (gloo); rank 0 prints JSON.
+Called by sharded.py once for each rank, with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set.
 
-A step takes a batch from memory, and does forward, loss, backward and AdamW."""
+A step takes a batch from memory, and does the forward pass, the loss, the backward pass and AdamW."""
 import argparse
 import json
 import os
@@ -56,7 +56,7 @@ def by_deepspeed(model):
 
 
 def proportional_bytes():
-    """Of this process: a page that several share counts in parts."""
+    """The proportional set size of this process: it counts its part of a shared page."""
     return 1024 * int(re.search(r"^Pss: +(\d+)", pathlib.Path("/proc/self/smaps_rollup").read_text(), re.M)[1])
 
 

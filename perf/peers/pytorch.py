@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Steps of one network in PyTorch, on one thread or on a GPU; prints JSON. Called by measure.py.
+"""Times steps of one network in PyTorch, on one thread or on a GPU; prints JSON. Called by measure.py.
 
-A step takes a batch from memory, and does forward, loss, backward and SGD with momentum."""
+A step takes a batch from memory, and does the forward pass, the loss, the backward pass and SGD with momentum."""
 import argparse
 import json
 import resource
@@ -87,7 +87,7 @@ class Gpt2(Transformer):
 
 
 class Vit(nn.Module):
-    """With the mean of all positions in the place of a class token."""
+    """A vision transformer with the mean of all positions in place of a class token."""
 
     def __init__(self, image, channels, patch, d, layers, heads, classes):
         super().__init__()
@@ -110,7 +110,7 @@ class Lstm(nn.Module):
         return self.fc(self.lstm(self.tokens(x))[0])
 
 
-# Each: how it is made, the shape of an example (a number: so many tokens), classes.
+# For each network: its constructor, the shape of an example (a number: of tokens), the number of classes.
 NETWORKS = {
     "fc": (lambda: nn.Sequential(nn.Flatten(), nn.Linear(784, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10)), (1, 28, 28), 10),
     "simple_cnn": (lambda: nn.Sequential(nn.Conv2d(1, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(),
@@ -138,7 +138,7 @@ def main():
     torch.set_num_threads(1)
     torch.manual_seed(1)
     make, shape, classes = NETWORKS[options.network]
-    # As Lockstep's fp32: without TF32, which PyTorch's convolutions take by default.
+    # Like Lockstep's fp32, without TF32, which PyTorch's convolutions use by default.
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
     on_gpu = options.device == "cuda"

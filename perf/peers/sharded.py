@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Steps of a transformer whose parameters two ranks divide: Lockstep's `shard: parameters`, PyTorch's FSDP2 and DeepSpeed's stage 3, in
-turns, each rank on a core; called by perf/run sharded-peers. Memory is the sum of the ranks' proportional set sizes, the programs' own among it.
+"""Steps of a transformer with parameters sharded on two ranks: Lockstep's `shard: parameters`, PyTorch's FSDP2 and DeepSpeed's stage 3, in
+turns, each rank on a core; called by perf/run sharded-peers. Memory is the sum of the ranks' proportional set sizes, programs included.
 """
 import argparse
 import json
@@ -30,7 +30,7 @@ def free_port():
 
 
 def peer(options, way):
-    """None where it does not run here."""
+    """Measures a peer; None if it does not run here."""
     port, cores = free_port(), sorted(os.sched_getaffinity(0))
     command = [options.python, HERE / "fsdp.py", way, "--shape", VOCABULARY, SEQUENCE, WIDTH, DEPTH, HEADS, "--batch", BATCH // RANKS, "--seconds", options.seconds]
     ranks = [subprocess.Popen(["taskset", "-c", str(cores[rank % len(cores)]), *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -50,7 +50,7 @@ def peer(options, way):
 
 
 def lockstep(options, seconds_of_a_step, folder):
-    """As many steps as fill the time that a peer got."""
+    """Measures Lockstep for as many steps as fill the time of a peer."""
     steps = max(8, int(options.seconds / seconds_of_a_step))
     (folder / "deck.yaml").write_text(json.dumps({
         "run": {"steps": steps, "output_dir": str(folder / "run"), "log_every": 1000000, "resume": "never", "overwrite": True},

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Draws a table of perf/run simulate as an SVG. Usage: plot.py TABLE.md FIGURE.svg [FIRST], where the table is that whose first column after the ranks is FIRST (else ring). Needs matplotlib."""
+"""Draws a table of perf/run simulate as an SVG. Usage: plot.py TABLE.md FIGURE.svg [FIRST]; FIRST: the first column after the ranks in the wanted table (default: ring). Needs matplotlib."""
 import re
 import sys
 
 import matplotlib
 
 matplotlib.use("svg")
-matplotlib.rcParams["svg.hashsalt"] = "lockstep"  # the same table, the same file
+matplotlib.rcParams["svg.hashsalt"] = "lockstep"  # so that the same table gives the same file
 from matplotlib import pyplot as plt
 
 

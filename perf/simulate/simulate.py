@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Training steps with the gradient sums of lib/comm, run by SimGrid SMPI on a cluster that is described here: what it
-prints is simulated time. Called by perf/run simulate; needs smpicxx and smpirun (Debian's libsimgrid-dev).
+"""Training steps with the gradient sums of lib/comm, simulated by SimGrid SMPI on a cluster that this file describes; prints
+simulated times. Called by perf/run simulate; needs smpicxx and smpirun (Debian's libsimgrid-dev).
 
-With --stages: what ranks do that divide a model, from traces of the rounds of lib/comm (traces.cpp), which SimGrid replays, beside lib/comm itself where that can be run."""
+With --stages: steps of ranks that shard a model, by traces of the rounds of lib/comm (traces.cpp) that SimGrid replays, beside lib/comm itself where it can run."""
 import argparse
 import pathlib
 import re
@@ -13,9 +13,9 @@ import subprocess
 import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
-# A node's ranks share memory; nodes hang on one switch that is never the limit.
+# The ranks of a node share memory; all nodes are on one switch, which is never the bottleneck.
 RANKS_PER_NODE, LINK_GB, LATENCY_US = 4, 12.5, 0.75
-# Of a step: gradients, buckets and computing.
+# A step: the sizes of gradients and buckets, and the times of the passes.
 MEGABYTES, BUCKET_MB, FORWARD_MS, BACKWARD_MS = 16, 4, 5, 10
 PLATFORM = """<?xml version='1.0'?>
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
@@ -25,18 +25,18 @@ PLATFORM = """<?xml version='1.0'?>
 </platform>
 """
 NETWORK = (MEGABYTES, BUCKET_MB, FORWARD_MS, BACKWARD_MS)
-WHAT = "gather scatter none optimizer parameters".split()  # `gradients` sends what `optimizer` does, where a step has one micro-batch
+WHAT = "gather scatter none optimizer parameters".split()  # with one micro-batch a step, `gradients` sends the same as `optimizer`
 MOST_RANKS_OF_BOTH = 64
-PARALLEL = ("parallel_memory", "shard_groups", "reducers/bucketed_reducer", "reducers/buckets", "reducers/grouped_sum")  # what step.cpp uses of it, beside config/
+PARALLEL = ("parallel_memory", "shard_groups", "reducers/bucketed_reducer", "reducers/buckets", "reducers/grouped_sum")  # the files that step.cpp needs, besides config/
 REAL = ["--cfg=smpi/simulate-computation:no", "--cfg=smpi/grow-injected-times:no"]  # adding takes no time, and looking for a message as long each time
 SMPIRUN = ["smpirun", "--cfg=contexts/factory:ucontext", "--cfg=contexts/stack-size:1024", "--cfg=network/model:CM02", "--cfg=smpi/test:1e-7",
            "--cfg=smpi/host-speed:100Gf", "--log=root.thresh:warning"]
 
 
 def build(folder, base):
-    """With SMPI's MPI in the place of the real one; everything else is the code that trains."""
+    """Builds with SMPI's MPI in place of a real one; everything else is the code of training."""
     program = folder / "step"
-    comm = [path for path in sorted((SOURCE / "lib/comm").glob("**/*.cpp")) if path.stem not in ("spin_backoff", "stand_in") and path.parts[-2:] != ("nccl", "all_reduce.cpp")]  # step.cpp waits in its own way
+    comm = [path for path in sorted((SOURCE / "lib/comm").glob("**/*.cpp")) if path.stem not in ("spin_backoff", "stand_in") and path.parts[-2:] != ("nccl", "all_reduce.cpp")]  # step.cpp has its own spin_backoff
     sources = [SOURCE / "perf/simulate/step.cpp", *(SOURCE / f"lib/parallel/{name}.cpp" for name in PARALLEL), *sorted((SOURCE / "lib/parallel/config").glob("*.cpp")), *comm]
     subprocess.run(["smpicxx", "-O2", "-std=c++20", "-w", "-DSMPI_NO_OVERRIDE_MALLOC", "-DFMT_SHARED", "-DLOCKSTEP_FAKE_DEVICE=0", f"-I{SOURCE / 'lib'}", f"-I{SOURCE}",
                     "-I/usr/include/kokkos", *sources, *base, "-o", program, "-lkokkoscore", "-lyaml-cpp", "-lspdlog", "-lfmt", "-ltrilinos_kokkoskernels", "-ldnnl", "-lopenblas",
@@ -49,7 +49,7 @@ def libraries(build_folder):
 
 
 def simulate(folder, program, ranks, algorithm):
-    """Milliseconds of a step and of a sum."""
+    """Simulated milliseconds of a step and of a sum."""
     step = map(str, (*NETWORK, algorithm))
     counted, _, step_ms, sum_ms = run(folder, program, ranks, *step).split()[-1].split(",")
     assert int(counted) == ranks
@@ -57,7 +57,7 @@ def simulate(folder, program, ranks, algorithm):
 
 
 def run(folder, program, ranks, *arguments, options=(), processes=1):
-    """What the program prints on so many simulated ranks, of each of which there are so many processes."""
+    """Runs the program on simulated ranks, each of which is `processes` processes; returns its output."""
     nodes, of_node = (ranks + RANKS_PER_NODE - 1) // RANKS_PER_NODE, processes * RANKS_PER_NODE
     (folder / "cluster.xml").write_text(PLATFORM.format(last=max(1, nodes - 1), cores=of_node, gb=LINK_GB, us=LATENCY_US))
     (folder / "hosts").write_text("".join(f"node-{node}:{of_node}\n" for node in range(nodes)))
@@ -73,7 +73,7 @@ def build_traces(folder):
 
 
 def replay(folder, traces, ranks, what):
-    """Milliseconds."""
+    """Simulated milliseconds of the traces of `what`."""
     files, processes = folder / "trace", 3 * ranks
     files.mkdir()
     subprocess.run([traces, files, *map(str, (ranks, what, *NETWORK))], check=True)
@@ -86,7 +86,7 @@ def replay(folder, traces, ranks, what):
 
 def print_stages(folder, program, all_ranks):
     traces = build_traces(folder)
-    resource.setrlimit(resource.RLIMIT_NOFILE, [resource.getrlimit(resource.RLIMIT_NOFILE)[1]] * 2)  # a trace of each process
+    resource.setrlimit(resource.RLIMIT_NOFILE, [resource.getrlimit(resource.RLIMIT_NOFILE)[1]] * 2)  # each process has a trace file
     print(f"Simulated by SimGrid: traces of the rounds of lib/comm, replayed; {RANKS_PER_NODE} ranks a node, which share no memory, links of {LINK_GB} GB/s and {LATENCY_US} µs between nodes; {MEGABYTES} MB of parameters in units of "
           f"{BUCKET_MB} MB, {FORWARD_MS} ms forward, {BACKWARD_MS} ms backward; adding takes no time. Milliseconds; in brackets, what lib/comm itself takes there, by what the trace is.\n")
     print(f"| ranks | {' | '.join(WHAT)} |\n|--:|{'--:|' * len(WHAT)}")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What compressed gradients cost in accuracy and save in time; called by perf/run compression.
+"""The accuracy that compressed gradients cost, and the time that they save; called by perf/run compression.
 
-exposed   the time that steps wait for sums, over an emulated network of 50 µs and 0.125 GB/s, of exact and compressed ones in turns;
-          medians over rounds, of 2 and 4 ranks that share no memory
-learning  validation accuracy of simple_cnn on MNIST's 10,000 test images (--mnist: a folder with the two t10k files), of 4 such ranks
+exposed   the time that steps wait for exact and for compressed sums, in turns, over an emulated network of 50 µs and 0.125 GB/s;
+medians over rounds, on 2 and 4 ranks that share no memory
+learning  validation accuracy of simple_cnn on MNIST's 10,000 test images (--mnist: a folder with the two t10k files), on 4 such ranks
 """
 import argparse
 import csv

@@ -2,16 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Measures whole training steps with the lockstep program; called by perf/run.
 
-step     share of the FMA peak of one core that a step reaches (peak and step measured in turns)
-scaling  throughput of 2 ranks over that of 1 at the same batch a rank, and over what is possible (in turns)
-audit    what comparing the ranks' parameters every 100 steps costs (2 ranks; runs with and without it in turns)
-checkpoint  how long a step waits for one that is written in the background, beside one written in the open; what they cost (in turns)
-neighbours  what copies of each rank's state in the memory of its node and of the next one cost (2 ranks; in turns)
-overlap  how much of the sums over an emulated network hides behind the backward pass, each way (in turns)
-threads  throughput of 2 OpenMP threads over that of 1 at the same batch, and over what is possible (in turns)
+step     share of one core's FMA peak that a step reaches (peak and step measured in turns)
+scaling  throughput of 2 ranks, relative to that of 1 at the same batch a rank and to what is possible (in turns)
+audit    cost of comparing the ranks' parameters every 100 steps (2 ranks; runs with and without it in turns)
+checkpoint  how long a step waits for a checkpoint in the background, and for one in the foreground; the cost of both (in turns)
+neighbours  cost of copies of each rank's state in the memory of its node and of the next one (2 ranks; in turns)
+overlap  how much of the sums over an emulated network the backward pass hides, for each overlap (in turns)
+threads  throughput of 2 OpenMP threads, relative to that of 1 at the same batch and to what is possible (in turns)
 startup  seconds from the start of the program to the end of its first step
-against  steps of this build beside those of another one (in turns): --other FOLDER, as scripts/compare_numbers leaves one
-         in build/compare/build/serial
+against  steps of this build and of another one (in turns): --other FOLDER, such as build/compare/build/serial, which
+scripts/compare_numbers leaves
 """
 import argparse
 import concurrent.futures
@@ -63,15 +63,15 @@ def step(build, folder):
 
 
 def step_times(folder):
-    """Milliseconds of every step of a run that logged each."""
+    """Milliseconds of every step of a run with log_every: 1."""
     rows = csv.DictReader(open(folder / "run" / "metrics.csv"))
     return [float(row["step_ms"]) for row in rows if row["split"] == "train"]
 
 
 def slower_of_two(program, deck, folder, overrides, threads=None):
-    """Two programs that know nothing of each other: the median of the slower of their n-th steps, in milliseconds.
-    Ranks or threads that wait for each other run at the speed of the slower one: where neighbours disturb the
-    cores, not even free waiting gives twice the speed."""
+    """Runs two independent programs; returns the median, in milliseconds, of the slower of their n-th steps.
+    Ranks or threads that wait for each other run at the speed of the slower one: if neighbours disturb the
+    cores, even waiting at no cost does not double the speed."""
     folders = [pathlib.Path(folder) / name for name in ("a", "b")]
     with concurrent.futures.ThreadPoolExecutor() as pool:
         list(pool.map(lambda where: train(program, deck, 1, where, overrides, threads), folders))
@@ -79,14 +79,14 @@ def slower_of_two(program, deck, folder, overrides, threads=None):
 
 
 def print_speedup(network, rows):
-    """rows: examples/s of one and of two, their ratio, the possible one, and the share of it, of every round."""
+    """rows: for every round, examples/s of one and of two, their ratio, the possible ratio, and the share of it."""
     one, two, ratio, possible, share = (statistics.median(column) for column in zip(*rows))
     spread = f"{min(r[2] for r in rows):.2f} to {max(r[2] for r in rows):.2f}"
     print(f"| {network} | {one:.0f} | {two:.0f} | {ratio:.3f} ({spread}) | {possible:.3f} | {share:.1%} |", flush=True)
 
 
 def scaling(build, folder):
-    """`possible` is what two ranks that only waited for each other would reach."""
+    """`possible` is the ratio that two ranks would reach if they only waited for each other."""
     print("| network, batch a rank, fp32 | 1 rank, examples/s | 2 ranks, examples/s | ratio | possible | share of it |\n"
           "|---|--:|--:|--:|--:|--:|")
     for network, batch, steps in (("simple_cnn", 128, 20), ("fc", 128, 60), ("fc", 64, 120), ("resnet8", 128, 20), ("resnet18_cifar", 32, 6),
@@ -105,8 +105,8 @@ def scaling(build, folder):
 
 
 def overlap(build, folder):
-    """Each rank is taken for a node; a message takes 50 µs and goes at 1 GB/s. Ranks wait for each other as well: what they
-    wait without such a network is no communication."""
+    """Each rank is an emulated node; a message takes 50 µs, and travels at 1 GB/s. The time that ranks wait for each other
+    without such a network is no communication."""
     print("Emulated network between 2 ranks: 50 µs, 1 GB/s; resnet18_cifar, 16 examples a rank\n\n"
           "| overlap | step, ms | waiting, ms a step | without that network | communication that is left | hidden |\n|---|--:|--:|--:|--:|--:|")
     common = ["batch.global=32", "run.steps=8", "run.log_every=1"]
@@ -126,7 +126,7 @@ def overlap(build, folder):
 
 
 def audit(build, folder):
-    """Compared in every step, so that it shows beside the noise; every 100 steps it is a hundredth of that."""
+    """Parameters are compared in every step, so that the cost exceeds the noise; every 100 steps, it is a hundredth of that."""
     print("| network, batch a rank, fp32 | step, ms | comparison, ms | share of 100 steps |\n|---|--:|--:|--:|")
     for network, batch, steps in (("fc", 64, 200), ("resnet18_cifar", 16, 12)):
         rows = []
@@ -145,7 +145,7 @@ def audit(build, folder):
 
 
 def checkpoint(build, folder):
-    """One in every step, so that the cost shows beside the noise; every 100 steps it is a hundredth of that."""
+    """A checkpoint is written in every step, so that the cost exceeds the noise; every 100 steps, it is a hundredth of that."""
     print("| network, batch | state, MB | written in the open, ms | a step waits, ms | ratio | step, ms | cost of one, ms | share of 100 steps | "
           "restart to the first step, s |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|")
     for network, batch, steps in (("resnet50", 2, 6), ("resnet18_cifar", 16, 12)):
@@ -169,7 +169,7 @@ def checkpoint(build, folder):
 
 
 def neighbours(build, folder):
-    """Copies after every step, so that the cost shows beside the noise; every 100 steps it is a hundredth of that."""
+    """Copies are made after every step, so that the cost exceeds the noise; every 100 steps, it is a hundredth of that."""
     print("| network, batch | state of all ranks, MB | step, ms | with copies, ms | cost of one, ms | share of 100 steps |\n|---|--:|--:|--:|--:|--:|")
     two_nodes = ["--emulate-network", "latency_us=20,bandwidth_gbps=1.25"]
     for network, batch, steps in (("transformer", 4, 12), ("resnet18_cifar", 32, 30)):
@@ -187,7 +187,7 @@ def neighbours(build, folder):
 
 
 def threads(build, folder):
-    """`possible` is what two threads would reach that had half of the batch each and waited once a step."""
+    """`possible` is the ratio that two threads would reach with half of the batch each, and one wait a step."""
     print("| network, batch 128, fp32 | 1 thread, examples/s | 2 threads, examples/s | ratio | possible | share of it |\n"
           "|---|--:|--:|--:|--:|--:|")
     for network in ("resnet8", "simple_cnn"):

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What parallel.offload saves in memory, and what it costs in time; called by perf/run offload.
+"""The memory that parallel.offload saves, and the time that it costs; called by perf/run offload.
 
-Memory: the sum of the ranks' proportional set sizes while they train, with and without, beside the formula: 8 bytes a parameter of AdamW, less three
-blocks a rank; and with the parameters there, too, beside the state alone: 4 bytes a parameter, less what each rank fetches units through, and on one rank less the windows, which it has then. Time: steps with
-and without in turns, medians over rounds, beside the time that the disk takes to read and write the state (and the parameters, which each pass reads once more), at a
-rate that as many processes as ranks reach at once between the rounds: blocks read and written by turns, past the page cache, in a file as large as a rank's state. With a limit of the
-gradient's norm an update waits for the end of the backward pass.
+Memory: the sum of the ranks' proportional set sizes while they train, with and without offloading, beside the formulas. AdamW's states save 8 bytes a parameter, less three
+blocks a rank; offloaded parameters save 4 more, less the buffers that each rank fetches units through and, on one rank, less the windows that it then needs. Time: steps with
+and without offloading in turns, medians over rounds, beside the time that the disk takes to read and write the states (and the parameters, which each pass reads once more), at the
+rate that as many processes as ranks reach together between the rounds: they read and write blocks in turns, past the page cache, in files as large as a rank's states. With
+clip_norm, an update waits for the end of the backward pass.
 """
 import argparse
 import json
@@ -38,7 +38,7 @@ def deck(steps):
 
 
 NOTHING, STATE, BOTH = (), ("optimizer",), ("optimizer", "parameters")
-WINDOWS = 2 * 4 * (WIDTH * (WIDTH + 1) + (INPUTS + 1) * WIDTH)  # a unit is a layer, and the largest one has the first layer, too
+WINDOWS = 2 * 4 * (WIDTH * (WIDTH + 1) + (INPUTS + 1) * WIDTH)  # a unit is a layer; the largest unit also has the first layer
 
 
 def command(lockstep, ranks, shard, elsewhere, *options):
@@ -65,7 +65,7 @@ def memory_of(lockstep, ranks, shard, elsewhere, *options):
 
 
 def pass_blocks(file_bytes, start, seconds):
-    """Reads and writes blocks by turns, all of a file; puts the time that it took."""
+    """Reads and writes the blocks of a file in turns; puts the seconds that this took into the queue `seconds`."""
     blocks = max(3, file_bytes // FILE_BLOCK)
     name = f"rate-{os.getpid()}"
     file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600)
@@ -85,7 +85,7 @@ def pass_blocks(file_bytes, start, seconds):
 
 
 def disk_rate(ranks, file_bytes):
-    """Bytes a second of each of so many processes."""
+    """Bytes a second of each of `ranks` processes at once."""
     start, seconds = multiprocessing.Barrier(ranks), multiprocessing.Queue()
     processes = [multiprocessing.Process(target=pass_blocks, args=(file_bytes, start, seconds)) for _ in range(ranks)]
     for process in processes:

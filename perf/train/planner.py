@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the planner says of steps beside what they take; called by perf/run planner.
+"""Compares the planner's memory and times of steps with measured ones; called by perf/run planner.
 
-Memory: of 2 ranks, proportional set sizes while they train, but for files, less those of a narrower network, beside the difference of
-what `check` prints as memory of their steps. Time: steps in each parallel.shard on one node and on emulated networks, in turns, medians over rounds, beside `predict-scaling` with a machine file
-measured there.
+Memory: the proportional set sizes of 2 ranks while they train, without files and less those of a narrower network, beside the difference of
+the memory of their steps that `check` prints. Time: steps with each parallel.shard on one node and on emulated networks, in turns, medians over rounds, beside `predict-scaling` with a
+machine file measured there.
 """
 import argparse
 import json
@@ -42,9 +42,9 @@ def convolutions(width):
             "model": {"layers": [*[{"conv2d": {"filters": width, "kernel": 3, "padding": "same"}}, "relu"] * 5, "global_avg_pool", {"linear": 10}]}}
 
 
-NETWORKS_BY_WIDTH = {layers: (520, 1200), transformer: (126, 384), lstm: (256, 768), convolutions: (96, 320)}  # a narrow one, whose memory is taken off, and a wide one
+NETWORKS_BY_WIDTH = {layers: (520, 1200), transformer: (126, 384), lstm: (256, 768), convolutions: (96, 320)}  # a narrow network, whose memory is subtracted, and a wide one
 SETTINGS = ("parallel.unit_mb=4", "parallel.unit_mb=4 parallel.share_parameters=false parallel.bucket_mb=4", "parallel.unit_mb=4 model.activation_checkpointing=blocks batch.micro=4")
-TIMED = ((transformer, 384, 8), (layers, 1200, 64))  # with their batches
+TIMED = ((transformer, 384, 8), (layers, 1200, 64))  # with their widths and batches
 MPIRUN = ["mpirun", "-n", "2", "--bind-to", "core"]
 NETWORKS = {"one node": None, "20 µs, 1.25 GB/s": "latency_us=20,bandwidth_gbps=1.25", "50 µs, 0.5 GB/s": "latency_us=50,bandwidth_gbps=0.5",
             "10 µs, 5 GB/s": "latency_us=10,bandwidth_gbps=5", "200 µs, 1 GB/s": "latency_us=200,bandwidth_gbps=1"}
@@ -68,7 +68,7 @@ def planned_bytes(lockstep, options):
 
 
 def used_bytes(lockstep, options):
-    """Of a rank, once it trains; without files, which are code, of which other programs' processes have a part."""
+    """Bytes of a rank while it trains, without files: these are code, which other programs' processes share."""
     training = subprocess.Popen(["mpirun", "--oversubscribe", "-n", "2", str(lockstep), "train", "deck.yaml", *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     found = []
     try:
@@ -103,14 +103,14 @@ def print_memory(lockstep):
 
 
 def taken_by_auto(lockstep, emulated):
-    """By `parallel.shard: auto` without a limit of memory."""
+    """The way that `parallel.shard: auto` takes without a memory limit."""
     said = run(*MPIRUN, lockstep, "train", "deck.yaml", "run.steps=1", "parallel.shard=auto", *emulated)
     return re.search(r"auto takes (\w+)", said).group(1)
 
 
 def print_times(lockstep, rounds, steps):
     print("| network | between ranks | micro-batches | shard | predicted, ms | measured, ms | predicted / measured | slower than the fastest by |\n|---|---|--:|---|--:|--:|--:|--:|")
-    ratios, lost = [], {"the prediction": [], "`auto`": []}  # what the choice of each takes, relative to the fastest
+    ratios, lost = [], {"the prediction": [], "`auto`": []}  # times of the choices, relative to the fastest way
     for network, width, batch in TIMED:
         deck = deck_of({**network(width), "batch": {"global": batch}, "run": {"steps": steps, "output_dir": "run", "log_every": 1000000, "overwrite": True, "resume": "never"}})
         del deck["providers"]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Predicted steps beside measured ones, on 1 and 2 ranks of a node and of emulated networks; called by perf/run predict.
+"""Compares predicted steps with measured ones, on 1 and 2 ranks of a node and of emulated networks; called by perf/run predict.
 
-In each round the machine is measured (`bench machine`), and then the decks are trained, in turns; medians over rounds count.
+Each round measures the machine (`bench machine`), and then trains the decks in turns; the results are medians over rounds.
 """
 import argparse
 import json
@@ -33,7 +33,7 @@ def main():
     arguments = parser.parse_args()
     lockstep = arguments.build.resolve() / "app/lockstep"
     mpirun = ["mpirun", "-n", "2", "--bind-to", "core"]
-    times = {}  # by case: predicted and measured milliseconds
+    times = {}  # predicted and measured milliseconds of each case
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         for _ in range(arguments.rounds):

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What dividing optimizer, gradients and parameters saves in memory, and what it costs in time; called by perf/run shards.
+"""The memory that sharding optimizer states, gradients and parameters saves, and the time that it costs; called by perf/run shards.
 
-Memory: of 4 ranks on one node and on two emulated ones, the sum of their proportional set sizes while they train, in which a page that
-several share counts once. The same of a narrower network is taken off, so that what is left is the model's state: bytes a parameter. Time: steps of a transformer on 2 ranks of a node and of emulated networks, of all stages in turns; medians over rounds.
+Memory: the sum of the proportional set sizes of 4 ranks while they train, on one node and on two emulated ones; a shared page counts
+once. That of a narrower network is subtracted, which leaves the model's state, in bytes a parameter. Time: steps of a transformer on 2 ranks of a node and of emulated networks, with all stages in turns; medians over rounds.
 """
 import argparse
 import json
@@ -20,7 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from proportional import proportional_bytes
 
 SHARDS = ("none", "optimizer", "gradients", "parameters")
-LAYERS = 8  # large ones of the network whose memory is measured, each a unit
+LAYERS = 8  # large layers of the network whose memory is measured; each is a unit
 INPUTS = 64
 WIDTHS = (520, 1400)
 NETWORKS = {"one node": None, "20 µs, 1.25 GB/s": "latency_us=20,bandwidth_gbps=1.25"}
@@ -36,18 +36,18 @@ def parameters_of(out):
 
 
 def largest_unit(features):
-    """A large layer, to which the first one, which is small, belongs."""
+    """Parameters of the largest unit: a large layer with the first layer, which is small."""
     return features * (features + 1) + (INPUTS + 1) * features
 
 
 def formula(shard, nodes, shares, unit):
-    """Bytes of four ranks a parameter; `unit`: the largest one's part of all parameters."""
+    """Bytes of four ranks for each parameter; `unit`: the largest unit's share of all parameters."""
     copies, window = nodes if shares else 4, 4 * unit
     if shard == "none":
         return 64
     if shard == "optimizer":
         return 4 * copies + 16 + 8
-    gradients = 4 + 4 * 2 * window  # what is owned, and two windows of each rank
+    gradients = 4 + 4 * 2 * window  # owned gradients, and two windows on each rank
     if shard == "gradients" or (shares and nodes == 1):
         return 4 * copies + gradients + 8
     return 4 + copies * 2 * window + gradients + 8
@@ -58,7 +58,7 @@ def memory_of(lockstep, features, shard, network, shares):
             "data": {"synthetic": {"kind": "random", "shape": [INPUTS], "classes": 10, "train": 64}},
             "model": {"layers": [{"linear": {"features": features}}, "relu"] * (LAYERS + 1) + [{"linear": {"features": 10}}]},
             "optimizer": {"type": "adamw"}, "batch": {"global": 4}, "checkpoint": {"every_epochs": 0},
-            "providers": {"matmul": "portable"}}  # libraries keep weights in layouts of their own
+            "providers": {"matmul": "portable"}}  # libraries may keep copies of weights in other layouts
     pathlib.Path("memory.yaml").write_text(json.dumps(deck))
     run = subprocess.Popen(command(lockstep, 4, "none", "memory.yaml", shard, network, f"parallel.share_parameters={str(shares).lower()}", "parallel.unit_mb=0.1"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     count, found = None, []
@@ -88,7 +88,7 @@ def step_ms(lockstep, deck, shard, network):
 
 
 def print_hidden(lockstep, deck, rounds):
-    """How much of the gathers of divided parameters is hidden: without prefetch a pass waits for each from its beginning to its end, and what it waits less with prefetch is hidden."""
+    """Prints how much of the gathers of sharded parameters is hidden: without prefetch a pass waits for each gather from beginning to end; the time that prefetch saves of that is hidden."""
     print("\n| 2 ranks, shard: parameters | gathers, ms a step | waits without prefetch, ms a step | waits, ms a step | gathers hidden |\n|---|--:|--:|--:|--:|")
     for name, network in NETWORKS.items():
         if not network:
@@ -97,7 +97,7 @@ def print_hidden(lockstep, deck, rounds):
         rows = []
         for _ in range(rounds):
             bare, ahead = (summary_of(lockstep, deck, "parameters", network, *options) for options in (["parallel.prefetch=0"], []))
-            sums = 2 * ahead["parameters"]  # bytes that a rank sends
+            sums = 2 * ahead["parameters"]  # the bytes of sums that a rank sends
             gathers = 1e-6 * (ahead["sent_bytes_per_step"] / 2 - sums) / gigabytes_per_s
             waits = [summary["phases_ms"]["reduce_exposed"] for summary in (bare, ahead)]
             rows.append((gathers, *waits, (waits[0] - waits[1]) / gathers))

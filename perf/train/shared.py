@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs that share cores: three of two ranks each at once, beside one alone; called by perf/run shared.
+"""Runs that share cores: three runs of two ranks each at once, beside one run alone; called by perf/run shared.
 
-A third of the speed is their share where two ranks fill the machine. Started by mpirun with its own binding (all of them then sit
-on the same two cores), without binding, by scripts/lockstep, and, where a Slurm is installed (the tests start it), by srun and by
-mpirun in a job. Speeds are of the time in which all of them train.
+If two ranks fill the machine, the fair share of each run is a third of the speed. Runs are started by mpirun with its own binding (which
+puts all of them on the same two cores), without binding, by scripts/lockstep, and, where a Slurm is installed (the tests start it), by
+srun and by mpirun in a job. Speeds are those of the time in which all runs train.
 """
 import argparse
 import json
@@ -45,7 +45,7 @@ def steps_done(folder):
 
 
 def speeds(where, ended):
-    """Examples per second of each run, from when all of them train; `ended()` says that one has stopped, which it should not."""
+    """Examples per second of each run while all of them train. `ended()`: true if a run has stopped, which is an error."""
     def wait(seconds):
         time.sleep(seconds)
         if ended():

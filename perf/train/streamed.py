@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What rank 0 needs in memory, beside what it holds anyway, while it writes and reads a checkpoint of a run that divides the optimizer's state;
-called by perf/run streamed.
+"""The additional memory of rank 0 while it writes and reads a checkpoint of a run with sharded optimizer states; called by perf/run
+streamed.
 
-Most of VmRSS of rank 0 is noted every 10 ms: in the steps before the first checkpoint, which is its own part with the copy that is kept for checkpoints, and
-from there to the end, in which one is written in the background and one at the end. Of a run that goes on from there: VmHWM, beside that of one that begins anew.
-`--before PROGRAM`: another build, measured likewise.
+The largest VmRSS of rank 0, read every 10 ms, is taken in the steps before the first checkpoint (its own part, with the copy that is kept for checkpoints), and
+from there to the end (with a checkpoint in the background, and one at the end). For reading: VmHWM of a run that resumes, beside that of one that begins anew.
+`--before PROGRAM`: also measures another build.
 """
 import argparse
 import json
@@ -41,7 +41,7 @@ def megabytes(process, key):
 
 
 def watch(program, folder, ranks, *options):
-    """Most of VmRSS before the first checkpoint and in all, and VmHWM at the end, in MB."""
+    """The largest VmRSS of rank 0 before the first checkpoint and in all, and VmHWM at the end, in MB."""
     run = subprocess.Popen(["mpirun", "--oversubscribe", "-n", str(ranks), "--bind-to", "none", str(program), "train", "deck.yaml", *options],
                            cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     process, before, peak, high = None, 0, 0, 0
@@ -55,7 +55,7 @@ def watch(program, folder, ranks, *options):
                 if not any((folder / "run/checkpoints").glob("step-*")):
                     before = max(before, now)
         except (OSError, TypeError):
-            pass  # it has ended
+            pass  # the process has ended
         time.sleep(0.01)
     out = run.stdout.read()
     if run.returncode != 0:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What synchronizations of ranks that step by themselves cost in time, at once and beside steps; called by perf/run streaming.
+"""The time that synchronizations of parallel.local cost, all at once and streamed beside steps; called by perf/run streaming.
 
-Two ranks that share no memory, each on a core, over an emulated network; a transformer whose parameters synchronize every 20 steps: all at once,
-in four fragments of which each stops the ranks, and in four whose sums go on beside four steps (parallel.local.{fragments, delay}). Beside
-them ranks that never synchronize before the end, which is all that could be hidden. In turns, medians over rounds.
+Two ranks that share no memory, each on a core, over an emulated network, train a transformer whose parameters synchronize every 20 steps: all at
+once; in four fragments, each of which stops the ranks; and in four fragments whose sums go on beside four steps (parallel.local.{fragments, delay}).
+For comparison, ranks that synchronize only at the end show how much could be hidden. In turns, medians over rounds.
 """
 import argparse
 import json
