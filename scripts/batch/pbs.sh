@@ -1,16 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# DECK=deck.yaml OVERRIDES='key.path=value …' qsub -v DECK,OVERRIDES pbs.sh: trains DECK, in as many jobs as it takes. Copy it and
-# edit it: the #PBS lines (options given on the command line are not those of the next job), how the program gets into PATH, the
-# launcher, and this file's name where it submits itself. docs/user/batch_jobs.md says why it is as it is.
-# DECK=study.yaml LOCKSTEP_COMMAND=study qsub -v DECK,LOCKSTEP_COMMAND pbs.sh: a study in the place of a training.
+# DECK=deck.yaml OVERRIDES='key.path=value …' qsub -v DECK,OVERRIDES pbs.sh: trains DECK in as many jobs as it takes. Copy this
+# script and edit the #PBS lines (the next job does not get options of the command line), how the program gets into PATH, the
+# launcher, and this file's name where it submits itself. docs/user/batch_jobs.md explains it.
+# DECK=study.yaml LOCKSTEP_COMMAND=study qsub -v DECK,LOCKSTEP_COMMAND pbs.sh runs a study in place of a training.
 #PBS -N lockstep
 #PBS -l select=4:ncpus=128:mpiprocs=8:ompthreads=16
 #PBS -l walltime=12:00:00
 #PBS -r y
 #PBS -j oe
 
-# A signal that is trapped ends `wait` early: then it waits again. SIGTERM means that PBS ends the job (qdel, walltime).
+# A trapped signal ends `wait` early, and the loop waits again. SIGTERM means that PBS ends the job (qdel, walltime).
 waiting=yes terminated=no training=
 stop_training() { [ -z "$training" ] || kill -USR1 "$training" 2>/dev/null; }
 trap 'waiting=yes; stop_training' USR1 INT
@@ -18,11 +18,11 @@ trap 'waiting=yes terminated=yes; stop_training' TERM
 
 started=$(date +%s)
 cd "$PBS_O_WORKDIR" || exit
-# module load lockstep          # or: spack env activate …; or lockstep's folder in PATH
+# module load lockstep          # or: spack env activate …; or add lockstep's folder to PATH
 
 export LOCKSTEP_COMMAND=${LOCKSTEP_COMMAND:-train}
-script=pbs.sh                   # this file, where it was submitted
-max_restarts=${MAX_RESTARTS:-100} # then it stops, to be looked at
+script=pbs.sh                   # the name of this file in the folder of the submission
+max_restarts=${MAX_RESTARTS:-100} # then the script gives up, and somebody should look at it
 restarts=${RESTARTS:-0}
 threads=16
 
@@ -30,7 +30,7 @@ export OMP_NUM_THREADS=$threads OMP_PROC_BIND=${OMP_PROC_BIND:-spread} OMP_PLACE
 ranks=$(wc -l <"${PBS_NODEFILE:-/dev/null}")
 launcher=${LAUNCHER:-}
 [ -n "$launcher" ] || case $({ mpirun --version || mpiexec --version; } 2>&1) in
-    *"Open MPI"* | *PRRTE*) # which would end its ranks half a second after SIGTERM, and hands them no variables by itself
+    *"Open MPI"* | *PRRTE*) # ends its ranks half a second after SIGTERM, and passes variables only with -x
         shield='env --block-signal=TERM,INT'
         $shield true 2>/dev/null || {
             shield=''
@@ -43,8 +43,8 @@ launcher=${LAUNCHER:-}
     *) launcher="mpiexec -n $ranks --ppn 8 --depth $threads --cpu-bind depth" ;; # Cray PALS
 esac
 
-# PBS gives no warning before the end of the walltime, and some versions name it in no variable: the program is told when that
-# is. Where compute nodes may not ask the server, this file's own line is believed.
+# PBS gives no warning before the end of the walltime, and some versions set no variable for it: this script tells the program
+# when that is. Where compute nodes may not ask the server, it takes the walltime of its own #PBS line.
 in_seconds() { awk -F: '{ s = 0; for (i = 1; i <= NF; ++i) s = 60 * s + $i; print s }'; }
 walltime=${PBS_WALLTIME:-}
 for pause in 1 10 60 0; do # the server may be busy
@@ -60,11 +60,11 @@ if [ -z "$walltime" ]; then
     echo "error: nothing says how long this job may run, and its last steps would be lost; set PBS_WALLTIME, in seconds" >&2
     exit 1
 fi
-# Less what the end of the run and the submission of the next job may take.
+# The end leaves time for the end of the run, and for submitting the next job.
 export LOCKSTEP_JOB_END_TIME=$((started + walltime - (walltime > 1200 ? 120 : walltime / 10)))
 
 # shellcheck disable=SC2086 # several words each
-$launcher lockstep "$LOCKSTEP_COMMAND" "$DECK" ${OVERRIDES:-} & # in the background, or bash would take signals only after it
+$launcher lockstep "$LOCKSTEP_COMMAND" "$DECK" ${OVERRIDES:-} & # in the background, or bash would handle signals only after its end
 training=$!
 while [ $waiting = yes ]; do
     waiting=no
@@ -72,20 +72,20 @@ while [ $waiting = yes ]; do
     status=$?
 done
 
-# 75: stopped at a checkpoint, to be run again. 76, or a status that is not Lockstep's but its launcher's: a rank or a node has
-# died, to be run again once; a second time in a row somebody should look at it.
+# 75: stopped at a checkpoint, to be run again. 76, or a status of the launcher: a rank or a node has died, to be run again
+# once; after a second time in a row, somebody should look at it.
 again=no
 case $status in
     75) again=yes FAILED='' ;;
     0 | 64 | 65 | 66 | 70 | 73 | 74 | 78 | 126 | 127) ;;
-    129 | 130 | 138 | 140 | 143) ;; # a second SIGHUP, SIGINT, SIGUSR1, SIGUSR2 or SIGTERM has ended it: somebody wants it so
+    129 | 130 | 138 | 140 | 143) ;; # ended on purpose, by a second SIGHUP, SIGINT, SIGUSR1, SIGUSR2 or SIGTERM
     *) [ -n "${FAILED:-}" ] || again=yes FAILED=$status ;;
 esac
 if [ $again = yes ] && [ $terminated = no ]; then
     if [ "$restarts" -lt "$max_restarts" ]; then
-        # Names alone: their values, which may hold commas, come from the environment, where qsub wants every one of them.
+        # -v has names alone: their values, which may have commas, come from the environment, in which qsub requires all of them.
         export DECK OVERRIDES=${OVERRIDES:-} LAUNCHER=${LAUNCHER:-} FAILED RESTARTS=$((restarts + 1)) MAX_RESTARTS=$max_restarts
-        for pause in 1 10 60 0; do # the server may be busy; not qrerun, which is for operators only
+        for pause in 1 10 60 0; do # the server may be busy; qrerun is for operators only
             qsub -v DECK,OVERRIDES,LOCKSTEP_COMMAND,LAUNCHER,FAILED,RESTARTS,MAX_RESTARTS "$script" && exit "$status"
             sleep $pause
         done
