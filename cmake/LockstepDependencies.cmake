@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# What the libraries are made of; docs/developer/dependencies.md says why each is there. Installed beside LockstepConfig.cmake,
-# which includes it: a program that links Lockstep finds the same. So whatever is missing makes Lockstep not found, and who
-# includes this file looks at Lockstep_FOUND after it.
+# Finds the dependencies of the libraries; docs/developer/dependencies.md says why each is needed. This file is installed beside
+# LockstepConfig.cmake, which includes it, so that a program that links Lockstep finds the same ones. A missing dependency sets
+# Lockstep_FOUND to OFF, which must be checked after including this file.
 include(CMakeFindDependencyMacro)
 
 # lockstep_is_not_found(<why> <what to do>) ends this file, as find_dependency does.
@@ -16,7 +16,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
     "name another one with the environment variable CXX, or -DCMAKE_CXX_COMPILER, in an empty build folder.")
 endif()
 
-# The oldest versions: scripts/toolchain/native reads them here.
+# The versions are the oldest supported ones. scripts/toolchain/native reads these lines.
 find_dependency(Kokkos 4.5)
 if(LOCKSTEP_BACKEND AND NOT LOCKSTEP_BACKEND IN_LIST Kokkos_DEVICES)
   lockstep_is_not_found("The Kokkos in ${Kokkos_DIR} is built for ${Kokkos_DEVICES}, not ${LOCKSTEP_BACKEND}"
@@ -31,7 +31,7 @@ find_dependency(nlohmann_json 3.10)
 find_dependency(ZLIB)
 find_dependency(Threads)
 
-# xxHash has a CMake file only where CMake built it.
+# xxHash has a CMake file only if it was built by CMake.
 find_package(xxHash QUIET CONFIG)
 if(NOT TARGET xxHash::xxhash)
   find_path(XXHASH_INCLUDE_DIR xxhash.h)
@@ -48,7 +48,7 @@ if(NOT TARGET yaml-cpp::yaml-cpp) # 0.7
   add_library(yaml-cpp::yaml-cpp ALIAS yaml-cpp)
 endif()
 
-# HDF5's CMake variables name its own MPI build's flags; one target hides the difference.
+# A parallel HDF5 also needs MPI; the target hides the difference between its builds.
 if(NOT TARGET Lockstep::hdf5)
   add_library(Lockstep::hdf5 INTERFACE IMPORTED)
   set_target_properties(Lockstep::hdf5 PROPERTIES
@@ -60,8 +60,8 @@ if(NOT TARGET Lockstep::hdf5)
   endif()
 endif()
 
-# Providers: ON insists, AUTO takes what is there. Kokkos Kernels is asked for without a version:
-# Debian's carries Trilinos' number. oneDNN computes on CPUs only.
+# Providers: ON requires one, AUTO takes it if it is found. Kokkos Kernels is searched without a version, since Debian's
+# has the number of Trilinos. oneDNN computes on CPUs only.
 set(lockstep_has_device OFF)
 foreach(device IN ITEMS CUDA HIP SYCL)
   if(device IN_LIST Kokkos_DEVICES)
@@ -96,7 +96,7 @@ foreach(candidate IN ITEMS Kokkos::kokkoskernels KokkosKernels::all_libs)
   endif()
 endforeach()
 
-# cuBLASLt comes with CUDA; hipBLASLt is taken where it is there.
+# cuBLASLt comes with CUDA; hipBLASLt is taken if it is found.
 set(LOCKSTEP_WITH_BLASLT OFF)
 if("CUDA" IN_LIST Kokkos_DEVICES)
   find_dependency(CUDAToolkit)
@@ -111,8 +111,8 @@ elseif("HIP" IN_LIST Kokkos_DEVICES)
   endif()
 endif()
 
-# Of neither cuDNN nor its front end, which is headers alone, is there a CMake file that all packages have. Where there is no device
-# they serve a test, which plans what one would run (LOCKSTEP_ENABLE_CUDNN=ON; docs/developer/devices.md).
+# Not all packages of cuDNN and of its front end (headers only) have a CMake file. Without a device they serve a test, which plans
+# what a device would run (LOCKSTEP_ENABLE_CUDNN=ON; docs/developer/devices.md).
 set(LOCKSTEP_WITH_CUDNN OFF)
 if(LOCKSTEP_ENABLE_CUDNN STREQUAL "ON" OR (LOCKSTEP_ENABLE_CUDNN STREQUAL "AUTO" AND "CUDA" IN_LIST Kokkos_DEVICES))
   find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
@@ -150,7 +150,7 @@ if(TARGET MIOpen AND NOT LOCKSTEP_ENABLE_MIOPEN STREQUAL "OFF")
   set(LOCKSTEP_WITH_MIOPEN ON)
 endif()
 
-# NCCL, which has no CMake file, and RCCL, the same for AMD's devices.
+# NCCL, which has no CMake file, and RCCL, its counterpart for AMD's devices.
 set(LOCKSTEP_WITH_NCCL OFF)
 if(LOCKSTEP_ENABLE_NCCL STREQUAL "ON" AND NOT "CUDA" IN_LIST Kokkos_DEVICES AND NOT "HIP" IN_LIST Kokkos_DEVICES)
   lockstep_is_not_found("LOCKSTEP_ENABLE_NCCL is ON, but NCCL and RCCL sum between GPUs and this Kokkos is built for ${Kokkos_DEVICES}"

@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 get_property(targets GLOBAL PROPERTY LOCKSTEP_TARGETS)
 install(TARGETS ${targets} EXPORT LockstepTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS lockstep RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-# By the build, since an installation may be root's, or go on beside another one.
+# The build writes the headers to install, since an installation may run as root, or at the same time as another one.
 file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/lib/*.hpp)
 set(writer ${PROJECT_SOURCE_DIR}/cmake/WriteHeaders.cmake)
 add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/headers_written
@@ -15,7 +15,7 @@ add_custom_target(headers_to_install ALL DEPENDS ${PROJECT_BINARY_DIR}/headers_w
 install(DIRECTORY ${PROJECT_BINARY_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY inputs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep/inputs FILES_MATCHING PATTERN "*.yaml")
 
-set(LOCKSTEP_LINKS_CUDNN OFF) # beside a test, which is not installed
+set(LOCKSTEP_LINKS_CUDNN OFF) # only a test needs it, which is not installed
 if(LOCKSTEP_WITH_CUDNN AND lockstep_has_device)
   set(LOCKSTEP_LINKS_CUDNN ON)
 endif()

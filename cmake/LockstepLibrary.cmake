@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# lockstep_library(<folder> [COLD] [SOURCES …] [KERNELS …] [USES …] [PRIVATE_USES …]): the target lockstep_<folder>, also
-# known as Lockstep::<folder>. USES appear in its headers, PRIVATE_USES only in its sources. COLD: no step waits for its
-# code, which is compiled quickly rather than made fast. KERNELS are sources that compute. Each is compiled by itself: what
-# stands before a kernel in the same file would change what the compiler makes of its sums, and so the last bits of results.
-# Those of gelu, for one, follow which products are fused with sums (GCC does so unless -ffp-contract=off), and that may
-# follow what is inlined where. The target's property LOCKSTEP_KERNELS has their names.
+# lockstep_library(<folder> [COLD] [SOURCES …] [KERNELS …] [USES …] [PRIVATE_USES …]): makes the target lockstep_<folder>,
+# with the alias Lockstep::<folder>. USES appear in its headers, PRIVATE_USES only in its sources. COLD: no step waits for
+# its code, which is compiled quickly instead of optimized. KERNELS are sources that compute. Each is compiled alone: code
+# before a kernel in the same translation unit could change how the compiler rounds its sums, hence the last bits of
+# results. Those of gelu, for example, depend on which products are fused with sums (GCC fuses unless -ffp-contract=off),
+# which may depend on inlining. The target's property LOCKSTEP_KERNELS has the names of these sources.
 
 include(CheckCXXCompilerFlag)
 add_library(lockstep_flags INTERFACE)
@@ -14,7 +14,7 @@ target_compile_options(lockstep_flags INTERFACE
 if(Kokkos_ENABLE_CUDA) # nvcc cannot evaluate fmt's consteval format strings
   target_compile_definitions(lockstep_flags INTERFACE FMT_USE_CONSTEXPR=1)
 endif()
-# (POWER's compilers call it -mcpu.)
+# (On POWER, compilers call the option -mcpu.)
 if(LOCKSTEP_MARCH)
   foreach(option IN ITEMS march mcpu)
     string(MAKE_C_IDENTIFIER "LOCKSTEP_TAKES_${option}_${LOCKSTEP_MARCH}" taken)
@@ -34,9 +34,9 @@ if(LOCKSTEP_FUZZ)
   target_link_options(lockstep_flags INTERFACE -fsanitize=address,undefined)
 endif()
 
-# Files of a target are compiled several at a time, as one, so that what nearly all of them read (Kokkos, fmt) is read
-# once (perf/results/build.md). So names outside of classes are to differ within a target. OFF: each file by itself, which
-# is quicker for who changes one again and again.
+# Several files of a target are compiled as one, so that headers that nearly all of them include (Kokkos, fmt) are read
+# once (perf/results/build.md). Therefore names outside of classes must differ within a target. OFF: each file alone, which
+# is faster while one file is changed repeatedly.
 option(LOCKSTEP_UNITY_BUILD "Compile several files as one" ON)
 set(CMAKE_UNITY_BUILD ${LOCKSTEP_UNITY_BUILD})
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 12)
@@ -59,23 +59,23 @@ function(lockstep_library folder)
   set_property(GLOBAL APPEND PROPERTY LOCKSTEP_TARGETS ${target})
 endfunction()
 
-# (nvcc_wrapper warns of a second -O.)
+# Compiles a target with -O1, except with nvcc_wrapper, which warns of a second -O.
 function(lockstep_compile_quickly target)
   if(NOT Kokkos_ENABLE_CUDA)
     target_compile_options(${target} PRIVATE $<BUILD_INTERFACE:$<$<AND:$<CONFIG:Release>,$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>>:-O1>>)
   endif()
 endfunction()
 
-# lockstep_require_listed_sources(): stops where a folder of a library holds a .cpp that no target compiles; otherwise the
-# linker would be the first to say so, and of a symbol. In a folder with a missing.cpp (a provider that a build may lack)
-# either that file or the others are listed.
+# lockstep_require_listed_sources(): stops if a library's folder has a .cpp that no target compiles; otherwise, the linker
+# would complain of a missing symbol. In a folder with a missing.cpp (a provider that a build may lack), either that file
+# or the others are listed.
 function(lockstep_require_listed_sources)
   get_property(targets GLOBAL PROPERTY LOCKSTEP_TARGETS)
   list(REMOVE_ITEM targets lockstep_flags)
   foreach(target IN LISTS targets)
     get_target_property(folder ${target} SOURCE_DIR)
     get_target_property(listed ${target} SOURCES)
-    list(TRANSFORM listed REPLACE "^\\$<.*:(.+)>$" "\\1") # of a file that some builds have
+    list(TRANSFORM listed REPLACE "^\\$<.*:(.+)>$" "\\1") # generator expressions of files that only some builds compile
     list(TRANSFORM listed REPLACE "^([^/].*)$" "${folder}/\\1")
     file(GLOB_RECURSE found CONFIGURE_DEPENDS ${folder}/*.cpp)
     foreach(source IN LISTS found)

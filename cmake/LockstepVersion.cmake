@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# What this build is, for `lockstep info`, checkpoints and summaries: version.cpp, made at build time, so that its git
-# hash is that of what is compiled. A tree without git says "unknown".
+# Describes this build for `lockstep info`, checkpoints and summaries: version.cpp is made at build time, so that its git
+# hash is that of the compiled sources. Without git, the hash is "unknown".
 find_package(Git QUIET)
 set(LOCKSTEP_VERSION_SOURCE ${PROJECT_BINARY_DIR}/generated/version.cpp)
 add_custom_target(lockstep_version

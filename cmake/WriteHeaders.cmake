@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# For installation: writes the headers below FROM as they lie below TO/lockstep, so that a program has nothing of ours in its
-# search path but the folder lockstep/. "core/tensor.hpp" is called "lockstep/core/tensor.hpp" there; those of api/ lie
-# in lockstep/ itself: <lockstep/lockstep.hpp>.
+# For installation: writes the headers below FROM to TO/lockstep, so that Lockstep only adds the folder lockstep/ to a program's
+# search path. Includes change accordingly: "core/tensor.hpp" becomes "lockstep/core/tensor.hpp". Headers of api/ are in
+# lockstep/ itself: <lockstep/lockstep.hpp>.
 file(REMOVE_RECURSE ${TO})
 file(GLOB_RECURSE headers RELATIVE ${FROM} ${FROM}/*.hpp)
 foreach(header IN LISTS headers)

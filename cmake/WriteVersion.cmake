@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Called by the target lockstep_version; leaves the file alone when nothing has changed.
+# Called by the target lockstep_version. Leaves the file unchanged if its content would be the same.
 set(LOCKSTEP_GIT_HASH unknown)
 if(GIT)
   execute_process(COMMAND ${GIT} describe --always --dirty --abbrev=12 --exclude=*
