@@ -24,7 +24,6 @@ class Reader final : public Fields {
   void boolean(std::string_view key, std::optional<bool>& value, std::string_view) override {
     with(key, Presence::optional, [&](const DeckNode& node) { value = to_boolean(node); });
   }
-
   void integer(std::string_view key, std::int64_t& value, Range range, std::string_view, Presence presence) override {
     with(key, presence, [&](const DeckNode& node) { value = to_integer(node, range); });
   }
