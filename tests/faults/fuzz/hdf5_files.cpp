@@ -88,7 +88,7 @@ void mend_hdf5_checksums(std::span<std::uint8_t> bytes) {
 void keep_hdf5_memory() {
   constexpr int kept = 8 << 20, kept_of_a_kind = 2 << 20;
   constexpr int arrays = 4 << 20, arrays_of_a_kind = 256 << 10, blocks = 16 << 20,
-                blocks_of_a_size = 1 << 20;  // the library's default
+                blocks_of_a_size = 1 << 20;  // the library's defaults
   H5set_free_list_limits(kept, kept_of_a_kind, arrays, arrays_of_a_kind, blocks, blocks_of_a_size);
 }
 

@@ -44,7 +44,7 @@ std::vector<unsigned> patterns() {
   return all;
 }
 
-/// The number that `bits` stand for by the definition of IEEE 754, with e exponent bits and f fraction bits.
+/// The number that `bits` stand for by the definition of the format, with e exponent bits and f fraction bits.
 double meaning(unsigned bits, int e, int f) {
   const double sign = bits >> 15 ? -1 : 1;
   const int exponent = static_cast<int>(bits >> f) & ((1 << e) - 1), bias = (1 << (e - 1)) - 1;

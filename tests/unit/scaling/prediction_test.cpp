@@ -100,7 +100,7 @@ TEST(ComputeTimes, OfOneMeasuredBatchThePassesAloneGrow) {
     EXPECT_NEAR(step.other, 3e-3, 1e-12);
   }
   EXPECT_EQ(times.of(0).total(), 0);
-  // With two measured batches, the prediction interpolates.
+  // With two measured batches, times are on a line through both.
   described.measured.push_back(measured_step(workload, 128, 12));
   const ComputeTimes two(described, workload);
   EXPECT_FALSE(two.only_batch());
