@@ -120,7 +120,7 @@ class PredictScaling(LockstepTest):
             with self.subTest(key=key):
                 self.refused(78, [f"parallel.{key}: ", "not predicted"], "predict-scaling", "deck.yaml", f"parallel.{key}={value}",
                              "--machine", "machine.yaml", "--ranks", "1,2")
-                out = self.lockstep("check", "deck.yaml", f"parallel.{key}={value}", "--machine", "machine.yaml", "--ranks", 4).out
+                out = self.lockstep("check", "deck.yaml", f"parallel.{key}={value}", "--machine", "machine.yaml", "--ranks", 5 if key == "backup" else 4).out
                 self.assertRegex(out.splitlines()[-1], "^expected +not predicted: .*predicted$")
         many = self.lockstep("check", "deck.yaml", "--machine", "machine.yaml", "--ranks", 70000).out
         self.assertRegex(many.splitlines()[-1], "^expected +not predicted: 70000 ranks are more than the 65536 that are predicted$")
