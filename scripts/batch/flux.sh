@@ -11,8 +11,8 @@
 
 # A trapped signal ends `wait` early, and the loop waits again. Flux sends its warning to the ranks, too. It ends a batch
 # script by SIGHUP (flux cancel, time limit).
-waiting=yes terminated=no training=
-stop_training() { [ -z "$training" ] || kill -USR1 "$training" 2>/dev/null; }
+waiting=yes terminated=no asked=no training=
+stop_training() { asked=yes; [ -z "$training" ] || kill -USR1 "$training" 2>/dev/null; }
 trap 'waiting=yes' USR1
 trap 'waiting=yes; stop_training' INT
 trap 'waiting=yes terminated=yes; stop_training' TERM HUP
@@ -26,6 +26,7 @@ launcher=${LAUNCHER:-flux run --nodes=4 --ntasks=32 --cores-per-task=16 -o cpu-a
 export OMP_NUM_THREADS=16 OMP_PROC_BIND=${OMP_PROC_BIND:-spread} OMP_PLACES=${OMP_PLACES:-cores}
 $launcher lockstep "${LOCKSTEP_COMMAND:-train}" "$@" & # in the background, or bash would handle signals only after its end
 training=$!
+[ $asked = no ] || stop_training # by a signal that came before the line above
 while [ $waiting = yes ]; do
     waiting=no
     wait $training

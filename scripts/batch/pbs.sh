@@ -11,8 +11,8 @@
 #PBS -j oe
 
 # A trapped signal ends `wait` early, and the loop waits again. SIGTERM means that PBS ends the job (qdel, walltime).
-waiting=yes terminated=no training=
-stop_training() { [ -z "$training" ] || kill -USR1 "$training" 2>/dev/null; }
+waiting=yes terminated=no asked=no training=
+stop_training() { asked=yes; [ -z "$training" ] || kill -USR1 "$training" 2>/dev/null; }
 trap 'waiting=yes; stop_training' USR1 INT
 trap 'waiting=yes terminated=yes; stop_training' TERM
 
@@ -66,6 +66,7 @@ export LOCKSTEP_JOB_END_TIME=$((started + walltime - (walltime > 1200 ? 120 : wa
 # shellcheck disable=SC2086 # several words each
 $launcher lockstep "$LOCKSTEP_COMMAND" "$DECK" ${OVERRIDES:-} & # in the background, or bash would handle signals only after its end
 training=$!
+[ $asked = no ] || stop_training # by a signal that came before the line above
 while [ $waiting = yes ]; do
     waiting=no
     wait $training

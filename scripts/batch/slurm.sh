@@ -12,8 +12,8 @@
 
 # A trapped signal ends `wait` early, and the loop waits again. SIGTERM means that Slurm ends the job (scancel, time
 # limit, preemption). Whichever of the job's processes get a signal, launchers pass SIGUSR1 on to all ranks.
-waiting=yes terminated=no training=
-stop_training() { [ -z "$training" ] || kill -USR1 "$training" 2>/dev/null; }
+waiting=yes terminated=no asked=no training=
+stop_training() { asked=yes; [ -z "$training" ] || kill -USR1 "$training" 2>/dev/null; }
 trap 'waiting=yes; stop_training' USR1 INT
 trap 'waiting=yes terminated=yes; stop_training' TERM
 
@@ -31,6 +31,7 @@ launcher=${LAUNCHER:-srun --cpus-per-task=$threads --cpu-bind=cores}
 export OMP_NUM_THREADS=$threads OMP_PROC_BIND=${OMP_PROC_BIND:-spread} OMP_PLACES=${OMP_PLACES:-cores}
 $launcher lockstep "${LOCKSTEP_COMMAND:-train}" "$@" & # in the background, or bash would handle signals only after its end
 training=$!
+[ $asked = no ] || stop_training # by a signal that came before the line above
 while [ $waiting = yes ]; do
     waiting=no
     wait $training
