@@ -187,13 +187,15 @@ void require_in_file(hid_t file, const H5G_stat_t& object, const std::string& wh
 }
 
 void require_stored(hid_t file, hid_t dataset, const StoredArray& array, const std::string& where) {
-  constexpr std::size_t most_compressed = 1032;
+  constexpr std::size_t most_compressed = 1032, harmless = std::size_t{1} << 20;
   const Handle creation(H5Dget_create_plist(dataset), H5Pclose);
   const Handle space(H5Dget_space(dataset), H5Sclose);
   const std::size_t stored = H5Dget_storage_size(dataset);
   hsize_t file_bytes = 0;
   if (creation < 0 || space < 0 || H5Fget_filesize(file, &file_bytes) < 0) damaged(where);
-  const std::size_t least = H5Pget_nfilters(creation) == 0 ? array.bytes() : array.bytes() / most_compressed;
+  const std::size_t least = H5Pget_nfilters(creation) == 0 ? array.bytes()
+                            : array.bytes() <= harmless    ? 0
+                                                           : array.bytes() / most_compressed;
   validate(
       stored <= file_bytes && least <= stored, ExitStatus::bad_data,
       "{}: needs {} bytes, but the file holds {} for it (part of it was never written, or the file is damaged); make "

@@ -90,8 +90,8 @@ void require_in_file(hid_t file, const H5G_stat_t& object, const std::string& wh
 std::vector<std::int64_t> unpacked_chunk(hid_t dataset, const StoredArray& array, const std::string& where);
 
 /// Throws bad_data unless the whole dataset was written: what was not would be read as zeros, and a few bytes can
-/// promise terabytes. The file must store all chunks of a dataset, and all of its bytes, or with filters at least
-/// 1/1032 of them, the limit of deflate, the strongest of the usual ones.
+/// promise terabytes. The file must store all chunks of a dataset, and all of its bytes; of more than 1 MiB that
+/// pass filters at least 1/1032, the limit of deflate, the strongest of the usual ones.
 void require_stored(hid_t file, hid_t dataset, const StoredArray& array, const std::string& where);
 
 }  // namespace lockstep::hdf5
