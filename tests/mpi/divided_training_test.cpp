@@ -240,9 +240,9 @@ INSTANTIATE_TEST_SUITE_P(
             DividedCase{"fifty_by_adamw", "bf16", adamw, alone, 0, 16, 0, images, 50},
             DividedCase{"fifty_by_lamb", "fp64", "{type: lamb, learning_rate: 0.01, clip_norm: 0.5}", alone, 0, 16, 0,
                         images, 50},
-            // Each step multiplies the rounding error of the one before.
+            // Each step multiplies the rounding error of the one before: 1.3e-12 was seen with two threads and AVX-512.
             DividedCase{"fifty_in_pieces", "fp64", "{type: sgd, learning_rate: 0.03, momentum: 0.9, clip_norm: 0.5}",
-                        alone, 0, 3, 1e-12, images, 50}),
+                        alone, 0, 3, 1e-11, images, 50}),
         testing::Values("gradients", "parameters")),
     [](const auto& info) { return std::string(std::get<0>(info.param).name) + "_" + std::get<1>(info.param); });
 
