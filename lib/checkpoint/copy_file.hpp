@@ -15,7 +15,7 @@
 // numbers (u64), the description (JSON), the numbers that the rank holds, and XXH3 (u64) of everything before.
 namespace lockstep {
 
-/// Which rank's part of which checkpoint a file holds.
+/// Origin of a copy in memory: the checkpoint, and the rank whose part of it the file holds.
 struct CopyOrigin {
   std::string run;    ///< known to this run alone
   std::string start;  ///< identifies a start of the run: an earlier one has had other steps of the same numbers

@@ -20,7 +20,7 @@ const NamedArray* find_array(const std::vector<NamedArray>& arrays, const std::s
 /// Converts `count` numbers to another type: both types f32 or f64, or the same.
 void convert_numbers(const std::byte* from, DType dtype, std::byte* to, DType wanted, std::int64_t count);
 
-/// Which part of a deck asks for arrays, and what to do if a file has others.
+/// Words for errors about the arrays of a checkpoint: the part of the deck that needs them, and the advice.
 struct ArraysOf {
   std::string_view what = "network", advice = "use a file of the same network";
 };

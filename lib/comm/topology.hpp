@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// Which ranks share memory.
+/// The nodes of a communicator: the groups of its ranks that share memory.
 struct Topology {
   /// Takes the nodes from the communicator's network. Collective.
   explicit Topology(const Communicator& ranks);

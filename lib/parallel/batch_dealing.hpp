@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// Which examples ranks compute: the part of ParallelStrategy for code that reads data.
+/// Deals the examples of batches out to ranks: the part of ParallelStrategy for code that reads data.
 class BatchDealing {
  public:
   virtual ~BatchDealing() = default;

@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-/// Which ranks divide a model among them (parallel.shard_group). Each group has the whole model, and in each group one
-/// rank owns what this rank owns here: hybrid sharding, as in Zhang et al. 2022, "MiCS".
+/// The groups of ranks among which a model is divided (parallel.shard_group). Each group has the whole model, and each
+/// rank's part has one owner in every group: hybrid sharding, as in Zhang et al. 2022, "MiCS".
 struct ShardGroups {
   /// Throws KeyError (parallel.shard_group) on all ranks if the ranks, or the nodes that they are on, cannot be divided
   /// as the deck wants it. Collective.

@@ -55,7 +55,7 @@ class TrialPlan {
   /// Returns the deck of a trial without settings of a group or of its own.
   RunConfig base_deck() const { return deck_with({.budget = groups_.front().budget}, {}, {}); }
   std::filesystem::path folder(const TrialId& id) const;
-  /// Everything that determines the results, as text. Other keys may change when a study is continued.
+  /// Returns the keys that determine a study's results, as text. Others may change when it is continued.
   std::string identity() const;
 
  private:

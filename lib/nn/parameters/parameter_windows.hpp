@@ -11,8 +11,8 @@
 
 namespace lockstep {
 
-/// Which data of the trained parameters ranks divide among themselves, so that no rank holds all of it. A single rank
-/// owns everything.
+/// Tells which data of the trained parameters (values, gradients) ranks divide among themselves, so that no rank holds
+/// all of them. A single rank owns everything.
 struct ParameterDivision {
   bool gradients = false, values = false;
   bool values_elsewhere = false;  ///< true if the rank's own values are in an OwnedValueStore

@@ -49,7 +49,7 @@ struct TiledAttention {
 
   KOKKOS_INLINE_FUNCTION static std::int64_t tiles(std::int64_t positions) { return (positions + tile - 1) / tile; }
 
-  /// The same columns of consecutive positions; positions from `count` on are zeros.
+  /// Numbers of consecutive positions in one range of columns; positions from `count` on are zeros.
   struct Lines {
     const T* data;
     std::int64_t row, count;

@@ -12,8 +12,8 @@
 
 namespace lockstep {
 
-/// Which worker's gradient is applied when in asynchronous training, and by which parameters it was computed. Version v
-/// of the parameters is what v updates have left; an update takes `collect` gradients.
+/// The order in which gradients of workers are applied in asynchronous training, and the version of the parameters that
+/// each was computed by. Version v is what v updates have left; an update takes `collect` gradients.
 class PushOrder {
  public:
   /// A gradient that a worker gives.
