@@ -25,6 +25,7 @@ Prediction Predictor::predict(int ranks) {
   SumsOfRanks sums(machine_, workload_.config().parallel);
   const PlannedStep step = planned(workload_.config().parallel, ranks, memory.plan, sums);
   Prediction prediction = predict(step, memory);
+  compare_with_one_rank(prediction, step.again, memory);
   const std::int64_t micro = workload_.partition(ranks).micro;
   prediction.run_seconds = run_seconds(prediction, memory);
   find_best_all_reduce(prediction, memory.plan, micro);
@@ -73,17 +74,30 @@ Prediction Predictor::predict(const PlannedStep& step, const StepMemory& memory)
   prediction.statistics = waits.statistics;
   prediction.exposed = waits.exposed;
   prediction.states = states_seconds(step.ranks, memory);
-  // A single rank would wait for its states as well.
-  const double step_itself = prediction.step() - prediction.states.value_or(0);
-  prediction.strong = alone(batch, step.again) / (static_cast<double>(step.ranks) * step_itself);
-  prediction.weak = alone(prediction.share, step.again) / step_itself;
   return prediction;
+}
+
+/// A single rank that offloads its states waits for them, too.
+void Predictor::compare_with_one_rank(Prediction& prediction, double again, const StepMemory& memory) const {
+  std::optional<StepMemory> of_one;
+  if (memory.offloaded > 0) of_one = workload_.plan({1, 1});
+  const auto alone = [&](std::int64_t share) {
+    const double step = times_.of_share(share, workload_.partition(1).micro, again).total() *
+                        slowest_of(machine_.noise, 1);
+    return step + (of_one ? states_seconds(1, share, *of_one).value_or(0) : 0);
+  };
+  prediction.strong = alone(workload_.batch()) / (static_cast<double>(prediction.ranks) * prediction.step());
+  prediction.weak = alone(prediction.share) / prediction.step();
+}
+
+std::optional<double> Predictor::states_seconds(int ranks, const StepMemory& memory) const {
+  return states_seconds(ranks, workload_.partition(ranks).largest_share(workload_.batch()), memory);
 }
 
 /// The ranks of a node share the rate of its disk, where reads and writes follow each other; each device copies by
 /// itself, in both directions at once. An update is hidden by the next forward pass, and if it begins in the last
 /// backward pass, by that as well. Each pass reads parameters that are elsewhere, and hides that.
-std::optional<double> Predictor::states_seconds(int ranks, const StepMemory& memory) const {
+std::optional<double> Predictor::states_seconds(int ranks, std::int64_t share, const StepMemory& memory) const {
   if (memory.offloaded == 0) return 0;
   const RunConfig& config = workload_.config();
   const OptimizerOptions::StatePasses passes = config.optimizer.rule().state_passes(
@@ -96,8 +110,7 @@ std::optional<double> Predictor::states_seconds(int ranks, const StepMemory& mem
     gbps = *machine_.disk_gbps / static_cast<double>(std::min<std::int64_t>(ranks, machine_.ranks_per_node));
   }
   if (gbps == 0) return std::nullopt;
-  const BatchPartition partition = workload_.partition(ranks);
-  const std::int64_t share = partition.largest_share(workload_.batch()), micro = std::min(share, partition.micro);
+  const std::int64_t micro = std::min(share, workload_.partition(ranks).micro);
   double hidden = times_.of(micro).forward;
   if (config.updates_early()) hidden += times_.of((share - 1) % micro + 1).backward;
   double exposed = std::max(0.0, moved / gbps - hidden);
@@ -119,10 +132,6 @@ double Predictor::computing(const PlannedStep& step, int slowest_of_ranks, std::
   PhaseSeconds phases = times_.of_share(share, micro, step.again);
   phases.optimizer *= step.exchange.updated;
   return phases.total() * slowest_of(machine_.noise, slowest_of_ranks);
-}
-
-double Predictor::alone(std::int64_t share, double again) const {
-  return times_.of_share(share, workload_.partition(1).micro, again).total() * slowest_of(machine_.noise, 1);
 }
 
 /// Seconds that the slowest rank waits. While it computes, the others are ahead of it.

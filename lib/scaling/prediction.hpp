@@ -25,7 +25,8 @@ struct Prediction {
   std::optional<double> states = 0;
   double step() const { return computing + stragglers + statistics + exposed + states.value_or(0); }
 
-  // Efficiencies, without `states`:
+  // Efficiencies, set by Predictor::predict. With shard, P ranks offload less than P times what one rank does, so these
+  // can be above 1.
   double strong = 1;              ///< T₁(B) / (P · T_P(B)): compared with the same batch on one rank
   double weak = 1;                ///< T₁(B / P) / T_P(B): compared with a single rank that has the same share
   double memory = 0;              ///< bytes a rank
@@ -75,7 +76,9 @@ class Predictor {
   double exposed_divided(const PlannedStep& step, std::int64_t share, std::int64_t micro,
                          ParallelConfig::Overlap overlap) const;
   double computing(const PlannedStep& step, int slowest_of_ranks, std::int64_t share, std::int64_t micro) const;
-  double alone(std::int64_t share, double again) const;
+  /// Sets the efficiencies. `again`: see PlannedStep.
+  void compare_with_one_rank(Prediction& prediction, double again, const StepMemory& memory) const;
+  std::optional<double> states_seconds(int ranks, std::int64_t share, const StepMemory& memory) const;
   void find_best_all_reduce(Prediction& prediction, const StepPlan& plan, std::int64_t micro) const;
   void find_best_share(Prediction& prediction, const StepMemory& memory, const PlannedStep& step,
                        std::int64_t micro) const;

@@ -109,9 +109,8 @@ std::string prediction_report(const RunConfig& config, const PredictionOptions& 
                           options.machine);
     for (const Prediction& p : predictions)
       if (p.states.value_or(0) > 0)
-        text += fmt::format(
-            "{} rank{}: {:.4g} ms of a step are traffic of parallel.offload, which strong and weak leave out\n",
-            p.ranks, p.ranks == 1 ? "" : "s", 1e3 * *p.states);
+        text += fmt::format("{} rank{}: {:.4g} ms of a step are traffic of parallel.offload that nothing hides\n",
+                            p.ranks, p.ranks == 1 ? "" : "s", 1e3 * *p.states);
     for (const Prediction& p : predictions)
       if (!p.choice.empty())
         text += fmt::format("{} rank{}: parallel.shard: {}\n", p.ranks, p.ranks == 1 ? "" : "s", p.choice);
@@ -140,10 +139,10 @@ std::string prediction_line(const RunConfig& config, const std::string& file, Ra
     const std::string end = config.run.epochs && limits.empty() ? fmt::format("{:.4g} epochs", epochs)
                                                                 : fmt::format("{} steps{}", length.steps(), limits);
     return fmt::format(
-        "expected             {} node{} × {} ranks: {:.3g} ms a step, {:.0f} % efficient{}, {} to {}, {} a rank{}\n",
+        "expected             {} node{} × {} ranks: {:.3g} ms a step, {:.0f} % efficient, {} to {}, {} a rank{}\n",
         p.nodes, p.nodes == 1 ? "" : "s", std::min<std::int64_t>(machine.ranks_per_node, ranks), 1e3 * p.step(),
-        100 * p.weak, p.states.value_or(0) > 0 ? " but for parallel.offload" : "", duration_text(p.run_seconds), end,
-        bytes_text(p.memory), p.states ? "" : "; without parallel.offload, as the machine's file has no disk_gbps");
+        100 * p.weak, duration_text(p.run_seconds), end, bytes_text(p.memory),
+        p.states ? "" : "; without parallel.offload, as the machine's file has no disk_gbps");
   });
 }
 

@@ -73,7 +73,8 @@ TEST(PackSizes, ElementsOfARowBeforeAndBehindPacksAreCounted) {
       EXPECT_EQ(row.indices, c - 7 * row.packs) << begin << ", " << c;
     }
   // The packs of one array are not aligned with those of the other.
-  EXPECT_EQ(RowElements(40, Reads(data), Reads(data + 1)).packs, 0);
+  const RowElements<Reads<bfloat16>, Reads<bfloat16>> shifted(40, Reads(data), Reads(data + 1));
+  EXPECT_EQ(shifted.packs, 0);
 }
 
 }  // namespace

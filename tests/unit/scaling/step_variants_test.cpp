@@ -207,6 +207,19 @@ TEST(Ways, StatesTakeTheTimeThatNothingHides) {
   }
 }
 
+// On so slow a disk a step is its traffic alone. A single rank has all states, and a node's disk to itself.
+TEST(Ways, EfficienciesCompareTheTrafficOfStates) {
+  Machine machine = nodes_of_four(1);
+  machine.host_copy_gbps = std::nullopt;
+  machine.disk_gbps = 1e-5;
+  for (const auto& [shard, efficiency] : {std::pair("none", 1. / 4), {"optimizer", 8. / 4}}) {
+    Workload workload(large_layers("shard: " + std::string(shard) + ", " + offloads_to()));
+    const Prediction on_eight = Predictor(machine, workload).predict(8);
+    EXPECT_NEAR(on_eight.weak, efficiency, 0.01) << shard;
+    EXPECT_NEAR(on_eight.strong, efficiency / 8, 0.01) << shard;
+  }
+}
+
 // The parameters that a rank owns leave its memory. Each pass of the network reads them, and hides a part of that.
 TEST(Ways, ParametersElsewhereAreNotInMemory) {
   const RankCount ranks{8, 2};
