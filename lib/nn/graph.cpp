@@ -33,10 +33,10 @@ void Graph::add_node(const ListItem& item, Names& names) {
                        node.name));
   constexpr std::size_t longest_name = 200;
   if (node.name.size() > longest_name)
-    refuse(item, fmt::format("a layer's name of {} bytes (at most {} are allowed); give it a shorter one",
+    refuse(item, fmt::format("the layer's name has {} bytes (at most {} are allowed); give it a shorter one",
                              node.name.size(), longest_name));
   if (!names.places.emplace(node.name, static_cast<int>(nodes_.size())).second)
-    refuse(item, fmt::format("a second layer is named '{}'; give it another name", node.name));
+    refuse(item, fmt::format("the layer name '{}' is given twice; rename one of the layers", node.name));
 
   if (item.from.empty()) node.inputs.push_back(static_cast<int>(nodes_.size()) - 1);
   for (const auto& name : item.from) {
@@ -45,9 +45,9 @@ void Graph::add_node(const ListItem& item, Names& names) {
       std::vector<std::string> earlier;
       for (const auto& other : nodes_) earlier.push_back(other.name);
       const std::string near = nearest(name, earlier);
-      refuse(item,
-             fmt::format("from: no earlier layer is named '{}'; {}", name,
-                         near.empty() ? "name one that stands before it" : fmt::format("did you mean '{}'?", near)));
+      refuse(item, fmt::format("from: no earlier layer is named '{}'; {}", name,
+                               near.empty() ? "name one that comes before this layer"
+                                            : fmt::format("did you mean '{}'?", near)));
     }
     node.inputs.push_back(found->second);
   }
@@ -58,18 +58,18 @@ void Graph::add_node(const ListItem& item, Names& names) {
   node.layer = dynamic_cast<const LayerConfig&>(*item.config).make_layer();
   try {
     validate(node.inputs.size() <= node.layer->traits().max_inputs, ExitStatus::bad_deck,
-             "{} reads at most {} inputs, but {} are named; name fewer", item.type, node.layer->traits().max_inputs,
-             node.inputs.size());
+             "too many inputs ({} takes at most {}, but {} are named); name fewer", item.type,
+             node.layer->traits().max_inputs, node.inputs.size());
     validate(node.layer->traits().vocabulary == 0 || node.inputs == std::vector<int>{GraphNode::data},
-             ExitStatus::bad_deck,
-             "{} reads tokens, but its input is another layer's output (numbers); let it read the data", item.type);
+             ExitStatus::bad_deck, "{} reads tokens, but its input is another layer's output; make it the first layer",
+             item.type);
     node.shape = node.layer->output_shape(node.input_shapes);
     node.parameters = node.layer->parameters(node.input_shapes);
     for (const auto& parameter : node.parameters) {
       double count = 1;  // floating-point, since the product might overflow an integer
       for (const auto extent : parameter.shape.extents()) count *= static_cast<double>(extent);
-      validate(count < 1e15, ExitStatus::bad_deck, "its {} has {:.0e} numbers (no machine holds them); make it smaller",
-               parameter.name, count);
+      validate(count < 1e15, ExitStatus::bad_deck,
+               "its {} has {:.0e} values (more than any machine can hold); make it smaller", parameter.name, count);
       if (!parameter.tied_to.empty()) tie(parameter, names);
     }
   } catch (const Error& error) {
@@ -85,23 +85,26 @@ void Graph::add_node(const ListItem& item, Names& names) {
 
 void Graph::tie(const ParameterSpec& parameter, const Names& names) {
   const auto found = names.places.find(parameter.tied_to);
-  validate(found != names.places.end() && found->second < static_cast<int>(nodes_.size()), ExitStatus::bad_deck,
-           "tied_to: no earlier layer is named '{}' (whose {} is to serve here, too); name an embedding that stands "
-           "before it",
-           parameter.tied_to, parameter.name);
+  validate(
+      found != names.places.end() && found->second < static_cast<int>(nodes_.size()), ExitStatus::bad_deck,
+      "tied_to: no earlier layer is named '{}' (whose {} would be shared here); name an embedding that comes before "
+      "this layer",
+      parameter.tied_to, parameter.name);
   GraphNode& owner = nodes_[static_cast<std::size_t>(found->second)];
   validate(owner.layer->traits().vocabulary > 0, ExitStatus::bad_deck,
-           "tied_to: '{}' is of type {} (what is shared is the table of an embedding, a row for each token); name an "
+           "tied_to: '{}' has type {} (only the weight of an embedding, one row per token, can be shared); name an "
            "embedding",
            owner.name, owner.layer->type());
   const Shape& shape = owner.parameters[0].shape;
-  validate(shape == parameter.shape, ExitStatus::bad_deck,
-           "tied_to: the {} of '{}' is {}, but {} is needed here (outputs × inputs); let features be the vocabulary, "
-           "and its input as wide as the embedding",
-           parameter.name, owner.name, to_string(shape), to_string(parameter.shape));
-  validate(!owner.lends, ExitStatus::bad_deck,
-           "tied_to: another layer has the {} of '{}' already (one can share it); give this one its own",
-           parameter.name, owner.name);
+  validate(
+      shape == parameter.shape, ExitStatus::bad_deck,
+      "tied_to: the {} of '{}' is {}, but {} is needed here (outputs × inputs); set features to the vocabulary, and "
+      "make its input as wide as the embedding",
+      parameter.name, owner.name, to_string(shape), to_string(parameter.shape));
+  validate(
+      !owner.lends, ExitStatus::bad_deck,
+      "tied_to: the {} of '{}' is already shared with another layer (only one can share it); give this layer its own",
+      parameter.name, owner.name);
   owner.lends = true;
 }
 
@@ -110,7 +113,8 @@ void Graph::refuse_unused(std::span<const ListItem> layers) const {
     if (nodes_[i].readers == 0)
       refuse(layers[i],
              fmt::format(
-                 "nothing reads layer '{}' (the last layer is the network's output); name it in a `from`, or remove it",
+                 "no layer reads layer '{}' (only the last layer is the network's output); name it in a `from`, or "
+                 "remove it",
                  nodes_[i].name));
 }
 
@@ -200,10 +204,11 @@ void Graph::freeze(std::span<const std::string> patterns, const std::string& key
       if (spec.tied_to.empty()) continue;
       const GraphNode& owner = *std::ranges::find(nodes_, spec.tied_to, &GraphNode::name);
       validate_key(node.frozen == owner.frozen, key,
-                   "freezes '{}', but not '{}' (they have one {}: tied_to); name both or neither",
+                   "freezes '{}' but not '{}' (they share their {} through tied_to); name both or neither",
                    node.frozen ? node.name : owner.name, node.frozen ? owner.name : node.name, spec.name);
     }
-  validate_key(patterns.empty() || needs_gradient().back(), key, "nothing is left to train; leave out some layers");
+  validate_key(patterns.empty() || needs_gradient().back(), key,
+               "no parameters are left to train; freeze fewer layers");
 }
 
 std::vector<std::int64_t> Graph::tables_of_data() const {

@@ -44,9 +44,11 @@ class CrossEntropy final : public Loss {
                  one_output[-1]);
   }
   void check_mixed() const override {
-    validate_key(class_weights_.empty() && meaning_.ignored < 0,
-                 class_weights_.empty() ? "loss.ignore_class" : "loss.class_weights",
-                 "stands beside data.augment.mixup or cutmix (a mixed example has no one class); remove it, or these");
+    validate_key(
+        class_weights_.empty() && meaning_.ignored < 0,
+        class_weights_.empty() ? "loss.ignore_class" : "loss.class_weights",
+        "cannot be combined with data.augment.mixup or cutmix (a mixed example has no single class); remove it, or "
+        "them");
   }
   void evaluate(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs,
                 const Tensor& per_row, const Tensor& sums, const GradientFactor& gradient_scale,
@@ -93,7 +95,7 @@ struct CrossEntropyOptions final : LossOptions {
                    "weight of a target of each class, one number per class (when not given: all 1); the mean loss is "
                    "divided by the sum of the targets' weights, over the examples of all ranks");
     fields.check(class_weights.empty() || std::ranges::max(class_weights) > 0, "class_weights",
-                 "are all 0, so that nothing would be learned; give a positive one");
+                 "are all 0 (nothing would be learned); give at least one positive weight");
     fields.integer("ignore_class", ignore_class, {0, 2147483647},
                    "class whose targets are left out of loss, accuracy and metrics; it need not be a class of the "
                    "model, such as 255 for pixels without a label (when not given: all targets count)");

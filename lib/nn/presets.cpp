@@ -22,8 +22,7 @@ std::vector<ListItem> PresetConfig::layers() const {
   try {
     read_config(parse_deck("layers:\n" + list(), "preset"), config);
   } catch (const DeckError& error) {  // its position refers to text that the user does not see
-    throw DeckError(position, path,
-                    fmt::format("makes a network that cannot be ({}); change its options", error.what()));
+    throw DeckError(position, path, fmt::format("gives an invalid network ({}); change its options", error.what()));
   }
   for (const ListItem& item : config.layers) {
     item.config->position = position;

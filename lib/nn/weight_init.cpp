@@ -15,7 +15,7 @@ void WeightInit::describe(Fields& fields) {
                 "standard deviation of the initial weight, N(0, initial_std²) with a bias of 0, in place of "
                 "initializer (0: as initializer says)");
   fields.check(std == 0 || kind == Kind::fan_in, "initial_std",
-               "stands beside initializer (the weight starts in one way); remove one of them");
+               "cannot be combined with initializer (both set the initial weight); remove one of them");
 }
 
 Initializer WeightInit::weight(std::int64_t fan_in, std::int64_t fan_out) const {

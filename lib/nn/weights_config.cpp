@@ -37,7 +37,7 @@ void WeightsConfig::describe(Fields& fields) {
   for (const auto& [from, to] : rename) {
     const auto stars = std::ranges::count(from, '*');
     fields.check(stars <= 1 && stars == std::ranges::count(to, '*'), "rename",
-                 fmt::format("'{}' → '{}': a pattern has one * on both sides, or none; correct it", from, to));
+                 fmt::format("'{}' → '{}': the two patterns must have one * each, or none; correct them", from, to));
   }
 }
 

@@ -117,7 +117,7 @@ class BadInput(MistakeTest):
     def test_name_of_a_layer_that_is_too_long(self):
         """It is refused, since its checkpoints could not be read."""
         for name in ("a" * 1200, "a" * 201, "ü" * 101):
-            self.check(78, ["deck.yaml:3:", "model.layers.1: a layer's name of", f"{len(name.encode())} bytes (at most 200 are allowed)"], "check", "deck.yaml",
+            self.check(78, ["deck.yaml:3:", "model.layers.1: the layer's name has", f"{len(name.encode())} bytes (at most 200 are allowed)"], "check", "deck.yaml",
                        "run.resume=never", "run.overwrite=true", f"model.layers.1.name={name}")
         self.lockstep("train", "deck.yaml", "run.output_dir=long", f"model.layers.1.name={'ü' * 100}")
         self.assertIn("goes on from", self.lockstep("train", "deck.yaml", "run.output_dir=long", "run.steps=6", f"model.layers.1.name={'ü' * 100}").out)

@@ -141,7 +141,7 @@ class BadSettings(MistakeTest):
         self.train(78, ["data.augment.color_jitter.saturation: the images have 1 channels"], "data.augment={color_jitter: {saturation: 0.5}}")
         self.train(78, ["data.augment.color_jitter.hue: 0.6 is out of range"], "data.augment={color_jitter: {hue: 0.6}}")
         self.train(78, ["data.augment.random_resized_crop.size: the images are 28×28×1, smaller than 32×32"], "data.augment={random_resized_crop: {size: 32}}")
-        self.train(78, ["loss.class_weights: stands beside data.augment.mixup"], "data.augment={mixup: 0.2}",
+        self.train(78, ["loss.class_weights: cannot be combined with data.augment.mixup"], "data.augment={mixup: 0.2}",
                    "loss={class_weights: [1, 1, 1, 1, 1, 1, 1, 1, 1, 2]}")
 
     def test_provider_that_is_not_there(self):

@@ -67,7 +67,7 @@ class Weights(LockstepTest):
         self.refused(65, ["/model/fc2/weight: its shape is 7×12"], "check", "deck.yaml", weights.replace("match: shapes, ", ""))
         self.refused(65, ["no parameter in it has the name and shape"], "check", "deck.yaml",
                      "model={layers: [flatten, {linear: 10}]}", "model.weights={file: w.h5, match: shapes, layout: NHWC}")
-        self.refused(78, ["model.weights.rename", "one * on both sides"], "check", "deck.yaml", 'model.weights={file: w.h5, rename: {"a*": "b"}}')
+        self.refused(78, ["model.weights.rename", "must have one * each, or none"], "check", "deck.yaml", 'model.weights={file: w.h5, rename: {"a*": "b"}}')
 
     def test_a_file_alone_is_meant_strictly(self):
         self.lockstep("train", "deck.yaml", f"model.weights={self.checkpoint}", "run.steps=1")

@@ -48,9 +48,11 @@ void check_attention_input(std::string_view type, const Shape& input, std::int64
   validate(input.rank() == 2, ExitStatus::bad_deck,
            "{} reads sequences (positions×features), but its input is {}; put an embedding before it", type,
            to_string(input));
-  validate(input[1] % heads == 0, ExitStatus::bad_deck,
-           "{} features cannot be divided among {} heads (each takes as many); use a number of heads that divides {}",
-           input[1], heads, input[1]);
+  validate(
+      input[1] % heads == 0, ExitStatus::bad_deck,
+      "{} features cannot be divided among {} heads (each takes the same number); use a number of heads that divides "
+      "{}",
+      input[1], heads, input[1]);
 }
 
 std::vector<ParameterSpec> attention_parameters(std::int64_t d, double initial_std, double out_initial_std) {
@@ -67,10 +69,11 @@ std::vector<ParameterSpec> attention_parameters(std::int64_t d, double initial_s
 Shape Attention::output_shape(std::span<const Shape> inputs) const {
   const Shape& input = inputs[0];
   check_attention_input(type(), input, config_.heads);
-  validate(!config_.rotary || input[1] / config_.heads % 2 == 0, ExitStatus::bad_deck,
-           "heads of {} features cannot be turned by their positions (rotary turns pairs of features); use a number of "
-           "heads that leaves each an even one",
-           input[1] / config_.heads);
+  validate(
+      !config_.rotary || input[1] / config_.heads % 2 == 0, ExitStatus::bad_deck,
+      "heads of {} features cannot be rotated (rotary rotates pairs of features); use a number of heads that gives "
+      "each an even number",
+      input[1] / config_.heads);
   return input;
 }
 

@@ -18,8 +18,8 @@ inline constexpr std::string_view axis_help = "axis or axes of an example, from 
 inline int axis_of(const Shape& input, std::int64_t axis, std::string_view layer) {
   const std::int64_t rank = input.rank(), found = axis < 0 ? axis + rank : axis;
   validate(found >= 0 && found < rank, ExitStatus::bad_deck,
-           "{} names axis {}, but its input, {}, has {}; choose one from 0 to {}", layer, axis, to_string(input), rank,
-           rank - 1);
+           "{} names axis {}, but its input, {}, has rank {}; choose an axis from 0 to {}", layer, axis,
+           to_string(input), rank, rank - 1);
   return static_cast<int>(found);
 }
 

@@ -11,14 +11,14 @@ std::unique_ptr<Layer> ConcatConfig::make_layer() const { return std::make_uniqu
 
 Shape Concat::output_shape(std::span<const Shape> inputs) const {
   validate(inputs.size() >= 2, ExitStatus::bad_deck,
-           "concat has {} input (it joins two or more); name them: from: [a, b]", inputs.size());
+           "concat has {} input (it needs two or more); name them: from: [a, b]", inputs.size());
   const auto outer = [](const Shape& shape) {
     return shape.extents().first(static_cast<std::size_t>(shape.rank() - 1));
   };
   std::int64_t features = 0;
   for (const auto& input : inputs) {
     validate(std::ranges::equal(outer(input), outer(inputs[0])), ExitStatus::bad_deck,
-             "concat cannot join {} and {} (only the last extents may differ); give it inputs of one size",
+             "concat cannot join {} and {} (only the last extent may differ); give it inputs that match in all others",
              to_string(inputs[0]), to_string(input));
     features += input[-1];
   }

@@ -21,7 +21,7 @@ void ConvConfig::describe(Fields& fields) {
   fields.boolean("bias", bias, "whether a bias is added");
   start.describe(fields);
   fields.check(filters % groups == 0, "groups",
-               fmt::format("{} filters cannot be cut into {} groups; use a divisor", filters, groups));
+               fmt::format("{} filters cannot be divided evenly into {} groups; use a divisor", filters, groups));
 }
 
 std::unique_ptr<Layer> ConvConfig::make_layer() const { return std::make_unique<Conv>(*this); }
@@ -66,11 +66,11 @@ Shape Conv::output_shape(std::span<const Shape> inputs) const {
   const Shape& input = inputs[0];
   check_spatial(type(), config_.dimensions, input);
   validate(input[-1] % config_.groups == 0, ExitStatus::bad_deck,
-           "{} channels cannot be cut into {} groups; use a divisor", input[-1], config_.groups);
+           "{} channels cannot be divided evenly into {} groups; use a divisor", input[-1], config_.groups);
   const auto space = input.extents().first(static_cast<std::size_t>(config_.dimensions));
   validate(*std::ranges::min_element(space) + pad_before() + pad_after() >= config_.kernel, ExitStatus::bad_deck,
-           "the kernel ({}) is larger than its padded input ({}); use a smaller one, or padding", config_.kernel,
-           to_string(input));
+           "the kernel ({}) is larger than its input ({}) plus padding; use a smaller one, or more padding",
+           config_.kernel, to_string(input));
   const ConvolutionShape shape = shape_for(1, input);
   switch (config_.dimensions) {
     case 1: return {shape.out_w(), config_.filters};

@@ -20,11 +20,10 @@ void ConvTranspose2dConfig::describe(Fields& fields) {
   fields.boolean("bias", bias, "whether a bias is added");
   start.describe(fields);
   fields.check(filters % groups == 0, "groups",
-               fmt::format("{} filters cannot be cut into {} groups; use a divisor", filters, groups));
-  fields.check(
-      output_padding < stride, "output_padding",
-      fmt::format("{} is not less than the stride of {} (the images would have rows that no pixel reaches); use less",
-                  output_padding, stride));
+               fmt::format("{} filters cannot be divided evenly into {} groups; use a divisor", filters, groups));
+  fields.check(output_padding < stride, "output_padding",
+               fmt::format("{} is not less than the stride of {} (output rows would receive no input pixel); use less",
+                           output_padding, stride));
 }
 
 std::unique_ptr<Layer> ConvTranspose2dConfig::make_layer() const { return std::make_unique<ConvTranspose2d>(*this); }
@@ -33,13 +32,13 @@ Shape ConvTranspose2d::output_shape(std::span<const Shape> inputs) const {
   const Shape& input = inputs[0];
   check_spatial(type(), 2, input);
   validate(input[2] % config_.groups == 0, ExitStatus::bad_deck,
-           "{} channels cannot be cut into {} groups; use a divisor", input[2], config_.groups);
+           "{} channels cannot be divided evenly into {} groups; use a divisor", input[2], config_.groups);
   const auto extent = [&](std::int64_t of_input) {
     return (of_input - 1) * config_.stride - 2 * config_.padding + config_.kernel + config_.output_padding;
   };
   const Shape output{extent(input[0]), extent(input[1]), config_.filters};
   validate(output[0] > 0 && output[1] > 0, ExitStatus::bad_deck,
-           "a padding of {} leaves nothing of what {} becomes (kernel {}, stride {}); use less", config_.padding,
+           "a padding of {} leaves no output for an input of {} (kernel {}, stride {}); use less", config_.padding,
            to_string(input), config_.kernel, config_.stride);
   return output;
 }

@@ -46,13 +46,14 @@ std::unique_ptr<Layer> CrossAttentionConfig::make_layer() const { return std::ma
 
 Shape CrossAttention::output_shape(std::span<const Shape> inputs) const {
   validate(inputs.size() == 2, ExitStatus::bad_deck,
-           "cross_attention has 1 input (it reads a sequence, and the one that this looks at); name both: from: [x, "
+           "cross_attention has 1 input (it needs a sequence and the one it attends to); name both: from: [x, "
            "memory]");
   for (const Shape& input : inputs) check_attention_input(type(), input, config_.heads);
-  validate(inputs[0][1] == inputs[1][1], ExitStatus::bad_deck,
-           "its inputs have {} and {} features (queries and keys are multiplied); let a linear layer bring one to the "
-           "width of the other",
-           inputs[0][1], inputs[1][1]);
+  validate(
+      inputs[0][1] == inputs[1][1], ExitStatus::bad_deck,
+      "its inputs have {} and {} features (they must have the same number); give one the width of the other with a "
+      "linear layer",
+      inputs[0][1], inputs[1][1]);
   return inputs[0];
 }
 

@@ -9,12 +9,14 @@ std::unique_ptr<Layer> DotInteractionConfig::make_layer() const { return std::ma
 
 Shape DotInteraction::output_shape(std::span<const Shape> inputs) const {
   validate(inputs.size() == 2, ExitStatus::bad_deck,
-           "dot_interaction has {} input (it reads a vector, and several others); name them: from: [bottom, tables]",
+           "dot_interaction has {} input (it needs a vector, and several others); name them: from: [bottom, tables]",
            inputs.size());
   const Shape &first = inputs[0], &others = inputs[1];
-  validate(first.rank() == 1 && others.rank() == 2 && others[1] == first[0], ExitStatus::bad_deck,
-           "dot_interaction cannot read {} and {} (a vector of d numbers, and k×d are needed); give it two that fit",
-           to_string(first), to_string(others));
+  validate(
+      first.rank() == 1 && others.rank() == 2 && others[1] == first[0], ExitStatus::bad_deck,
+      "dot_interaction cannot read {} and {} (a vector of d values, and one of shape k×d, are needed); give it two "
+      "that match",
+      to_string(first), to_string(others));
   return {first[0] + others[0] * (others[0] + 1) / 2};
 }
 

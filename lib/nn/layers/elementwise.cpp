@@ -82,10 +82,10 @@ Shape Sequence::output_shape(std::span<const Shape> inputs) const {
 }
 
 Shape Add::output_shape(std::span<const Shape> inputs) const {
-  validate(inputs.size() >= 2, ExitStatus::bad_deck, "add has {} input (it sums two or more); name them: from: [a, b]",
+  validate(inputs.size() >= 2, ExitStatus::bad_deck, "add has {} input (it needs two or more); name them: from: [a, b]",
            inputs.size());
   for (const auto& input : inputs)
-    validate(input == inputs[0], ExitStatus::bad_deck, "add cannot sum {} and {}; inputs of one shape are needed",
+    validate(input == inputs[0], ExitStatus::bad_deck, "add cannot sum {} and {}; give it inputs of the same shape",
              to_string(inputs[0]), to_string(input));
   return inputs[0];
 }

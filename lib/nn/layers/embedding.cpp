@@ -45,7 +45,7 @@ std::unique_ptr<Layer> PositionEncodingConfig::make_layer() const { return std::
 
 Shape Embedding::output_shape(std::span<const Shape> inputs) const {
   validate(inputs[0].rank() == 1, ExitStatus::bad_deck,
-           "embedding reads tokens, one number a position, but its input is {}; give it sequences of tokens",
+           "embedding reads tokens, one per position, but its input is {}; give it sequences of tokens",
            to_string(inputs[0]));
   return {inputs[0][0], config_.features};
 }
@@ -68,10 +68,11 @@ void Embedding::backward(const StepContext& context, const LayerTensors& t) {
 
 Shape PositionEmbedding::output_shape(std::span<const Shape> inputs) const {
   const Shape& input = sequence_of(inputs, type());
-  validate(input[0] <= config_.length, ExitStatus::bad_deck,
-           "a sequence of {} positions is longer than the {} of position_embedding (each has a row of the weight); "
-           "set its length to {} or more, or use shorter sequences",
-           input[0], config_.length, input[0]);
+  validate(
+      input[0] <= config_.length, ExitStatus::bad_deck,
+      "a sequence of {} positions is longer than the {} of position_embedding (its weight has one row per position); "
+      "set its length to {} or more, or use shorter sequences",
+      input[0], config_.length, input[0]);
   return input;
 }
 

@@ -27,7 +27,8 @@ void EmbeddingTablesConfig::describe(Fields& fields) {
                   "number of rows of each table; the input has one row number, from 0, for each table");
   fields.check(!vocabularies.empty(), "vocabularies", "the list is empty; give the number of rows of each table");
   fields.check(sum_of(vocabularies) <= most_rows, "vocabularies",
-               fmt::format("{} rows in all ({} are the most); use fewer", sum_of(vocabularies), most_rows));
+               fmt::format("the tables have {} rows in total (at most {} are allowed); use fewer", sum_of(vocabularies),
+                           most_rows));
   fields.integer("features", features, {1, 1e9}, "length of a row of a table", Presence::required);
 }
 
@@ -35,11 +36,10 @@ std::unique_ptr<Layer> EmbeddingTablesConfig::make_layer() const { return std::m
 
 Shape EmbeddingTables::output_shape(std::span<const Shape> inputs) const {
   const auto tables = static_cast<std::int64_t>(config_.vocabularies.size());
-  validate(
-      inputs[0] == Shape{tables}, ExitStatus::bad_deck,
-      "embedding_tables has {} tables, but its input is {} (a row number for each is needed); slice the row numbers "
-      "out of the example, or give it as many vocabularies",
-      tables, to_string(inputs[0]));
+  validate(inputs[0] == Shape{tables}, ExitStatus::bad_deck,
+           "embedding_tables has {} tables, but its input is {} (one row number per table is needed); slice the row "
+           "numbers out of the example, or give as many vocabularies",
+           tables, to_string(inputs[0]));
   return {tables, config_.features};
 }
 

@@ -15,7 +15,7 @@ std::unique_ptr<Layer> GroupNormConfig::make_layer() const { return std::make_un
 
 Shape GroupNorm::output_shape(std::span<const Shape> inputs) const {
   validate(inputs[0][-1] % groups_ == 0, ExitStatus::bad_deck,
-           "{} channels cannot be cut into {} groups; use a divisor", inputs[0][-1], groups_);
+           "{} channels cannot be divided evenly into {} groups; use a divisor", inputs[0][-1], groups_);
   return inputs[0];
 }
 

@@ -15,8 +15,9 @@ void LinearConfig::describe(Fields& fields) {
   fields.text("tied_to", tied_to,
               "name of an earlier embedding whose weight this layer shares; the inputs are then the embedding's "
               "features, and the outputs its vocabulary");
-  fields.check(tied_to.empty() || (start.kind == WeightInit::Kind::fan_in && start.std == 0), "tied_to",
-               "stands beside initializer or initial_std (the weight starts as the embedding's); remove one of them");
+  fields.check(
+      tied_to.empty() || (start.kind == WeightInit::Kind::fan_in && start.std == 0), "tied_to",
+      "cannot be combined with initializer or initial_std (the weight is the embedding's); remove one of them");
 }
 
 std::unique_ptr<Layer> LinearConfig::make_layer() const { return std::make_unique<Linear>(*this); }

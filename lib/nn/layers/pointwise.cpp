@@ -38,10 +38,10 @@ void PointwiseLayer::backward(const StepContext& context, const LayerTensors& t)
 }
 
 Shape Multiply::output_shape(std::span<const Shape> inputs) const {
-  validate(inputs.size() == 2, ExitStatus::bad_deck, "multiply has {} input (it reads two); name them: from: [a, b]",
+  validate(inputs.size() == 2, ExitStatus::bad_deck, "multiply has {} input (it needs two); name them: from: [a, b]",
            inputs.size());
   validate(inputs[0] == inputs[1], ExitStatus::bad_deck,
-           "multiply cannot read {} and {}; inputs of one shape are needed", to_string(inputs[0]),
+           "multiply cannot combine {} and {}; give it inputs of the same shape", to_string(inputs[0]),
            to_string(inputs[1]));
   return inputs[0];
 }

@@ -26,7 +26,7 @@ void PoolConfig::describe(Fields& fields) {
       "padding", padding, {0, static_cast<double>(most / 2)},
       "number of pixels or positions added on each side; a maximum ignores them, and a mean counts them as zeros");
   fields.check(2 * padding <= kernel, "padding",
-               fmt::format("{} is more than half the kernel of {} (a window would see nothing else); use less", padding,
+               fmt::format("{} is more than half the kernel of {} (a window would see only padding); use less", padding,
                            kernel));
 }
 
@@ -59,7 +59,7 @@ Shape Pool::output_shape(std::span<const Shape> inputs) const {
   check_spatial(type(), dimensions_, input);
   const auto space = input.extents().first(static_cast<std::size_t>(dimensions_));
   validate(*std::ranges::min_element(space) + 2 * windows_.padding >= windows_.kernel, ExitStatus::bad_deck,
-           "the window ({}) is larger than its padded input ({}); use a smaller one", windows_.kernel,
+           "the window ({}) is larger than its input ({}) plus padding; use a smaller one", windows_.kernel,
            to_string(input));
   std::vector<std::int64_t> extents;
   for (const std::int64_t extent : space) extents.push_back(windows_.count(extent));

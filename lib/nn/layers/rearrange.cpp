@@ -34,13 +34,13 @@ void ReshapeConfig::describe(Fields& fields) {
   fields.integers("shape", shape, {1, 1e9},
                   "shape of an example's output, as [7, 7, 64], with as many elements as the input");
   fields.check(!shape.empty() && shape.size() <= most_axes, "shape",
-               fmt::format("has {} extents (1 to {} are allowed); write it as [7, 7, 64]", shape.size(), most_axes));
+               fmt::format("has {} extents (1 to {} are allowed); write it like [7, 7, 64]", shape.size(), most_axes));
 }
 
 Shape Reshape::output_shape(std::span<const Shape> inputs) const {
   validate(shape_.count() == inputs[0].count(), ExitStatus::bad_deck,
-           "{} ({} numbers) cannot be reshaped to {} ({} numbers); give it a shape of as many", to_string(inputs[0]),
-           inputs[0].count(), to_string(shape_), shape_.count());
+           "{} ({} values) cannot be reshaped to {} ({} values); give a shape with the same number of values",
+           to_string(inputs[0]), inputs[0].count(), to_string(shape_), shape_.count());
   return shape_;
 }
 
@@ -51,7 +51,7 @@ void PermuteConfig::describe(Fields& fields) {
   std::ranges::sort(sorted);
   std::iota(axes.begin(), axes.end(), 0);
   fields.check(!order.empty() && sorted == axes, "order",
-               "does not name each axis once (0 is the first one); write it as [1, 0] or [2, 0, 1]");
+               "does not name each axis once (0 is the first); write it like [1, 0] or [2, 0, 1]");
 }
 
 Shape Permute::output_shape(std::span<const Shape> inputs) const {
@@ -88,8 +88,8 @@ Shape Slice::output_shape(std::span<const Shape> inputs) const {
   const Stretch kept = kept_of(input);
   validate(
       kept.begin >= 0 && kept.begin < kept.end && kept.end <= extent, ExitStatus::bad_deck,
-      "slice keeps places {} to {} of axis {} of {}, whose places are 0 to {} (an output of none, or of some that are not "
-      "there); choose a smaller begin than end, both from 0 to {}",
+      "slice keeps indices {} to {} of axis {} of {}, whose indices are 0 to {} (the output would be empty, or out of "
+      "range); choose begin below end, both from 0 to {}",
       kept.begin, kept.end - 1, axis, to_string(input), extent - 1, extent);
   std::vector<std::int64_t> extents(input.extents().begin(), input.extents().end());
   extents[static_cast<std::size_t>(axis)] = kept.end - kept.begin;

@@ -7,7 +7,7 @@ namespace lockstep {
 
 void ReduceConfig::describe(Fields& fields) {
   fields.integers("axes", axes, axis_range, axis_help);
-  fields.check(!axes.empty(), "axes", "the list is empty; name the axes, as [0] or [0, 1]");
+  fields.check(!axes.empty(), "axes", "the list is empty; name the axes, such as [0] or [0, 1]");
 }
 
 std::unique_ptr<Layer> SumConfig::make_layer() const { return std::make_unique<Reduce>(Reduce::Of::sum, axes); }

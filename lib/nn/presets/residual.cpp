@@ -120,7 +120,8 @@ void WideResnetConfig::describe(Fields& fields) {
                 "dropout probability between the two convolutions of each block (0: no dropout layers)");
   fields.check(
       (depth - 4) % 6 == 0, "depth",
-      fmt::format("{} convolutions make no three stages of whole blocks; use 4 and a multiple of 6, as 28", depth));
+      fmt::format("{} convolutions do not make three stages of whole blocks; use 4 plus a multiple of 6, such as 28",
+                  depth));
 }
 
 std::string WideResnetConfig::list() const {
@@ -128,7 +129,8 @@ std::string WideResnetConfig::list() const {
   const auto convolution = [&](const std::string& name, std::int64_t filters, int kernel, int stride,
                                const std::string& from) {
     text += fmt::format(
-        "- {{conv2d: {{filters: {}, kernel: {}, stride: {}, padding: {}, bias: false, initializer: he}}, name: {}{}}}\n",
+        "- {{conv2d: {{filters: {}, kernel: {}, stride: {}, padding: {}, bias: false, initializer: he}}, name: "
+        "{}{}}}\n",
         filters, kernel, stride, kernel / 2, name, from.empty() ? "" : ", from: " + from);
   };
   convolution("stem", 16, 3, 1, "");

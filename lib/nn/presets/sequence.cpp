@@ -24,7 +24,7 @@ void BlocksConfig::describe(Fields& fields) {
                 "dropout probability after the position embedding, each attention and each MLP (0: no dropout layers)");
   fields.number("initial_std", initial_std, {0, 1e6, true}, "standard deviation of the initial weights");
   fields.check(d_model % heads == 0, "heads",
-               fmt::format("{} features cannot be shared out to {} heads; use a divisor of d_model", d_model, heads));
+               fmt::format("{} features cannot be divided among {} heads; use a divisor of d_model", d_model, heads));
 }
 
 std::string BlocksConfig::blocks(const BlockForm& form) const {

@@ -123,28 +123,31 @@ TEST(Graph, AdditionsStayWhereSomebodySeesWhatIsBefore) {
 TEST(Graph, Mistakes) {
   EXPECT_THAT(complaint("[{linear: {features: 3}}]", {4, 4, 1}), HasSubstr("put a flatten before it"));
   EXPECT_THAT(complaint("[{conv2d: {filters: 3, kernel: 3}}]", {4}), HasSubstr("reads images"));
-  EXPECT_THAT(complaint("[{conv2d: {filters: 3, kernel: 5}}]", {4, 4, 1}), HasSubstr("larger than its padded input"));
+  EXPECT_THAT(complaint("[{conv2d: {filters: 3, kernel: 5}}]", {4, 4, 1}),
+              HasSubstr("(5) is larger than its input (4×4×1) plus padding"));
   EXPECT_THAT(complaint("[{conv2d: {filters: 4, kernel: 1, groups: 2}}]", {4, 4, 3}),
-              HasSubstr("cannot be cut into 2 groups"));
+              HasSubstr("3 channels cannot be divided evenly into 2 groups"));
   EXPECT_THAT(complaint("[{conv1d: {filters: 3, kernel: 3}}]", {4, 4, 1}), HasSubstr("conv1d reads sequences (T×C)"));
   EXPECT_THAT(complaint("[{conv3d: {filters: 3, kernel: 3}}]", {4, 4, 1}), HasSubstr("conv3d reads volumes (D×H×W×C)"));
   EXPECT_THAT(complaint("[{conv3d: {filters: 3, kernel: 3}}]", {2, 4, 4, 1}),
-              HasSubstr("larger than its padded input"));
+              HasSubstr("(3) is larger than its input (2×4×4×1) plus padding"));
   EXPECT_THAT(complaint("[{conv_transpose2d: {filters: 3, kernel: 3}}]", {4}), HasSubstr("reads images"));
   EXPECT_THAT(complaint("[{conv_transpose2d: {filters: 3, kernel: 3, padding: 2}}]", {2, 4, 1}),
-              HasSubstr("a padding of 2 leaves nothing of what 2×4×1 becomes"));
-  EXPECT_THAT(complaint("[group_norm: 2]", {4, 3}), HasSubstr("3 channels cannot be cut into 2 groups"));
+              HasSubstr("a padding of 2 leaves no output for an input of 2×4×1"));
+  EXPECT_THAT(complaint("[group_norm: 2]", {4, 3}), HasSubstr("3 channels cannot be divided evenly into 2 groups"));
   EXPECT_THAT(complaint("[max_pool1d: 2]", {4}), HasSubstr("max_pool1d reads sequences"));
-  EXPECT_THAT(complaint("[avg_pool3d: 3]", {2, 4, 4, 1}), HasSubstr("larger than its padded input"));
-  EXPECT_THAT(complaint("[{max_pool: {kernel: 5}}]", {4, 4, 3}), HasSubstr("larger than its padded input"));
+  EXPECT_THAT(complaint("[avg_pool3d: 3]", {2, 4, 4, 1}),
+              HasSubstr("(3) is larger than its input (2×4×4×1) plus padding"));
+  EXPECT_THAT(complaint("[{max_pool: {kernel: 5}}]", {4, 4, 3}),
+              HasSubstr("(5) is larger than its input (4×4×3) plus padding"));
   EXPECT_THAT(complaint("[{linear: {features: 3}, name: a}, {relu: {}, name: a}]", {4}),
-              HasSubstr("a second layer is named 'a'"));
+              HasSubstr("the layer name 'a' is given twice"));
   EXPECT_THAT(complaint("[{linear: {features: 3}, name: first}, {relu: {}, from: frist}]", {4}),
               HasSubstr("did you mean 'first'?"));
   EXPECT_THAT(complaint("[{relu: {}, name: a, from: a}]", {4}), HasSubstr("no earlier layer"));
   EXPECT_THAT(
       complaint("[{linear: {features: 3}, name: a}, {linear: {features: 3}, name: b}, {relu: {}, from: a}]", {4}),
-      HasSubstr("nothing reads layer 'b'"));
+      HasSubstr("no layer reads layer 'b'"));
   EXPECT_THAT(
       complaint("[{linear: {features: 3}, name: a}, {linear: {features: 2}, name: b}, {add: {}, from: [a, b]}]", {4}),
       HasSubstr("cannot sum 3 and 2"));
@@ -171,7 +174,7 @@ TEST(Graph, Mistakes) {
   EXPECT_THAT(complaint(tokens + "{linear: {features: 5, tied_to: token}}]", {4}),
               HasSubstr("no earlier layer is named"));
   EXPECT_THAT(complaint(tokens + "{linear: {features: 5, tied_to: b}, name: b}]", {4}), HasSubstr("no earlier layer"));
-  EXPECT_THAT(complaint(tokens + "{linear: {features: 5, tied_to: a}}]", {4}), HasSubstr("'a' is of type linear"));
+  EXPECT_THAT(complaint(tokens + "{linear: {features: 5, tied_to: a}}]", {4}), HasSubstr("'a' has type linear"));
   EXPECT_THAT(complaint(tokens + "{linear: {features: 6, tied_to: tokens}}]", {4}),
               HasSubstr("the weight of 'tokens' is 5×2, but 6×2 is needed"));
   EXPECT_THAT(
@@ -179,7 +182,7 @@ TEST(Graph, Mistakes) {
           tokens +
               "{linear: {features: 5, tied_to: tokens}}, {linear: {features: 2}}, {linear: {features: 5, tied_to: tokens}}]",
           {4}),
-      HasSubstr("another layer has the weight of 'tokens' already"));
+      HasSubstr("the weight of 'tokens' is already shared with another layer"));
   EXPECT_THAT(complaint("[{position_embedding: {length: 5}}]", {4}), HasSubstr("reads sequences"));
   EXPECT_THAT(complaint("[{embedding: {vocabulary: 5, features: 2}}, {position_embedding: {length: 5}}]", {6}),
               HasSubstr("a sequence of 6 positions is longer than the 5 of position_embedding"));
@@ -193,11 +196,11 @@ TEST(Graph, Mistakes) {
                 {6}),
       HasSubstr("dot_interaction cannot read 6 and 2×3"));
   EXPECT_THAT(complaint("[{reshape: {shape: [3, 5]}}]", {4, 4}),
-              HasSubstr("4×4 (16 numbers) cannot be reshaped to 3×5"));
+              HasSubstr("4×4 (16 values) cannot be reshaped to 3×5"));
   EXPECT_THAT(complaint("[{permute: {order: [1, 0]}}]", {4, 4, 3}), HasSubstr("an order of 2 axes"));
   EXPECT_THAT(complaint("[{slice: {axis: 2, end: 1}}]", {4, 4}), HasSubstr("slice names axis 2"));
   for (const char* places : {"begin: 3, end: 3", "end: 5", "begin: -5", "begin: 3, end: -2", "begin: 4"})
-    EXPECT_THAT(complaint(fmt::format("[{{slice: {{{}}}}}]", places), {4}), HasSubstr("whose places are 0 to 3"));
+    EXPECT_THAT(complaint(fmt::format("[{{slice: {{{}}}}}]", places), {4}), HasSubstr("whose indices are 0 to 3"));
   EXPECT_THAT(complaint("[{patchify: 2}]", {4, 4}), HasSubstr("patchify reads images"));
   EXPECT_THAT(complaint("[{patchify: 2}]", {4, 5, 1}), HasSubstr("cannot be cut into patches of 2×2"));
   EXPECT_THAT(complaint("[{mean: {axes: [0, -2]}}]", {4, 3}), HasSubstr("mean names axis 0 of 4×3 twice"));
@@ -268,7 +271,7 @@ TEST(Presets, AreThoseOfTheirPapers) {
       [&] { graph_of_preset("{preset: unet, image: 100}\n"); },
       testing::ThrowsMessage<DeckError>(HasSubstr("100 pixels cannot be halved 4 times; use a multiple of 16")));
   EXPECT_THAT([&] { graph_of_preset("{preset: wide_resnet, depth: 20}\n"); },
-              testing::ThrowsMessage<DeckError>(HasSubstr("20 convolutions make no three stages of whole blocks")));
+              testing::ThrowsMessage<DeckError>(HasSubstr("20 convolutions do not make three stages of whole blocks")));
 }
 
 TEST(Presets, ComplainAtTheDecksPlace) {
@@ -281,7 +284,7 @@ TEST(Presets, ComplainAtTheDecksPlace) {
     config.resolved_layers();
     FAIL();
   } catch (const DeckError& error) {
-    EXPECT_THAT(error.what(), testing::StartsWith("deck.yaml:2:11: preset: makes a network that cannot be"));
+    EXPECT_THAT(error.what(), testing::StartsWith("deck.yaml:2:11: preset: gives an invalid network ("));
   }
 }
 

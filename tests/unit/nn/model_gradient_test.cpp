@@ -270,8 +270,8 @@ TEST(FrozenLayers, AreNamedByPatternsThatMeanSomething) {
   refused({"c"}, "'c' matches no layer");
   refused({"relu_1"}, "matches no layer with parameters");
   refused({"a/weight"}, "matches 1 of the 2 parameters of layer 'a'");
-  refused({"a", "b"}, "nothing is left to train");
-  refused({"*"}, "nothing is left to train");
+  refused({"a", "b"}, "no parameters are left to train");
+  refused({"*"}, "no parameters are left to train");
 
   Graph tied(test::parse_layers("[{embedding: {vocabulary: 6, features: 4}, name: tokens}, {linear: {features: 4}},"
                                 " {linear: {features: 6, tied_to: tokens}, name: fc}]"),
