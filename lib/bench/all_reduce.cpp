@@ -48,7 +48,8 @@ std::string shared_cores_remark(const Communicator& comm) {
   std::string remark;
   if (cores > 0 && node.size() > cores)
     remark = fmt::format(
-        "{} ranks share {} core{} on {}: their sums wait for each other's turns on a core, and are slower for that",
+        "{} ranks share {} core{} on {}: they take turns on a core, so their sums are slower than with one core per "
+        "rank",
         node.size(), cores, cores == 1 ? "" : "s", host_name());
   for (const std::string& of_a_rank : comm.gather_to_root(remark))
     if (!of_a_rank.empty()) return of_a_rank;

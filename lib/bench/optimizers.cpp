@@ -47,7 +47,7 @@ void bench_optimizers(const std::function<void(const std::string&)>& print) {
   const StepScalarsMemory scalars;
   copy(space, parameters.owned().values(), parameters.owned().gradients());
 
-  print(fmt::format("{} parameters, medians of {} steps in turns with copies\n", count, rounds));
+  print(fmt::format("{} parameters, medians of {} steps alternating with copies\n", count, rounds));
   print("| optimizer | ms | GB/s | a copy's GB/s | share |\n|---|--:|--:|--:|--:|");
   for (const Case& c : cases) {
     OptimizerConfig config;

@@ -75,12 +75,13 @@ ConvolutionShape convolution(std::int64_t n, std::int64_t edge, std::int64_t c, 
 
 void bench_peak(const Print& print) {
   const char* const unit = is_a_device ? "device" : "core";
-  print(fmt::format("f32 {:.1f} GFLOP/s a {}, multiply-adds on registers", multiply_add_peak(DType::f32) * 1e-9, unit));
-  print(fmt::format("f64 {:.1f} GFLOP/s a {}", multiply_add_peak(DType::f64) * 1e-9, unit));
+  print(
+      fmt::format("f32 {:.1f} GFLOP/s per {}, multiply-adds on registers", multiply_add_peak(DType::f32) * 1e-9, unit));
+  print(fmt::format("f64 {:.1f} GFLOP/s per {}", multiply_add_peak(DType::f64) * 1e-9, unit));
   const OwnedTensor a("lockstep::bench::copy", DType::u8, {256 << 20}),
       b("lockstep::bench::copy", DType::u8, {256 << 20});
   const double seconds = best_seconds_of([&] { copy(ExecSpace(), a.get(), b.get()); });
-  print(fmt::format("memory {:.1f} GB/s, read and written by a copy",
+  print(fmt::format("memory {:.1f} GB/s, reads and writes of a copy",
                     2.0 * static_cast<double>(a.get().bytes()) / seconds * 1e-9));
 }
 

@@ -19,9 +19,10 @@ std::optional<DeviceDescription>& chosen() {
 const DeckNode& value_of(const DeckNode& properties, const char* key) {
   const DeckNode* value = properties.find(key);
   if (value == nullptr || value->kind != DeckNode::Kind::scalar || value->text.empty())
-    throw DeckError(properties.position, key,
-                    "is missing, so this describes no device; `lockstep info --device` prints a description where "
-                    "there is one");
+    throw DeckError(
+        properties.position, key,
+        "is missing (this is not a device description); `lockstep info --device` prints one on a machine with the "
+        "device");
   return *value;
 }
 
@@ -33,7 +34,7 @@ std::int64_t number_of(const DeckNode& properties, const char* key) {
   if (error != std::errc() || last != end || number <= 0)
     throw DeckError(
         value.position, key,
-        fmt::format("'{}' is not a whole number above 0; give what `lockstep info --device` has printed", value.text));
+        fmt::format("'{}' is not a whole number above 0; give the output of `lockstep info --device`", value.text));
   return number;
 }
 
@@ -41,7 +42,7 @@ std::int64_t number_of(const DeckNode& properties, const char* key) {
 
 void plan_for_described_device(const std::string& file) {
   validate(runs_on_device, ExitStatus::bad_usage,
-           "--device: kernels of this build run on the host, and are planned for it; use a build for GPUs");
+           "--device: the kernels of this build run on the host, and are planned for it; use a GPU build");
   const std::string text = read_deck_file(file);
   const DeckNode properties = parse_deck(text, file);  // JSON is valid YAML
   chosen() = {.name = value_of(properties, "deviceName").text,

@@ -43,17 +43,19 @@ auto plan(std::string_view key, ProviderKind kind, DType dtype, PlanWith plan_wi
       if (provider == nullptr) continue;
       if (auto planned = plan_with(*provider)) return planned;
     }
-    throw Error(ExitStatus::internal, "no provider plans a product that the portable one must do");
+    throw Error(ExitStatus::internal, "no provider supports an operation that portable must support");
   }
 
   const auto name = provider_names[static_cast<std::size_t>(kind)];
   const Provider* provider = find(kind);
   const std::string path = fmt::format("providers.{}", key);
-  validate_key(provider != nullptr, path,
-               "{} is not in this build; choose auto, or build with it (`lockstep info` lists what is there)", name);
+  validate_key(
+      provider != nullptr, path,
+      "{} is not in this build; choose auto, or build with it (`lockstep info` lists the providers of this build)",
+      name);
   auto planned = plan_with(*provider);
-  validate_key(planned != nullptr, path, "{} does not do a product of this model in {}; choose auto or portable", name,
-               name_of(dtype));
+  validate_key(planned != nullptr, path,
+               "{} does not support an operation of this model in {}; choose auto or portable", name, name_of(dtype));
   return planned;
 }
 

@@ -164,7 +164,7 @@ void AdafactorConfig::describe(Fields& fields) {
   fields.numbers("epsilons", epsilons, positive,
                  "lower bounds of the root of an average square, and of the root mean square of a parameter that its "
                  "step is relative to");
-  fields.check(epsilons.size() == 2, "epsilons", "must be two numbers; write them as [1.0e-15, 0.001]");
+  fields.check(epsilons.size() == 2, "epsilons", "must have two entries; write [1.0e-15, 0.001]");
 }
 
 std::vector<Parameter> AdafactorConfig::state_layout(std::string_view state,

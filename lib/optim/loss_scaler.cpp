@@ -21,7 +21,7 @@ void LossScaleConfig::describe(Fields& fields) {
   fields.number("floor", floor, scales,
                 "smallest value of the scale; an overflow that would take it below ends the run");
   fields.check(initial >= floor, "initial",
-               "is below floor (the scale is never smaller); give a larger one, or a lower floor");
+               "is below floor (the scale never goes below it); give a larger value, or a lower floor");
 }
 
 LossScaler::LossScaler(const LossScaleConfig& config)

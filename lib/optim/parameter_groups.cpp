@@ -49,12 +49,13 @@ ParameterGroups::ParameterGroups(const ParameterLayout& layout, const std::vecto
     group.push_back(group_of(settings_of(parameter)));
   }
   for (std::size_t i = 0; i < options.size(); ++i)
-    validate_key(used[i], "optimizer.groups",
-                 "'{}' matches no parameter that is trained, or none that the entries before it have left; "
-                 "`lockstep check` lists the names",
-                 options[i].match);
-  validate_key(groups.size() <= most_groups, "optimizer.groups", "make {} kinds of parameters; {} are the most",
-               groups.size(), most_groups);
+    validate_key(
+        used[i], "optimizer.groups",
+        "'{}' matches no trained parameter, or only those that earlier entries have taken; `lockstep check` lists the "
+        "names",
+        options[i].match);
+  validate_key(groups.size() <= most_groups, "optimizer.groups",
+               "make {} groups of different settings (at most {} are allowed); give fewer", groups.size(), most_groups);
   std::int64_t number = 0;
   for (std::size_t i = 0; i < trained.size(); ++i) {
     const ParameterRange& range = trained[i]->range;

@@ -26,11 +26,13 @@ void ScheduleConfig::describe(Fields& fields) {
   fields.integer("reference_batch", reference_batch, at_least_one,
                  "global batch size that optimizer.learning_rate is meant for, with scale_rule");
   fields.check(!course || !course_of(*this).warms_up() || warmup == "0", "warmup",
-               fmt::format("stands beside type: {}, which has a warm-up of its own; remove it", type));
+               fmt::format("cannot be combined with type: {} (it has its own warm-up); remove it", type));
   fields.check(warmup != "0" || warmup_start == 0, "warmup_start",
-               "stands there without warmup; give that, or remove it");
-  fields.check((scale_rule == ScaleRule::none) == !reference_batch, "scale_rule",
-               "goes together with reference_batch, the batch that the learning rate is meant for; give both, or none");
+               "has no effect without warmup; give warmup, or remove it");
+  fields.check(
+      (scale_rule == ScaleRule::none) == !reference_batch, "scale_rule",
+      "must be given together with reference_batch, the batch that the learning rate is meant for; give both, or "
+      "neither");
 }
 
 double BatchRule::factor(double batch) const {

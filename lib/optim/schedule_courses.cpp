@@ -33,7 +33,7 @@ double spans_before(const RunLength& length, std::int64_t step, const TrainingSp
 }
 
 void check_span(Fields& fields, std::string_view key, const std::string& span) {
-  fields.check(training_span_of(span).count > 0, key, "is nothing; give a length above 0");
+  fields.check(training_span_of(span).count > 0, key, "is of length 0; give a length above 0");
 }
 
 struct Constant final : Course {
@@ -74,7 +74,8 @@ struct MultiStep final : Course {
                  "rate is multiplied by factor once more",
                  span_form);
     fields.number("factor", factor, positive, "factor that the learning rate is multiplied by each time");
-    fields.check(!milestones.empty(), "milestones", "is missing, or empty; give points, as [30 epochs, 60 epochs]");
+    fields.check(!milestones.empty(), "milestones",
+                 "is missing, or empty; give points, such as [30 epochs, 60 epochs]");
   }
   Factor over(const RunLength& length, std::int64_t) const override {
     std::vector<std::int64_t> steps;
@@ -164,7 +165,7 @@ struct Cosine final : Course {
                    "factor by which each period is longer than the one before");
     if (!period.empty()) check_span(fields, "period", period);
     fields.check(!period.empty() || period_factor == 1, "period_factor",
-                 "stands there without period; give that, or remove it");
+                 "has no effect without period; give period, or remove it");
   }
   Factor over(const RunLength& length, std::int64_t warmup) const override {
     if (period.empty())
@@ -192,7 +193,7 @@ struct Cosine final : Course {
 struct InverseSqrt final : Course {
   void describe(Fields&) override {}
   Factor over(const RunLength&, std::int64_t warmup) const override {
-    validate_key(warmup > 0, "schedule.warmup", "is missing beside type: inverse_sqrt, whose unit it is; give it");
+    validate_key(warmup > 0, "schedule.warmup", "is missing (type: inverse_sqrt decays in units of it); give it");
     return [warmup](std::int64_t step) {
       return std::sqrt(static_cast<double>(warmup) / static_cast<double>(std::max(step + 1, warmup)));
     };
@@ -240,7 +241,8 @@ struct WarmupStableDecay final : Course {
   Factor over(const RunLength& length, std::int64_t warmup) const override {
     const std::optional<std::int64_t> fall = length.step_before(length.steps(), training_span_of(decay));
     validate_key(fall && *fall >= warmup, "schedule.decay",
-                 "{} and the warm-up are longer than the run of {} steps; make them shorter", decay, length.steps());
+                 "{} and the warm-up together are longer than the run ({} steps); make them shorter", decay,
+                 length.steps());
     return [begin = *fall, end = length.steps(), last = final_fraction, form = form](std::int64_t step) {
       const double done = share_done(step, begin, end);
       return between(last, 1 - (form == Form::linear ? done : std::sqrt(done)));
@@ -257,7 +259,7 @@ struct Points final : Course {
                   "points counted from the start of the run, each with the factor of the learning rate there, as [[0, "
                   "0.1], [5 epochs, 1], [20 epochs, 0]], with straight lines between them");
     fields.check(points.size() > 1 && training_span_of(points.front().first).count == 0, "points",
-                 "must be two or more, the first at 0; write [[0, 0.1], [5 epochs, 1]]");
+                 "must be two or more points, the first at 0; write them like [[0, 0.1], [5 epochs, 1]]");
   }
   bool warms_up() const override { return true; }
   Factor over(const RunLength& length, std::int64_t) const override {
@@ -265,11 +267,11 @@ struct Points final : Course {
     for (const auto& [span, factor] : points) {
       const std::int64_t step = length.step_of(training_span_of(span));
       validate_key(known.empty() || known.back().first < step, "schedule.points",
-                   "{} is not after the point before it; put them in their order", span);
+                   "{} is not after the point before it; put the points in order", span);
       known.emplace_back(step, factor);
     }
     validate_key(known.back().first >= length.steps(), "schedule.points",
-                 "ends at {}, before the run does, after {} steps; give a point there", points.back().first,
+                 "ends at {}, before the end of the run ({} steps); give a point there", points.back().first,
                  length.steps());
     return [known](std::int64_t step) {
       const auto next = std::ranges::upper_bound(known, step, {}, [](const auto& point) { return point.first; });

@@ -85,9 +85,11 @@ void SgdConfig::describe(Fields& fields) {
   fields.boolean("nesterov", nesterov,
                  "whether to use Nesterov momentum, where the step looks ahead along the velocity");
   fields.check(!nesterov || momentum > 0, "nesterov",
-               "true without momentum (it is a form of momentum); give momentum, or remove it");
-  fields.check(!nesterov || dampening == 0, "nesterov", "true beside dampening (it has none); remove one of them");
-  fields.check(dampening == 0 || momentum > 0, "dampening", "stands there without momentum; give that, or remove it");
+               "has no effect without momentum (it is a form of momentum); give momentum, or remove it");
+  fields.check(!nesterov || dampening == 0, "nesterov",
+               "cannot be combined with dampening (Nesterov momentum has none); remove one of them");
+  fields.check(dampening == 0 || momentum > 0, "dampening",
+               "has no effect without momentum; give momentum, or remove it");
 }
 
 std::vector<std::string> SgdConfig::state_names() const {

@@ -9,7 +9,7 @@ from mistakes import MOSTLY, RANKS, MistakeTest
 
 class BadSettings(MistakeTest):
     def test_schedules_and_ramps(self):
-        self.train(78, [":1:", "schedule.points", "ends at 1 steps, before the run does"], "schedule={type: points, points: [[0, 1], [1 steps, 0]]}")
+        self.train(78, [":1:", "schedule.points", "ends at 1 steps, before the end of the run"], "schedule={type: points, points: [[0, 1], [1 steps, 0]]}")
         self.train(78, [":1:", "schedule.decay", "longer than the run"], "schedule={type: warmup_stable_decay, decay: 9999 steps}")
         self.train(78, ["schedule.warmup", "a length with its unit"], "schedule={warmup: 10}")
         self.train(78, ["batch.ramp", "in their order"], "batch.ramp=[[20 steps, 32], [10 steps, 64]]")
@@ -32,9 +32,9 @@ class BadSettings(MistakeTest):
                 self.check(78, ["bad.yaml:1:", "run.target.metric: ", words], command, "bad.yaml", "run.overwrite=true", "run.resume=never")
 
     def test_parameter_groups(self):
-        self.train(78, [":1:", "optimizer.groups", "'body/*' matches no parameter"], "optimizer={groups: [{match: body/*, weight_decay: 0.1}]}")
+        self.train(78, [":1:", "optimizer.groups", "'body/*' matches no trained parameter"], "optimizer={groups: [{match: body/*, weight_decay: 0.1}]}")
         self.deck("bad.yaml", optimizer={"groups": [{"match": "body/*"}]})
-        self.check(78, ["bad.yaml:4:", "optimizer.groups: 'body/*' matches no parameter"], "train", "bad.yaml", "run.overwrite=true", "run.resume=never")
+        self.check(78, ["bad.yaml:4:", "optimizer.groups: 'body/*' matches no trained parameter"], "train", "bad.yaml", "run.overwrite=true", "run.resume=never")
         self.train(78, ["optimizer.groups.0.match", "is missing"], "optimizer={groups: [{weight_decay: 0.1}]}")
         self.train(78, ["optimizer.groups.0.decay", "unknown key"], "optimizer={groups: [{match: a, decay: 0.1}]}")
 

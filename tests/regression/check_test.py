@@ -285,7 +285,7 @@ class DescribedDevice(LockstepTest):
         super().setUp()
         self.deck()
         if not runs_on_device():
-            self.refused(64, ["--device", "a build for GPUs"], *self.described())
+            self.refused(64, ["--device", "use a GPU build"], *self.described())
             self.skipTest("kernels of this build run on the host; what it says of --device was tried")
 
     def test_a_step_fits(self):

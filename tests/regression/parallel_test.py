@@ -369,7 +369,7 @@ class Parallel(LockstepTest):
         self.addCleanup(os.sched_setaffinity, 0, allowed)
         os.sched_setaffinity(0, {min(allowed)})  # inherited by the ranks that start here
         bench = ("bench", "allreduce", "--bytes", "4096", "--rounds", "1")
-        self.assertRegex(self.lockstep(*bench, ranks=2).out, r"2 ranks share 1 core on \S+: their sums wait for each other")
+        self.assertRegex(self.lockstep(*bench, ranks=2).out, r"2 ranks share 1 core on \S+: they take turns on a core")
         self.assertNotIn("share", self.lockstep(*bench).out)
 
     def test_bad_all_reduce_tables(self):

@@ -23,7 +23,7 @@ struct CudnnProducts : ConvolutionProducts {
   explicit CudnnProducts(const ConvolutionShape& shape) {
     // cuDNN 9.19 computed wrong weight gradients there (in fp32, groups of two channels, kernel 4).
     if (shape.groups > 1 && (shape.pad_top != shape.pad_bottom || shape.pad_left != shape.pad_right))
-      throw PlanError("groups with uneven padding are left to others");
+      throw PlanError("cuDNN is not used for groups with uneven padding");
     const CudnnDevice& device = CudnnDevice::current();
     CudnnForward planned = cudnn_forward(device, shape);
     forward = std::make_unique<CudnnProduct>(std::move(planned.graph));

@@ -39,7 +39,7 @@ fe::DataType_t front_end_type(DType dtype) {
     case DType::f32: return fe::DataType_t::FLOAT;
     case DType::bf16: return fe::DataType_t::BFLOAT16;
     case DType::f16: return fe::DataType_t::HALF;
-    default: throw PlanError("cuDNN computes in f32, bf16 and f16 here");
+    default: throw PlanError("cuDNN is used only for f32, bf16 and f16");
   }
 }
 
@@ -67,7 +67,7 @@ const CudnnDevice& CudnnDevice::current() {
 
 CudnnDevice::CudnnDevice(const std::string& properties, int capability) {
   auto described = std::make_shared<fe::DeviceProperties>();
-  expect_good(described->deserialize({properties.begin(), properties.end()}), "read these properties of a device");
+  expect_good(described->deserialize({properties.begin(), properties.end()}), "read this device description");
   implementation_ = std::make_shared<Implementation>(Implementation{nullptr, std::move(described), capability});
 }
 
@@ -112,8 +112,7 @@ void CudnnGraph::run(cudaStream_t stream, std::span<void* const> tensors, void* 
   for (std::size_t i = 0; i < tensors.size(); ++i) pointers[static_cast<std::int64_t>(i) + 1] = tensors[i];
   const bool ordered = fe::detail::set_stream(it.handle, stream) == CUDNN_STATUS_SUCCESS;
   auto status = it.graph.execute(it.handle, pointers, workspace);
-  validate(ordered && status.is_good(), ExitStatus::internal, "cuDNN cannot run what it has planned: {}",
-           status.get_message());
+  validate(ordered && status.is_good(), ExitStatus::internal, "cuDNN failed to run its plan: {}", status.get_message());
 }
 
 namespace {
@@ -148,16 +147,16 @@ class Planner {
 
   std::unique_ptr<CudnnGraph> plan() {
     fe::graph::Graph& graph = made_->graph;
-    expect_good(graph.validate(), "make this graph");
+    expect_good(graph.validate(), "build this graph");
     expect_good(device_.handle ? graph.build_operation_graph(device_.handle) : graph.build_operation_graph(),
-                "make this graph");
-    expect_good(graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}), "plan this");
+                "build this graph");
+    expect_good(graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}), "plan this graph");
     // Only existing plans can be deselected, so this must come after their creation.
     graph.deselect_numeric_notes(declined_).deselect_workspace_greater_than(max_plan_workspace_bytes);
-    expect_good(graph.check_support(), "do this");
-    expect_good(graph.build_plans(), "do this");
+    expect_good(graph.check_support(), "run this graph");
+    expect_good(graph.build_plans(), "run this graph");
     std::int64_t bytes = 0;
-    expect_good(graph.get_workspace_size(bytes), "say what memory it needs");
+    expect_good(graph.get_workspace_size(bytes), "report its workspace size");
     made_->workspace_bytes = static_cast<std::size_t>(bytes);
     made_->handle = device_.handle;
     return std::make_unique<CudnnGraph>(std::move(made_));

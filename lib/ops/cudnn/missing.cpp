@@ -9,7 +9,8 @@ const Provider* cudnn_provider() { return nullptr; }
 std::string cudnn_device_properties() {
   throw Error(
       ExitStatus::bad_usage,
-      "info --device: this build has no cuDNN, which describes devices; use a build for NVIDIA GPUs, where there is one");
+      "info --device: cuDNN, which describes the device, is not in this build; use an NVIDIA GPU build on a machine "
+      "with a GPU");
 }
 
 }  // namespace lockstep

@@ -35,7 +35,7 @@ std::string cudnn_device_properties() {
   try {
     return CudnnDevice::current().properties();
   } catch (const PlanError& error) {
-    throw Error(ExitStatus::internal, std::string("there is no device to describe: ") + error.what());
+    throw Error(ExitStatus::internal, std::string("the device cannot be described: ") + error.what());
   }
 }
 

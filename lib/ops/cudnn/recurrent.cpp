@@ -17,11 +17,11 @@ namespace {
 
 void expect_planned(cudnnStatus_t status) {
   if (status != CUDNN_STATUS_SUCCESS)
-    throw PlanError(std::string("cuDNN does not plan this recurrent layer: ") + cudnnGetErrorString(status));
+    throw PlanError(std::string("cuDNN cannot plan this recurrent layer: ") + cudnnGetErrorString(status));
 }
 
 void expect_started(cudnnStatus_t status) {
-  validate(status == CUDNN_STATUS_SUCCESS, ExitStatus::internal, "cuDNN cannot run what it has planned: {}",
+  validate(status == CUDNN_STATUS_SUCCESS, ExitStatus::internal, "cuDNN failed to run its plan: {}",
            cudnnGetErrorString(status));
 }
 
@@ -50,19 +50,19 @@ cudnnDataType_t cudnn_type(DType dtype) {
     case DType::f32: return CUDNN_DATA_FLOAT;
     case DType::bf16: return CUDNN_DATA_BFLOAT16;
     case DType::f16: return CUDNN_DATA_HALF;
-    default: throw PlanError("cuDNN computes in f32, bf16 and f16 here");
+    default: throw PlanError("cuDNN is used only for f32, bf16 and f16");
   }
 }
 
 int narrowed(std::int64_t number) {
-  if (number > std::numeric_limits<int>::max()) throw PlanError("cuDNN counts in 32 bits");
+  if (number > std::numeric_limits<int>::max()) throw PlanError("cuDNN takes sizes of at most 32 bits");
   return static_cast<int>(number);
 }
 
 class CudnnRecurrent final : public RecurrentProducts {
  public:
   explicit CudnnRecurrent(const RecurrentShape& shape) : handle_(CudnnDevice::current().handle()) {
-    if (handle_ == nullptr) throw PlanError("cuDNN plans recurrent layers on a device alone");
+    if (handle_ == nullptr) throw PlanError("cuDNN plans recurrent layers only on a device that is present");
     describe(shape);
     std::size_t bytes = 0;
     expect_planned(cudnnGetRNNWeightSpaceSize(handle_, layer_, &bytes));
@@ -150,7 +150,7 @@ class CudnnRecurrent final : public RecurrentProducts {
         const auto add = [&](std::size_t of, std::int64_t count, const void* place) {
           const auto offset = static_cast<const std::byte*>(place) - space.data();
           if (place == nullptr || offset % static_cast<std::ptrdiff_t>(element_) != 0)
-            throw PlanError("cuDNN has no place for a parameter of this layer");
+            throw PlanError("cuDNN's weights of this layer lack one of our parameters");
           found.push_back({of, gate * count, count, offset / static_cast<std::ptrdiff_t>(element_)});
         };
         add(parameter, s.units * (hidden ? s.units : s.in), matrix_at);

@@ -33,12 +33,12 @@ miopenDataType_t miopen_type(DType dtype) {
     case DType::f32: return miopenFloat;
     case DType::bf16: return miopenBFloat16;
     case DType::f16: return miopenHalf;
-    default: throw PlanError("MIOpen computes in f32, bf16 and f16 here");
+    default: throw PlanError("MIOpen is used only for f32, bf16 and f16");
   }
 }
 
 int miopen_int(std::int64_t value) {
-  if (value > std::numeric_limits<int>::max()) throw PlanError("MIOpen counts in 32 bits");
+  if (value > std::numeric_limits<int>::max()) throw PlanError("MIOpen takes sizes of at most 32 bits");
   return static_cast<int>(value);
 }
 
@@ -65,7 +65,8 @@ MiopenTensor describe_channels_last(DType dtype, std::int64_t n, std::int64_t h,
 MiopenWindows describe_windows(const ConvolutionShape& s) {
   ConvolutionShape alike = s;
   alike.pad_bottom = s.pad_top, alike.pad_right = s.pad_left;
-  if (alike.out_h() != s.out_h() || alike.out_w() != s.out_w()) throw PlanError("MIOpen pads both sides alike");
+  if (alike.out_h() != s.out_h() || alike.out_w() != s.out_w())
+    throw PlanError("MIOpen needs equal padding on both sides");
   miopenConvolutionDescriptor_t made = nullptr;
   expect_planned(miopenCreateConvolutionDescriptor(&made), "describe a convolution");
   MiopenWindows windows(made);
@@ -136,16 +137,16 @@ class MiopenProduct final : public ConvolutionProduct {
     std::size_t count = 0;
     expect_planned(functions_.list(miopen_handle(), their(0), their(1), windows_.get(), their(2), solutions.size(),
                                    &count, solutions.data()),
-                   "plan this");
+                   "plan this convolution");
     for (const miopenConvSolution_t& candidate : std::span(solutions).first(std::min(count, solutions.size()))) {
       if (candidate.workspace_size > max_plan_workspace_bytes) continue;
       expect_planned(
           functions_.compile(miopen_handle(), their(0), their(1), windows_.get(), their(2), candidate.solution_id),
-          "compile this");
+          "compile this convolution");
       solution_ = candidate;
       return;
     }
-    throw PlanError("MIOpen has no solution for this");
+    throw PlanError("MIOpen has no solution for this convolution");
   }
 
   void start(const ExecSpace& space, const std::array<void*, 3>& at, void* workspace) const {
@@ -159,7 +160,7 @@ class MiopenProduct final : public ConvolutionProduct {
       status = functions_.run(handle, their(0), at[functions_.theirs[0]], their(1), at[functions_.theirs[1]],
                               windows_.get(), their(2), at[functions_.theirs[2]], workspace, solution_.workspace_size,
                               solution_.solution_id);
-    validate(status == miopenStatusSuccess, ExitStatus::internal, "MIOpen cannot run what it has planned: {}",
+    validate(status == miopenStatusSuccess, ExitStatus::internal, "MIOpen failed to run its plan: {}",
              miopenGetErrorString(status));
   }
 

@@ -39,7 +39,7 @@ OnednnCall::OnednnCall(const dnnl::primitive_desc_base& description, const dnnl:
   const std::string way = description.impl_info_str();
   for (const auto& [id, layout] : arguments)
     if (way.starts_with("ref") && layout.get_data_type() != dnnl::memory::data_type::f32)
-      throw dnnl::error(dnnl_unimplemented, "only the reference loops of oneDNN do this type");
+      throw dnnl::error(dnnl_unimplemented, "oneDNN has only reference loops for this type");
   for (const auto& [id, layout] : arguments) arguments_.emplace(id, dnnl::memory(layout, onednn_engine(), nullptr));
   const dnnl::memory::desc scratchpad = description.scratchpad_desc();
   scratchpad_bytes_ = scratchpad.get_size();
@@ -76,7 +76,7 @@ dnnl::memory::data_type onednn_type(DType dtype) {
     case DType::f32: return dnnl::memory::data_type::f32;
     case DType::bf16: return dnnl::memory::data_type::bf16;
     case DType::f16: return dnnl::memory::data_type::f16;
-    default: throw dnnl::error(dnnl_unimplemented, "no such type in oneDNN");
+    default: throw dnnl::error(dnnl_unimplemented, "oneDNN does not have this type");
   }
 }
 

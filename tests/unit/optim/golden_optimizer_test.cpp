@@ -289,8 +289,8 @@ TEST(ParameterGroups, BiasesAndNormsMayBeExcluded) {
 
 TEST(ParameterGroups, RefusesWhatMatchesNothing) {
   for (const auto& [deck, words] :
-       {std::pair("{groups: [{match: three/*}]}", "'three/*' matches no parameter"),
-        {"{groups: [{match: '*'}, {match: one/*}]}", "none that the entries before it have left"}}) {
+       {std::pair("{groups: [{match: three/*}]}", "'three/*' matches no trained parameter"),
+        {"{groups: [{match: '*'}, {match: one/*}]}", "or only those that earlier entries have taken"}}) {
     try {
       steps_of(deck);
       FAIL() << deck;

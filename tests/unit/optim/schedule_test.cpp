@@ -161,21 +161,21 @@ TEST(Schedule, FollowsTheBatch) {
 TEST(Schedule, RefusesWhatMakesNoSense) {
   expect_refused("{final_fraction: 0.1}", "final_fraction");
   expect_refused("{warmup: 10}", "a length with its unit");
-  expect_refused("{warmup_start: 0.1}", "without warmup");
-  expect_refused("{type: one_cycle, warmup: 1 epoch}", "warm-up of its own");
+  expect_refused("{warmup_start: 0.1}", "has no effect without warmup");
+  expect_refused("{type: one_cycle, warmup: 1 epoch}", "its own warm-up");
   expect_refused("{type: inverse_sqrt}", "schedule.warmup");
-  expect_refused("{type: step, every: 0}", "is nothing");
+  expect_refused("{type: step, every: 0}", "is of length 0");
   expect_refused("{type: multistep}", "milestones");
   expect_refused("{type: warmup_stable_decay}", "decay");
-  expect_refused("{type: warmup_stable_decay, decay: 95 steps, warmup: 1 epoch}", "longer than the run");
+  expect_refused("{type: warmup_stable_decay, decay: 95 steps, warmup: 1 epoch}", "together are longer than the run");
   expect_refused("{type: points, points: [[0, 1]]}", "two or more");
-  expect_refused("{type: points, points: [[0, 1], [5 epochs, 0]]}", "ends at 5 epochs, before the run does");
+  expect_refused("{type: points, points: [[0, 1], [5 epochs, 0]]}", "ends at 5 epochs, before the end of the run");
   expect_refused("{type: points, points: [[0, 1], [20 steps, 0.5], [2 epochs, 0.5], [100 steps, 0]]}",
-                 "in their order");
+                 "put the points in order");
   expect_refused("{type: points, points: [[0, 1, 2]]}", "a pair");
   expect_refused("{scale_rule: linear}", "reference_batch");
   expect_refused("{reference_batch: 256}", "scale_rule");
-  expect_refused("{type: cosine, period_factor: 2}", "without period");
+  expect_refused("{type: cosine, period_factor: 2}", "has no effect without period");
 }
 
 }  // namespace
