@@ -12,8 +12,8 @@ macro(lockstep_is_not_found problem advice)
 endmacro()
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 12)
-  lockstep_is_not_found("${CMAKE_CXX_COMPILER} is GCC ${CMAKE_CXX_COMPILER_VERSION}, and Lockstep is C++20 and needs GCC 12 or newer"
-    "name another one with the environment variable CXX, or -DCMAKE_CXX_COMPILER, in an empty build folder.")
+  lockstep_is_not_found("${CMAKE_CXX_COMPILER} is GCC ${CMAKE_CXX_COMPILER_VERSION}, but Lockstep is C++20 and needs GCC 12 or newer"
+    "name another compiler with the environment variable CXX or with -DCMAKE_CXX_COMPILER, in an empty build folder.")
 endif()
 
 # The versions are the oldest supported ones. scripts/toolchain/native reads these lines.
@@ -37,8 +37,8 @@ if(NOT TARGET xxHash::xxhash)
   find_path(XXHASH_INCLUDE_DIR xxhash.h)
   find_library(XXHASH_LIBRARY xxhash)
   if(NOT XXHASH_INCLUDE_DIR OR NOT XXHASH_LIBRARY)
-    lockstep_is_not_found("Not both of xxhash.h (${XXHASH_INCLUDE_DIR}) and libxxhash (${XXHASH_LIBRARY}) were found"
-      "name where they lie in CMAKE_PREFIX_PATH.")
+    lockstep_is_not_found("xxhash.h (${XXHASH_INCLUDE_DIR}) or libxxhash (${XXHASH_LIBRARY}) was not found"
+      "add their folders to CMAKE_PREFIX_PATH.")
   endif()
   add_library(xxHash::xxhash UNKNOWN IMPORTED)
   set_target_properties(xxHash::xxhash PROPERTIES
@@ -71,8 +71,8 @@ endforeach()
 
 set(LOCKSTEP_WITH_ONEDNN OFF)
 if(LOCKSTEP_ENABLE_ONEDNN STREQUAL "ON" AND lockstep_has_device)
-  lockstep_is_not_found("LOCKSTEP_ENABLE_ONEDNN is ON, but oneDNN computes on CPUs and this Kokkos (${Kokkos_DEVICES}) on a device"
-    "leave it AUTO, or take another Kokkos.")
+  lockstep_is_not_found("LOCKSTEP_ENABLE_ONEDNN is ON, but oneDNN runs on CPUs and this Kokkos (${Kokkos_DEVICES}) on a device"
+    "set it to AUTO, or use another Kokkos.")
 endif()
 if(LOCKSTEP_ENABLE_ONEDNN STREQUAL "ON")
   find_dependency(dnnl 3)
@@ -131,15 +131,15 @@ if(LOCKSTEP_ENABLE_CUDNN STREQUAL "ON" OR (LOCKSTEP_ENABLE_CUDNN STREQUAL "AUTO"
   elseif(LOCKSTEP_ENABLE_CUDNN STREQUAL "ON")
     string(CONCAT wanted "cudnn.h (${CUDNN_INCLUDE_DIR}), cudnn_frontend.h (${CUDNN_FRONTEND_INCLUDE_DIR}), "
       "cuda_runtime_api.h (${CUDART_INCLUDE_DIR}) and libcudnn (${CUDNN_LIBRARY})")
-    lockstep_is_not_found("LOCKSTEP_ENABLE_CUDNN is ON, but not all of ${wanted} were found"
-      "name where they lie in CMAKE_PREFIX_PATH.")
+    lockstep_is_not_found("LOCKSTEP_ENABLE_CUDNN is ON, but some of ${wanted} were not found"
+      "add their folders to CMAKE_PREFIX_PATH.")
   endif()
 endif()
 
 set(LOCKSTEP_WITH_MIOPEN OFF)
 if(LOCKSTEP_ENABLE_MIOPEN STREQUAL "ON" AND NOT "HIP" IN_LIST Kokkos_DEVICES)
-  lockstep_is_not_found("LOCKSTEP_ENABLE_MIOPEN is ON, but MIOpen computes on AMD's GPUs and this Kokkos is built for ${Kokkos_DEVICES}"
-    "leave it AUTO, or take a Kokkos with HIP.")
+  lockstep_is_not_found("LOCKSTEP_ENABLE_MIOPEN is ON, but MIOpen runs on AMD GPUs and this Kokkos is built for ${Kokkos_DEVICES}"
+    "set it to AUTO, or use a Kokkos with HIP.")
 endif()
 if(LOCKSTEP_ENABLE_MIOPEN STREQUAL "ON")
   find_dependency(miopen)
@@ -153,8 +153,8 @@ endif()
 # NCCL, which has no CMake file, and RCCL, its counterpart for AMD's devices.
 set(LOCKSTEP_WITH_NCCL OFF)
 if(LOCKSTEP_ENABLE_NCCL STREQUAL "ON" AND NOT "CUDA" IN_LIST Kokkos_DEVICES AND NOT "HIP" IN_LIST Kokkos_DEVICES)
-  lockstep_is_not_found("LOCKSTEP_ENABLE_NCCL is ON, but NCCL and RCCL sum between GPUs and this Kokkos is built for ${Kokkos_DEVICES}"
-    "leave it AUTO, or take a Kokkos with CUDA or HIP.")
+  lockstep_is_not_found("LOCKSTEP_ENABLE_NCCL is ON, but NCCL and RCCL run between GPUs and this Kokkos is built for ${Kokkos_DEVICES}"
+    "set it to AUTO, or use a Kokkos with CUDA or HIP.")
 endif()
 if(NOT LOCKSTEP_ENABLE_NCCL STREQUAL "OFF" AND "CUDA" IN_LIST Kokkos_DEVICES)
   find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
@@ -167,8 +167,8 @@ if(NOT LOCKSTEP_ENABLE_NCCL STREQUAL "OFF" AND "CUDA" IN_LIST Kokkos_DEVICES)
         INTERFACE_INCLUDE_DIRECTORIES "${NCCL_INCLUDE_DIR}" INTERFACE_LINK_LIBRARIES "${NCCL_LIBRARY}")
     endif()
   elseif(LOCKSTEP_ENABLE_NCCL STREQUAL "ON")
-    lockstep_is_not_found("LOCKSTEP_ENABLE_NCCL is ON, but not both of nccl.h (${NCCL_INCLUDE_DIR}) and libnccl (${NCCL_LIBRARY}) were found"
-      "name where they lie in CMAKE_PREFIX_PATH.")
+    lockstep_is_not_found("LOCKSTEP_ENABLE_NCCL is ON, but nccl.h (${NCCL_INCLUDE_DIR}) or libnccl (${NCCL_LIBRARY}) was not found"
+      "add their folders to CMAKE_PREFIX_PATH.")
   endif()
 elseif(NOT LOCKSTEP_ENABLE_NCCL STREQUAL "OFF" AND "HIP" IN_LIST Kokkos_DEVICES)
   if(LOCKSTEP_ENABLE_NCCL STREQUAL "ON")

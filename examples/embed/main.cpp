@@ -98,7 +98,7 @@ int run(const std::string& file) {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   const int half = size / 2;
   if (size % 2 != 0) {
-    if (rank == 0) std::fprintf(stderr, "%d ranks have no halves; give an even number\n", size);
+    if (rank == 0) std::fprintf(stderr, "error: %d ranks cannot be split into halves; give an even number\n", size);
     return EXIT_FAILURE;
   }
   const bool trains = rank < half;

@@ -64,7 +64,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("way", choices=["fsdp2", "deepspeed"])
     parser.add_argument("--shape", type=int, nargs=5, required=True, help="vocabulary, sequence, d_model, depth, heads")
-    parser.add_argument("--batch", type=int, required=True, help="of a rank")
+    parser.add_argument("--batch", type=int, required=True, help="examples per rank")
     parser.add_argument("--seconds", type=float, required=True)
     options = parser.parse_args()
     torch.set_num_threads(1)

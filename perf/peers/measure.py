@@ -81,21 +81,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", type=pathlib.Path, required=True, help="lockstep")
     parser.add_argument("--device", choices=NETWORKS, default="cpu")
-    parser.add_argument("--env", nargs=argparse.REMAINDER, required=True, help="what commands of the toolchain are run by")
-    parser.add_argument("--python", required=True, help="a Python that has PyTorch")
+    parser.add_argument("--env", nargs=argparse.REMAINDER, required=True, help="prefix of commands that run in the toolchain")
+    parser.add_argument("--python", required=True, help="a Python with PyTorch")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=6, help="of each measurement")
-    parser.add_argument("--networks", nargs="+", help="of the device's; all, when not given")
-    parser.add_argument("--modes", nargs="+", choices=MODES["cuda"], help="of PyTorch, of which the fastest is measured; all, when not given")
+    parser.add_argument("--seconds", type=float, default=6, help="seconds of each measurement")
+    parser.add_argument("--networks", nargs="+", help="networks to measure (default: all of the device)")
+    parser.add_argument("--modes", nargs="+", choices=MODES["cuda"], help="modes of PyTorch to try; the fastest is measured (default: all)")
     parser.add_argument("--precisions", nargs="+", choices=["fp32", "bf16"], default=["fp32", "bf16"])
     options = parser.parse_args()
     unknown = set(options.networks or []) - set(NETWORKS[options.device])
     if unknown:
-        parser.error(f"--networks: {', '.join(sorted(unknown))} (known: {', '.join(NETWORKS[options.device])})")
+        parser.error(f"--networks: {', '.join(sorted(unknown))}: unknown (known: {', '.join(NETWORKS[options.device])})")
     version = subprocess.run([options.python, "-c", "import torch; print(torch.__version__, [l.strip(' -') for l in torch.__config__.show().splitlines() if 'DNN v' in l][0])"],
                              capture_output=True, text=True, check=True).stdout.strip()
     place = "one core" if options.device == "cpu" else subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True).stdout.strip()
-    print(f"PyTorch {version}; {place}, median (and extremes) of {options.rounds} pairs in turns\n")
+    print(f"PyTorch {version}; {place}, median (and extremes) of {options.rounds} alternating pairs\n")
     memory = [" PyTorch, MB | Lockstep, MB | ratio |", "--:|--:|--:|"] if options.device == "cpu" else ["", ""]
     print(f"| network, batch | precision | PyTorch's best, examples/s (mode) | of peak | Lockstep, examples/s | of peak | ratio | aim |{memory[0]}\n"
           f"|---|---|--:|--:|--:|--:|--:|--:|{memory[1]}")

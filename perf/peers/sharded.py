@@ -44,7 +44,7 @@ def peer(options, way):
             rank.kill()
     found = [line for out, _ in outputs for line in out.splitlines() if line.startswith('{"step_ms"')]
     if any(rank.returncode for rank in ranks) or not found:
-        print(f"{way}: {(outputs[0][1].strip().splitlines() or ['it has no result'])[-1]}", file=sys.stderr)
+        print(f"{way}: {(outputs[0][1].strip().splitlines() or ['no result'])[-1]}", file=sys.stderr)
         return None
     return json.loads(found[0])
 
@@ -72,10 +72,10 @@ def lockstep(options, seconds_of_a_step, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", type=lambda path: pathlib.Path(path).resolve(), required=True, help="lockstep")
-    parser.add_argument("--env", nargs=argparse.REMAINDER, required=True, help="what commands of the toolchain are run by")
-    parser.add_argument("--python", required=True, help="a Python that has PyTorch; DeepSpeed is left out where it has none")
+    parser.add_argument("--env", nargs=argparse.REMAINDER, required=True, help="prefix of commands that run in the toolchain")
+    parser.add_argument("--python", required=True, help="a Python with PyTorch; DeepSpeed is left out if it is not installed")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=8, help="of each measurement")
+    parser.add_argument("--seconds", type=float, default=8, help="seconds of each measurement")
     options = parser.parse_args()
     found = {}
     with tempfile.TemporaryDirectory(prefix="lockstep-sharded-") as name:
@@ -91,7 +91,7 @@ def main():
     def median(way, what):
         return statistics.median(result[what] for result in found[way])
 
-    print(f"Transformer ({VOCABULARY} tokens, {SEQUENCE} positions, width {WIDTH}, {DEPTH} blocks), AdamW, fp32, batch {BATCH} on {RANKS} ranks; medians of {options.rounds} rounds in turns\n")
+    print(f"Transformer ({VOCABULARY} tokens, {SEQUENCE} positions, width {WIDTH}, {DEPTH} blocks), AdamW, fp32, batch {BATCH} on {RANKS} ranks; medians of {options.rounds} alternating rounds\n")
     print("| | examples/s | MB, all ranks | Lockstep's speed to it | Lockstep's memory to it |\n|---|--:|--:|--:|--:|")
     for way in found:
         beside = f"{median(way, 'ratio'):.2f} | {median(way, 'memory'):.2f}" if way in PEERS else "– | –"

@@ -106,7 +106,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--ranks", type=int, nargs="+")
     parser.add_argument("--stages", action="store_true")
-    parser.add_argument("--algorithms", nargs="+", help="default: all of lib/comm/collective/algorithm.cpp that are no library's")
+    parser.add_argument("--algorithms", nargs="+", help="default: all in lib/comm/collective/algorithm.cpp except those of libraries")
     options = parser.parse_args()
     if options.stages:
         with tempfile.TemporaryDirectory(prefix="lockstep-simulate-") as name:

@@ -71,9 +71,9 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--overlap", default="none", help="of exposed: parallel.overlap; none: nothing is hidden behind the backward pass")
+    parser.add_argument("--overlap", default="none", help="for exposed: parallel.overlap; none: nothing is hidden behind the backward pass")
     parser.add_argument("--mnist", type=pathlib.Path)
-    parser.add_argument("--seed", type=int, default=1, help="of learning")
+    parser.add_argument("--seed", type=int, default=1, help="for learning")
     arguments = parser.parse_args()
     if arguments.what == "learning" and not arguments.mnist:
         parser.error("learning needs --mnist")

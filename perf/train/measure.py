@@ -243,11 +243,11 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--other", type=pathlib.Path, help="another build's folder, for `against`")
     options = parser.parse_args()
-    print(f"{machine()}, median (and extremes) of {ROUNDS} runs in turns\n")
+    print(f"{machine()}, median (and extremes) of {ROUNDS} alternating runs\n")
     with tempfile.TemporaryDirectory(prefix="lockstep-perf-") as folder:
         if options.what == "against":
             if not options.other or not (options.other / "app/lockstep").exists():
-                parser.error("--other is to name a folder that has app/lockstep")
+                parser.error("--other must name a build folder with app/lockstep")
             return against(options.build, folder, options.other)
         {"step": step, "scaling": scaling, "audit": audit, "checkpoint": checkpoint, "neighbours": neighbours, "overlap": overlap, "threads": threads, "startup": startup}[options.what](options.build, folder)
 

@@ -106,10 +106,10 @@ def step_ms(*arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=pathlib.Path, required=True)
-    parser.add_argument("--folder", help="on the disk that is measured (the folder for temporary files)")
+    parser.add_argument("--folder", help="folder on the disk to measure (default: the folder for temporary files)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--batches", default="4,32,64,128,512,2048", help="examples a step of each rank")
+    parser.add_argument("--batches", default="4,32,64,128,512,2048", help="examples per step and rank")
     arguments = parser.parse_args()
     lockstep = arguments.build.resolve() / "app/lockstep"
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:

@@ -144,7 +144,7 @@ def print_times(lockstep, rounds, steps):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=pathlib.Path, required=True)
-    parser.add_argument("--rounds", type=int, default=3, help="of times (0: none)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of timing (0: none)")
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--no-memory", action="store_true")
     arguments = parser.parse_args()

@@ -28,7 +28,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=2, help="of each batch that bench machine measures")
+    parser.add_argument("--seconds", type=float, default=2, help="seconds of each batch that bench machine measures")
     parser.add_argument("--decks", nargs="+", default=["simple_cnn", "fc"])
     arguments = parser.parse_args()
     lockstep = arguments.build.resolve() / "app/lockstep"

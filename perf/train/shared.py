@@ -118,7 +118,7 @@ def main():
                 cluster.stop()
             return
         import measure as steps
-        print(f"{steps.machine()}, {os.cpu_count()} cores; {RUNS} runs of 2 ranks at once, {ROUNDS} rounds in turns with one alone, {SECONDS} s each\n")
+        print(f"{steps.machine()}, {os.cpu_count()} cores; {RUNS} runs of 2 ranks at once, {ROUNDS} rounds alternating with one alone, {SECONDS} s each\n")
         print("| started by | one alone, examples/s | each of three, of that | least to most |\n|---|--:|--:|--:|")
         measure("mpirun", root, started_here, ["mpirun", "-n", "2", program])
         measure("scripts/lockstep", root, started_here, [SOURCE / "scripts/lockstep", "--preset", options.build.name, "-n", "2"])

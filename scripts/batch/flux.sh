@@ -50,7 +50,7 @@ if [ $again = yes ] && [ $terminated = no ]; then
             RESTARTS=$((restarts + 1)) FAILED=$FAILED flux --parent batch "$0" "$@" && exit "$status"
             sleep $pause
         done
-        echo "error: Flux does not take the next job; submit the same again, and it goes on" >&2
+        echo "error: Flux does not accept the next job; submit the same command again to continue" >&2
     else
         echo "error: not submitted again after $max_restarts restarts" >&2
     fi

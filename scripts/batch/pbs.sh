@@ -34,7 +34,7 @@ launcher=${LAUNCHER:-}
         shield='env --block-signal=TERM,INT'
         $shield true 2>/dev/null || {
             shield=''
-            echo "warning: env has no --block-signal (coreutils 8.31 has): after SIGTERM, mpirun ends ranks without a checkpoint" >&2
+            echo "warning: env has no --block-signal (added in coreutils 8.31): after SIGTERM, mpirun ends the ranks without a checkpoint" >&2
         }
         launcher="$shield mpirun --map-by ppr:8:node:PE=$threads --bind-to core
           -x OMP_NUM_THREADS -x OMP_PROC_BIND -x OMP_PLACES -x LOCKSTEP_JOB_END_TIME" ;;
@@ -54,10 +54,10 @@ for pause in 1 10 60 0; do # the server may be busy
 done
 if [ -z "$walltime" ]; then
     walltime=$(sed -n 's/^#PBS -l .*walltime=\([0-9:]*\).*/\1/p' "$0" | head -n 1 | in_seconds)
-    echo "warning: qstat does not say how long this job may run; taken to be ${walltime:-nothing} s, by this script's #PBS line" >&2
+    echo "warning: qstat does not report the time limit of this job${walltime:+; assuming $walltime s, from the #PBS line of this script}" >&2
 fi
 if [ -z "$walltime" ]; then
-    echo "error: nothing says how long this job may run, and its last steps would be lost; set PBS_WALLTIME, in seconds" >&2
+    echo "error: the time limit of this job is unknown (its last steps would be lost); set PBS_WALLTIME, in seconds" >&2
     exit 1
 fi
 # The end leaves time for the end of the run, and for submitting the next job.
@@ -90,7 +90,7 @@ if [ $again = yes ] && [ $terminated = no ]; then
             qsub -v DECK,OVERRIDES,LOCKSTEP_COMMAND,LAUNCHER,FAILED,RESTARTS,MAX_RESTARTS "$script" && exit "$status"
             sleep $pause
         done
-        echo "error: PBS does not take the next job; submit the same again, and it goes on" >&2
+        echo "error: PBS does not accept the next job; submit the same command again to continue" >&2
     else
         echo "error: not submitted again after $max_restarts restarts" >&2
     fi

@@ -50,12 +50,12 @@ case $status in
 esac
 if [ $again = yes ] && [ $terminated = no ]; then
     if [ "${SLURM_RESTART_COUNT:-0}" -lt "$max_restarts" ]; then
-        echo "ended with status $status; to be requeued"
+        echo "ended with status $status; requeueing the job"
         for pause in 1 10 60 0; do # the controller may be busy
             scontrol requeue "$job" && exit "$status"
             sleep $pause
         done
-        echo "error: Slurm does not requeue the job; sbatch the same again, and it goes on" >&2
+        echo "error: Slurm does not requeue the job; submit the same command again to continue" >&2
     else
         echo "error: not requeued again after $max_restarts restarts" >&2
     fi

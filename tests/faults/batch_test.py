@@ -166,7 +166,7 @@ class Batch(LockstepTest):
                     variables = {"STATUS": 75, "MAX_RESTARTS": 5, f"BUSY_{command}": calls_in_vain}
                     err, calls = self.finish(self.start(script, "deck.yaml", "run.seed=3", **variables), 75)
                     self.assertEqual(calls[1:], submitted, err)
-                    self.assertEqual("and it goes on" in err, not submitted, err)
+                    self.assertEqual("submit the same command again to continue" in err, not submitted, err)
 
     def test_pbs_tells_when_the_time_ends(self):
         """The end that the program is told leaves time to submit the next job."""
@@ -182,7 +182,7 @@ class Batch(LockstepTest):
         self.no_pauses()
         err, calls = self.finish(self.start("pbs.sh", STATUS=0, BUSY_qstat=100), 0)
         self.assertAlmostEqual(int(calls[0].split("end=")[1]), time.time() + 12 * 3600 - 120, delta=10)
-        self.assertIn("warning: qstat does not say how long this job may run; taken to be 43200 s", err)
+        self.assertIn("warning: qstat does not report the time limit of this job; assuming 43200 s", err)
 
     def test_pbs_knows_the_launchers(self):
         (self.folder / "nodes").write_text("a\n" * 8 + "b\n" * 8)

@@ -240,7 +240,7 @@ class Slurm(LockstepTest):
 
     def test_time_limit(self):
         self.expect_end(self.out_of_time, "COMPLETED", "0:0", restarts="1")
-        for words in ("its time is up", "to be requeued"):
+        for words in ("its time is up", "requeueing the job"):
             self.assertIn(words, self.out_of_time.log())
         self.expect_uninterrupted(self.out_of_time)
 
@@ -254,7 +254,7 @@ class Slurm(LockstepTest):
 
     def test_warning_signal(self):
         self.expect_end(self.warned, "COMPLETED", "0:0", restarts="1")
-        for words in ("SIGUSR1", "to be requeued"):
+        for words in ("SIGUSR1", "requeueing the job"):
             self.assertIn(words, self.warned.log())
         self.expect_uninterrupted(self.warned)
 

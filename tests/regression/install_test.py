@@ -81,7 +81,7 @@ class Install(LockstepTest):
                       self.configure("optional", "-DCMAKE_DISABLE_FIND_PACKAGE_spdlog=ON"))
         old = "set(CMAKE_CXX_COMPILER_ID GNU)\nset(CMAKE_CXX_COMPILER_VERSION 11.4)\nfind_package"
         self.write("optional/CMakeLists.txt", (self.folder / "optional/CMakeLists.txt").read_text().replace("find_package", old))
-        self.assertRegex(self.configure("optional"), "-- without: .* is GCC 11.4, and Lockstep is C\\+\\+20 and needs GCC 12 or newer")
+        self.assertRegex(self.configure("optional"), "-- without: .* is GCC 11.4, but Lockstep is C\\+\\+20 and needs GCC 12 or newer")
         # CMake reports a missing target, but takes a name without :: for a library of the system.
         targets = next(self.prefix.glob("lib*/**/LockstepTargets.cmake")).read_text()
         for name in re.findall(r"\$<LINK_ONLY:([^>]+)>", targets):
