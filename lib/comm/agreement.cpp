@@ -19,7 +19,7 @@ void expect_agreement(const Communicator& comm, const Agreement& agreement) {
   comm.broadcast(others_value, other);
   const auto [was, is] = first_difference(first, others_value);
   throw SharedError(agreement.status,
-                    fmt::format("{} of rank {} on {} is another than that of rank 0 on {} ('{}' instead of '{}'); {}",
+                    fmt::format("{} of rank {} on {} differs from that of rank 0 on {} ('{}' instead of '{}'); {}",
                                 agreement.what, other, others_host, host, is, was, agreement.advice));
 }
 

@@ -118,8 +118,8 @@ Communicator communicator_of(MPI_Comm comm) {
   int finalized = 0;
   MPI_Finalized(&finalized);
   validate(mpi_has_started() && finalized == 0, ExitStatus::bad_usage,
-           "MPI has {}; call MPI_Init_thread before, and MPI_Finalize after all that takes a communicator",
-           finalized == 0 ? "not started" : "ended");
+           "MPI has {}; call MPI_Init_thread before, and MPI_Finalize after, everything that uses a communicator",
+           finalized == 0 ? "not been initialized" : "been finalized");
   validate(comm != MPI_COMM_NULL, ExitStatus::bad_usage,
            "the communicator is MPI_COMM_NULL; give one that this process is in");
   MPI_Comm copy = MPI_COMM_NULL;

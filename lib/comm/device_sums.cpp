@@ -30,7 +30,7 @@ std::unique_ptr<DeviceAllReduce> device_all_reduce(const DeviceSums& sums, const
       if (mpi_takes_device_memory(ranks)) return mpi_device_all_reduce(ranks);
       if (ranks.is_root())
         warn_line(
-            "parallel.all_reduce: this MPI library sums no memory of devices; gradients are copied to the hosts for it");
+            "parallel.all_reduce: this MPI library cannot sum device memory; gradients are copied to the hosts first");
       return nullptr;
     case DeviceSums::Path::on_hosts: break;
   }

@@ -141,15 +141,16 @@ EmulatedNetwork parse_emulated_network(const std::string& text) {
     return config.network;
   } catch (const Error& error) {
     throw Error(ExitStatus::bad_usage,
-                fmt::format("{} {}: {}; it is as {} latency_us=50,bandwidth_gbps=1,ranks_per_node=1", option, text,
-                            error.what(), option));
+                fmt::format("{} {}: {}; give, for example, {} latency_us=50,bandwidth_gbps=1,ranks_per_node=1", option,
+                            text, error.what(), option));
   }
 }
 
 Communicator emulate_network(const Communicator& ranks, const EmulatedNetwork& network) {
   if (ranks.on_this_node().size() != ranks.size())
-    throw SharedError(ExitStatus::bad_usage,
-                      fmt::format("{} measures on one machine, and these ranks are on several; leave it out", option));
+    throw SharedError(
+        ExitStatus::bad_usage,
+        fmt::format("{} needs all ranks on one machine, but these ranks are on several; leave it out", option));
   return ranks.over(std::make_shared<Emulation>(network, ranks));
 }
 

@@ -24,7 +24,8 @@ std::vector<std::string> shared_devices(const std::vector<std::string>& places) 
   for (const auto& [place, ranks] : ranks_on)
     if (ranks.size() > 1)
       remarks.push_back(
-          fmt::format("ranks {} compute on one device ({}), in turns; ask for as many devices as ranks, or start fewer",
+          fmt::format("ranks {} share one device ({}), and compute in turns; request one device for each rank, or "
+                      "start fewer ranks",
                       fmt::join(ranks, ", "), place));
   return remarks;
 }

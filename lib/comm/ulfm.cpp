@@ -16,7 +16,7 @@ std::string missing() {
   int is_known = 0;
   MPI_Comm_get_attr(MPI_COMM_WORLD, MPIX_FT, &is_on, &is_known);
   if (is_known == 0 || *is_on == 0)
-    return "the launcher of these ranks ends all of them when one dies; start them by mpirun --with-ft ulfm";
+    return "the launcher ends all ranks when one dies; start them with mpirun --with-ft ulfm";
   return "";
 }
 
@@ -47,8 +47,8 @@ bool agree(MPI_Comm comm, bool yes) {
 #else
 
 std::string missing() {
-  return "the MPI library that this program is built with ends all ranks when one dies; build it with one that has "
-         "ULFM, as Open MPI 5 does";
+  return "the MPI library of this build ends all ranks when one dies; build with one that has ULFM, such as Open MPI "
+         "5";
 }
 
 bool is_loss(int) { return false; }

@@ -143,7 +143,7 @@ TEST(Table, SaysWhoHasAnOperation) {
     reduce_scatter(*find_algorithm("tree"), make_transport(Communicator::world()), buffer);
     ADD_FAILURE() << "nothing was thrown";
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "tree has no reduce-scatter by messages; take one of ring, halving_doubling");
+    EXPECT_STREQ(error.what(), "tree has no reduce-scatter by messages; use one of ring, halving_doubling");
   }
 }
 

@@ -30,8 +30,8 @@ class LibraryAllReduce final : public Collective {
 std::unique_ptr<Collective> library_all_reduce(const AllReduceParts& parts) {
   if (parts.topology.all.network())
     throw SharedError(ExitStatus::bad_deck,
-                      "parallel.all_reduce: mpi sends its messages itself, and knows no emulated network; take another "
-                      "algorithm, or leave --emulate-network out");
+                      "parallel.all_reduce: mpi cannot be combined with --emulate-network (it sends its messages "
+                      "itself); use another algorithm, or leave --emulate-network out");
   return std::make_unique<LibraryAllReduce>(parts.topology.all, parts.buffer);
 }
 

@@ -94,7 +94,7 @@ class MessageCollective final : public Collective {
 std::unique_ptr<Collective> by_messages(Scheduler Algorithm::* operation, std::string_view name,
                                         const Algorithm& algorithm, std::unique_ptr<Transport> transport,
                                         const ReduceBuffer& buffer, DType wire) {
-  validate(algorithm.*operation != nullptr, ExitStatus::bad_deck, "{} has no {} by messages; take one of {}",
+  validate(algorithm.*operation != nullptr, ExitStatus::bad_deck, "{} has no {} by messages; use one of {}",
            algorithm.name, name,
            fmt::join(algorithm_names([&](const Algorithm& other) { return other.*operation != nullptr; }), ", "));
   const auto make = [&]<class T, class W>(T, W) -> std::unique_ptr<Collective> {

@@ -96,8 +96,8 @@ class NcclAllReduce final : public DeviceAllReduce {
     abandon();
     throw Error(
         result == ncclRemoteError ? ExitStatus::rank_lost : ExitStatus::internal,
-        fmt::format("{} cannot sum over ranks: {}{}{}; with NCCL_DEBUG=WARN in its environment it says more, and "
-                    "parallel.all_reduce: hierarchical does without it",
+        fmt::format("{} cannot sum over ranks: {}{}{}; set NCCL_DEBUG=WARN in the environment for details, or use "
+                    "parallel.all_reduce: hierarchical, which does not need it",
                     library, ncclGetErrorString(result), said.empty() ? "" : ": ", said));
   }
 

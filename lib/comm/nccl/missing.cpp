@@ -8,7 +8,7 @@ namespace lockstep {
 std::string nccl_version() { return ""; }
 
 std::unique_ptr<DeviceAllReduce> nccl_all_reduce(const Communicator&) {
-  throw Error(ExitStatus::internal, "nccl is not in this build; whoever asks for it looks at nccl_version before");
+  throw Error(ExitStatus::internal, "nccl is not in this build; callers must check nccl_version first");
 }
 
 }  // namespace lockstep

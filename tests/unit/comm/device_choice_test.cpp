@@ -33,8 +33,8 @@ TEST(DeviceChoice, SharedDevicesAreNamed) {
   EXPECT_TRUE(shared_devices({"a 00", "a 01", "b 00", "b 01"}).empty());
   EXPECT_TRUE(shared_devices({"", "", ""}).empty()) << "hosts compute";
   EXPECT_THAT(shared_devices({"a 00", "b 00", "a 00", "a 01", "b 00"}),
-              testing::ElementsAre(testing::HasSubstr("ranks 0, 2 compute on one device (a 00)"),
-                                   testing::HasSubstr("ranks 1, 4 compute on one device (b 00)")));
+              testing::ElementsAre(testing::HasSubstr("ranks 0, 2 share one device (a 00)"),
+                                   testing::HasSubstr("ranks 1, 4 share one device (b 00)")));
 }
 
 }  // namespace
