@@ -10,17 +10,17 @@ DeviceSums choose_device_sums(const ParallelConfig& config, const DeviceFacts& f
   using Path = DeviceSums::Path;
   if (config.tree_leaves() > 0) return {};
   validate_key(!config.compress.present || !facts.all_have_devices, "parallel.compress",
-               "gradients are compressed in the hosts' memory, and kernels run on devices here; leave it out");
+               "gradients are compressed in host memory, but kernels run on devices here; leave it out");
   if (config.all_reduce && config.all_reduce->in_device_memory) {
     const char* const key = "parallel.all_reduce";
     validate_key(facts.has_nccl, key,
-                 "nccl is not in this build; choose auto, or build for devices with NCCL or RCCL (`lockstep info` says "
-                 "what is there)");
-    validate_key(facts.all_have_devices, key, "nccl sums between devices, and here kernels run on hosts; choose auto");
-    validate_key(facts.shared.empty(), key, "nccl takes a device for each rank, and {}; or choose auto", facts.shared);
+                 "nccl is not in this build; choose auto, or build for devices with NCCL or RCCL (`lockstep info` "
+                 "shows what a build has)");
+    validate_key(facts.all_have_devices, key, "nccl sums between devices, but kernels run on hosts here; choose auto");
+    validate_key(facts.shared.empty(), key, "nccl needs a device for each rank, but {}, or choose auto", facts.shared);
     validate_key(!facts.emulates_network, key,
-                 "nccl sends its messages itself, and knows no emulated network; choose auto, or leave "
-                 "--emulate-network out");
+                 "nccl cannot be combined with --emulate-network (it sends its messages itself); choose auto, or "
+                 "leave --emulate-network out");
     return {facts.ranks == 1 ? Path::on_hosts : Path::nccl, ""};
   }
   if (facts.ranks == 1 || !facts.all_have_devices || facts.emulates_network) return {};
@@ -28,7 +28,7 @@ DeviceSums choose_device_sums(const ParallelConfig& config, const DeviceFacts& f
   const bool divides = config.shard != ParallelConfig::Shard::none;
   if (divides || !config.all_reduce_table.empty() || !facts.has_nccl) return {};
   if (facts.shared.empty()) return {Path::nccl, ""};
-  return {Path::on_hosts, "gradients are summed on the hosts, as nccl takes a device for each rank"};
+  return {Path::on_hosts, "gradients are summed on the hosts, because nccl needs a device for each rank"};
 }
 
 }  // namespace lockstep

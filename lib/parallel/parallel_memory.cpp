@@ -22,8 +22,8 @@ void check_same_windows(const Communicator& ranks, const ParameterWindows& windo
   ranks.broadcast(first, 0);
   if (ranks.all_reduce_max(plan == first ? 0 : 1) > 0)
     throw SharedError(ExitStatus::bad_usage,
-                      "parallel.shard: ranks plan the step in different ways, so that their layers would wait for "
-                      "different parameters (do they run with different numbers of threads?); give all the same");
+                      "parallel.shard: ranks plan the step differently, so their layers would wait for different "
+                      "parameters (do they run with different numbers of threads?); give all the same number");
 }
 
 std::size_t bytes_of(std::int64_t count, DType dtype) { return static_cast<std::size_t>(count) * size_of(dtype); }

@@ -151,8 +151,8 @@ std::string ReplicaAudit::report(const Replicas& replicas, const std::vector<std
   }
   const auto agreeing = holders[*most];
   return fmt::format(
-      "step {}: replicas differ: {} rank{} agree{}, and not {} (parallel.audit_every); memory or a "
-      "processor may be faulty there: go on from the last checkpoint, without that host{}",
+      "step {}: replicas differ: {} rank{} agree{}, but not {} (parallel.audit_every); memory or a processor may be "
+      "faulty there: continue from the last checkpoint, without that host{}",
       step, agreeing, agreeing == 1 ? "" : "s", agreeing == 1 ? "s" : "", fmt::join(others, "; "), other_cause_);
 }
 

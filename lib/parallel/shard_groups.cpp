@@ -25,7 +25,7 @@ int group_of(const NumberOrWord& group, const Topology& ranks) {
 
 void check_size(const NumberOrWord& group, int ranks) {
   validate_key(!group.number || ranks % *group.number == 0, "parallel.shard_group",
-               "{} ranks cannot be divided into groups of {}; take as many as divide them", ranks,
+               "{} ranks cannot be divided into groups of {}; give a divisor of the number of ranks", ranks,
                group.number.value_or(0));
 }
 
@@ -35,8 +35,8 @@ void check_alike(const Topology& ranks, const Topology& group) {
   ranks.all.broadcast(first, 0);
   validate_key(
       ranks.all.all_reduce_max(shape == first ? 0 : 1) == 0, "parallel.shard_group",
-      "the nodes of this job have different numbers of ranks, or groups lie on them in different ways, so that "
-      "ranks of the same place would own different parts; take as many ranks on each node, in groups that fill "
+      "the nodes of this job have different numbers of ranks, or groups are placed on them differently, so ranks in "
+      "the same place would own different parts; start the same number of ranks on each node, in groups that fill "
       "nodes or divide them evenly");
 }
 

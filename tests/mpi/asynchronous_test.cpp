@@ -287,28 +287,30 @@ TEST(PushOrder, OfFilesThatAreNoneIsRefused) {
       EXPECT_NE(std::string(error.what()).find(why), std::string::npos) << error.what();
     }
   };
-  refused("", "is no record");
-  refused(text.substr(1), "is no record");
-  refused(text.substr(0, text.find('\n') + 1) + "workers none", "has no number of workers");
-  refused(text.substr(0, text.find('\n') + 1) + "workers 3\nmembers 0\ncollect 2\n", "has no number of members");
+  refused("", "is not a record");
+  refused(text.substr(1), "is not a record");
+  refused(text.substr(0, text.find('\n') + 1) + "workers none", "the number of 'workers' is missing");
+  refused(text.substr(0, text.find('\n') + 1) + "workers 3\nmembers 0\ncollect 2\n",
+          "the number of 'members' is missing");
   refused(head + "0 0\n1 0\n2 0\n", "has 3 gradients");
   refused(head + "0 0\n1 0\n2 0\nx 1\n", "has 3 gradients");
   refused(PushOrder::head(3, 2, {}, 2, 2) + "0 0 0\n1 0 9223372036854775807\n2 0 1\n0 1 2\n", "has 1 gradients");
-  refused(text, "gradients that can be read, and 50 updates of 2", 50);
+  refused(text, "gradients that can be read, but the run needs 50 updates of 2", 50);
   refused(head + "0 0\n1 0\n3 0\n0 1\n", "there are 3 workers");
   refused(head + "0 0\n1 0\n2 0\n0 1\n3 1\n", "there are 3 workers");
-  refused(head + "0 0\n1 1\n2 0\n0 1\n", "it belongs to update 1");
-  refused(head + "0 0\n1 0\n2 -1\n0 1\n", "it belongs to update 2");
-  refused(head + "0 0\n0 0\n0 0\n2 1\n", "beyond parallel.asynchronous.bound");
+  refused(head + "0 0\n1 1\n2 0\n0 1\n", "less than its update, 1");
+  refused(head + "0 0\n1 0\n2 -1\n0 1\n", "less than its update, 2");
+  refused(head + "0 0\n0 0\n0 0\n2 1\n", "more than parallel.asynchronous.bound allows");
   config.bound.reset();
-  refused(head + "0 0\n1 0\n0 1\n2 1\n0 0\n1 2\n", "has given its last gradient to update 2", 3);
+  refused(head + "0 0\n1 0\n0 1\n2 1\n0 0\n1 2\n", "previous gradient was part of update 2", 3);
   config.groups = 2;
-  refused(text, "has 3 workers, and parallel.asynchronous.groups is 2");
+  refused(text, "has 3 workers, but parallel.asynchronous.groups is 2");
   config.groups.reset();
   config.collect = 3;
-  refused(text, "of 3 here (parallel.asynchronous.collect)");
+  refused(text, "but 3 here (parallel.asynchronous.collect)");
   config.collect = 2;
-  refused(text.substr(0, text.find('\n') + 1) + "workers 3\ncollect 2\nparts 1\n", "parts, which are fewer");
+  refused(text.substr(0, text.find('\n') + 1) + "workers 3\ncollect 2\nparts 1\n",
+          "more than the parts of a batch (1)");
 }
 
 TEST(Asynchronous, DecksThatItIsNotDefinedForAreRefused) {
@@ -316,8 +318,8 @@ TEST(Asynchronous, DecksThatItIsNotDefinedForAreRefused) {
   const int ranks = Communicator::world().size();
   const std::string schedule = fmt::format("collect: {}, schedule: {{simulate: {{ranks: 2}}}}", ranks);
   const auto with = [&](const std::string& more) { return deep_deck(asynchronously(schedule) + more); };
-  expect_refused(with(", shard: optimizer"), "parallel.asynchronous: wants whole copies");
-  expect_refused(with(", deterministic: {shards: 8}"), "parallel.asynchronous: says itself");
+  expect_refused(with(", shard: optimizer"), "parallel.asynchronous: needs whole copies");
+  expect_refused(with(", deterministic: {shards: 8}"), "parallel.asynchronous: determines by itself");
   expect_refused(with(", wire: bf16"), "parallel.wire: asynchronous");
   expect_refused(with(", virtual_replicas: 2"), "parallel.virtual_replicas: asynchronous");
   expect_refused(with(", sync_batch_norm: true").replace(with("").find("sync_batch_norm: false, "), 24, ""),
@@ -328,8 +330,8 @@ TEST(Asynchronous, DecksThatItIsNotDefinedForAreRefused) {
                  "parallel.asynchronous: staleness: compensate");
   const auto keys = [&](const std::string& keys) { return deep_deck(asynchronously(keys)); };
   expect_refused(keys(schedule + ", bound: -1"), "parallel.asynchronous.bound");
-  expect_refused(keys(schedule + ", lambda: 1"), "parallel.asynchronous.lambda: is of no use");
-  expect_refused(keys(schedule + ", adaptive: true"), "parallel.asynchronous.adaptive: is of no use");
+  expect_refused(keys(schedule + ", lambda: 1"), "parallel.asynchronous.lambda: has no effect");
+  expect_refused(keys(schedule + ", adaptive: true"), "parallel.asynchronous.adaptive: has no effect");
   expect_refused(keys("collect: 1"), "parallel.asynchronous.schedule");
   expect_refused(keys("schedule: {record: a}"), "parallel.asynchronous.schedule");
   expect_refused(keys("schedule: {replay: a, simulate: {ranks: 2}}"), "parallel.asynchronous.schedule");

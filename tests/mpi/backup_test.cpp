@@ -107,12 +107,14 @@ TEST(BackupDecks, ThatItIsNotDefinedForAreRefused) {
                  fmt::format("parallel.backup.ranks: {} of {} ranks that compute leave none for a step", ranks, ranks));
   expect_refused(deck_with(fmt::format("servers: {}, asynchronous: {{schedule: {{free: true}}}}", ranks), sgd),
                  fmt::format("parallel.servers: {} of {} ranks leave none to compute", ranks, ranks));
-  expect_refused(deck_with("servers: 1", sgd), "parallel.servers: keep what ranks that run freely read");
+  expect_refused(deck_with("servers: 1", sgd), "parallel.servers: are for ranks that run freely");
   expect_refused(deck_with("servers: 1, asynchronous: {groups: 1, schedule: {free: true}}", sgd),
                  "parallel.servers: serve single ranks");
-  expect_refused(backed(", asynchronous: {schedule: {free: true}}"), "parallel.backup: is of steps that wait");
-  expect_refused(backed(", shard: optimizer"), "parallel.backup: wants whole copies of parameters");
-  expect_refused(deck_with("backup: {ranks: 1, record: a}", sgd), "parallel.backup.record: is of no use to duplicates");
+  expect_refused(backed(", asynchronous: {schedule: {free: true}}"),
+                 "parallel.backup: cannot be combined with asynchronous");
+  expect_refused(backed(", shard: optimizer"), "parallel.backup: needs whole copies of the parameters");
+  expect_refused(deck_with("backup: {ranks: 1, record: a}", sgd),
+                 "parallel.backup.record: has no effect with mode: duplicate");
   expect_refused(backed(", local: 4"), "parallel.backup: updates the parameters of all ranks");
   expect_refused(backed(", all_reduce: ring"), "parallel.all_reduce: backup cuts batches");
   expect_refused(backed("", "{type: sgd, clip_norm: 1}"), "parallel.backup: leaves each rank a part of an update");

@@ -216,7 +216,7 @@ TEST(FreeRunningDecks, ThatItIsNotDefinedForAreRefused) {
       fmt::format("parallel.asynchronous.groups: {} ranks cannot be divided into {} groups", ranks, ranks + 1));
   expect_refused(deck("groups: 0, schedule: {free: true}", sgd), "parallel.asynchronous.groups");
   expect_refused(deck("groups: 2, schedule: {simulate: {ranks: 2}}", sgd),
-                 "parallel.asynchronous.groups: are of ranks that run freely");
+                 "parallel.asynchronous.groups: are for ranks that run freely");
   if (ranks > 1)
     expect_refused(deck("groups: 1, collect: 4, schedule: {free: true}", sgd),
                    fmt::format("batch.global: 12 examples are not {} equal parts", 4 * ranks));

@@ -200,7 +200,7 @@ TEST(NestedPeriods, WantGroupsWithinNodes) {
     ADD_FAILURE() << "a group of ranks of two nodes";
   } catch (const Error& error) {
     const std::string message = error.what();
-    EXPECT_NE(message.find("rank 3 is on another node than the rest of its group, 2 ranks from rank 2 on"),
+    EXPECT_NE(message.find("rank 3 is on a different node from the rest of its group (2 ranks from rank 2 on)"),
               std::string::npos)
         << message;
     EXPECT_NE(message.find(":1:"), std::string::npos) << message;

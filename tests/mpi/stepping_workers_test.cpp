@@ -319,22 +319,22 @@ TEST(SteppingWorkersAlone, WithAveragesAreSerial) {
 TEST(SteppingWorkersDecks, ThatTheyAreNotDefinedForAreRefused) {
   if (memory_is_separate) GTEST_SKIP() << "workers step by themselves on hosts alone";
   const std::pair<std::string, const char*> refused[] = {
-      {"every: 2, outer: slowmo", "parallel.local.outer: asynchronous workers give"},
-      {"every: 2, outer: elastic", "parallel.local.outer: asynchronous workers give"},
-      {"every: 2, outer: adasum", "parallel.local.outer: asynchronous workers give"},
-      {"every: 2, from_step: 3", "parallel.local.from_step: all ranks would do steps together"},
+      {"every: 2, outer: slowmo", "parallel.local.outer: asynchronous workers hand in"},
+      {"every: 2, outer: elastic", "parallel.local.outer: asynchronous workers hand in"},
+      {"every: 2, outer: adasum", "parallel.local.outer: asynchronous workers hand in"},
+      {"every: 2, from_step: 3", "parallel.local.from_step: all ranks would first take steps together"},
       {"every: 2, node_every: 1", "parallel.local.node_every"},
       {"every: 2, fragments: 2", "parallel.local.fragments: parameters would be synchronized in parts"},
       {"every: 2, delay: 1", "parallel.local.delay"},
       {"every: 2, mix: 0.5", "parallel.local.mix"},
       {"every: 2, state: average", "parallel.local.state: states would be averaged"},
-      {"every: 2, group: 2", "parallel.local.group: ranks of an asynchronous worker are those of asynchronous.groups"},
-      {"every: 2, momentum_every: 2", "parallel.local.momentum_every: is of delayed_nesterov alone"}};
+      {"every: 2, group: 2", "parallel.local.group: asynchronous.groups sets the ranks of an asynchronous worker"},
+      {"every: 2, momentum_every: 2", "parallel.local.momentum_every: is only for delayed_nesterov"}};
   for (const auto& [local, why] : refused) expect_refused(deck(local, "schedule: {free: true}"), why);
   expect_refused(deck("every: 2", "staleness: compensate, schedule: {free: true}"),
-                 "parallel.asynchronous: staleness: compensate is an estimate for gradients");
+                 "parallel.asynchronous: staleness: compensate corrects gradients");
   expect_refused(deck_with("local: {every: 2, outer: delayed_nesterov}", sgd),
-                 "parallel.local.outer: delayed_nesterov is for differences that come one by one");
+                 "parallel.local.outer: delayed_nesterov is for changes that arrive one by one");
   expect_refused(deck_with("local: 2, backup: 1", sgd), "parallel.backup: updates the parameters of all ranks");
   std::string norm = deck("every: 2", "schedule: {simulate: {ranks: 2}}");
   norm.replace(norm.find("relu"), 4, "batch_norm");

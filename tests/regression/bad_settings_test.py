@@ -115,7 +115,7 @@ class BadSettings(MistakeTest):
         for others, words in (({"shard": "optimizer"}, "shares: measured compares the time of passes"), ({"local": 5}, "shares: measured spares fast ranks"),
                               ({"virtual_replicas": 2, "sync_batch_norm": False}, "virtual_replicas: cuts equal shares"),
                               ({"group_size": 2}, "group_size: batch_norm's groups"),
-                              ({"deterministic": {"shards": 2048}, "sync_batch_norm": False}, "shares: measured deals out at most 1024 shards")):
+                              ({"deterministic": {"shards": 2048}, "sync_batch_norm": False}, "shares: measured distributes at most 1024 shards")):
             self.deck("bad.yaml", parallel={"shares": "measured", **others})
             self.check(78, ["bad.yaml:6:", f"parallel.{words}"], "check", "bad.yaml")
         norms = {"layers": ["flatten", {"linear": {"features": 6}}, "batch_norm", {"linear": {"features": 10}}]}
@@ -170,12 +170,12 @@ class BadSettings(MistakeTest):
                                ("method: powersgd, rank: 0", "rank: 0 is out of range"), ("from_step: -1", "from_step: -1 is out of range"),
                                ("method: qsgd, levels: 4", "levels: errors of qsgd with so few levels"), ("method: dgc, ramp_steps: -1", "ramp_steps: -1 is out of range"),
                                ("method: dgc, error_feedback: false", "error_feedback: dgc accumulates"),
-                               ("method: int8, ramp_steps: 4", "ramp_steps: is of topk and dgc, and of no use to int8"), ("keep: 0.1", "keep: is of topk and dgc, and of no use to int8"),
-                               ("method: topk, rank: 3", "rank: is of powersgd, and of no use to topk"), ("method: sign, block: 9", "block: is of int8 and qsgd"), ("method: topk, keep: 0.3, ramp_steps: 4", "ramp_steps: begins with a quarter")]:
+                               ("method: int8, ramp_steps: 4", "ramp_steps: is for topk and dgc, and has no effect with int8"), ("keep: 0.1", "keep: is for topk and dgc, and has no effect with int8"),
+                               ("method: topk, rank: 3", "rank: is for powersgd, and has no effect with topk"), ("method: sign, block: 9", "block: is for int8 and qsgd"), ("method: topk, keep: 0.3, ramp_steps: 4", "ramp_steps: begins with a quarter")]:
             self.train(78, ["parallel.compress." + message], "parallel={compress: {%s}}" % wrong)
-        for beside, message in [("shard: gradients", "shard: compressed sums are whole"), ("deterministic: {shards: 4}", "deterministic: fixed trees"),
-                                ("wire: bf16", "wire: compress says itself"), ("all_reduce: mpi", "all_reduce: compress sums in a node"),
-                                ("all_reduce: tree", "all_reduce: compress sums in a node"), ("leaders: 2", "leaders: compressed sums have one"), ("local: 5", "local: compress is of gradients")]:
+        for beside, message in [("shard: gradients", "shard: compressed sums are not divided"), ("deterministic: {shards: 4}", "deterministic: fixed trees"),
+                                ("wire: bf16", "wire: compress itself sets the format"), ("all_reduce: mpi", "all_reduce: compress sums in a node"),
+                                ("all_reduce: tree", "all_reduce: compress sums in a node"), ("leaders: 2", "leaders: compressed sums have one"), ("local: 5", "local: compress is for gradients")]:
             self.train(78, ["parallel." + message], "parallel={compress: {}, %s}" % beside)
         for optimizer, message in [("{type: sgd}", "method: dgc applies the momentum of sgd"), ("{type: adam}", "method: dgc applies the momentum of sgd"),
                                    ("{type: sgd, momentum: 0.9, dampening: 0.1}", "method: dgc applies the momentum of sgd"),
@@ -186,7 +186,7 @@ class BadSettings(MistakeTest):
         self.train(78, ["parallel.compress: what compression leaves over"], "parallel={compress: {}}", "precision.compute=fp16")
         self.train(78, ["loss_watch.on_anomaly: what is skipped"], "parallel={compress: {}}", "loss_watch={on_anomaly: skip}")
         self.deck("bad.yaml", parallel={"compress": {"method": "topk"}, "shard": "optimizer"})
-        self.check(78, ["bad.yaml:6:", "parallel.shard: compressed sums are whole"], "train", "bad.yaml", "run.resume=never", "run.overwrite=true", on=RANKS)
+        self.check(78, ["bad.yaml:6:", "parallel.shard: compressed sums are not divided"], "train", "bad.yaml", "run.resume=never", "run.overwrite=true", on=RANKS)
 
 
 if __name__ == "__main__":

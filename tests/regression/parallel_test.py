@@ -232,7 +232,7 @@ class Parallel(LockstepTest):
                                 *((f"{{{way}, {key}: {value}}}", [f"parallel.{key}", f"{name} cuts batches and sums gradients in its own way", "leave one out"])
                                   for name, way in (("deterministic", "deterministic: {}"), ("backup", "backup: 1"), ("asynchronous", "asynchronous: {schedule: {free: true}}"))
                                   for key, value in (("leaders", 1), ("between_nodes", "ring"))),
-                                ("{all_reduce: ring, leaders: 2}", ["parallel.leaders", "all_reduce: ring makes no difference", "leave one out"]),
+                                ("{all_reduce: ring, leaders: 2}", ["parallel.leaders", "all_reduce: ring does not distinguish nodes", "leave one out"]),
                                 ("{all_reduce: halving_doubling, between_nodes: ring}", ["parallel.between_nodes", "all_reduce: halving_doubling"]),
                                 *((f"{{{way}, group_size: 2}}", ["parallel.group_size", f"with {name} none do", "leave one out"])
                                   for name, way in (("deterministic", "deterministic: {}"), ("backup", "backup: 1"), ("asynchronous", "asynchronous: {schedule: {free: true}}"),
@@ -244,7 +244,7 @@ class Parallel(LockstepTest):
                                 ("{shard: optimizer, all_reduce: mpi}", ["parallel.all_reduce", "mpi leaves all sums"]),
                                 ("{shard: optimizer, between_nodes: tree}", ["parallel.between_nodes", "tree leaves all sums"]),
                                 ("{shard: optimizer, all_reduce_table: t.yaml}", ["parallel.all_reduce_table", "leave one out"]),
-                                ("{shard: gradients, overlap: thread}", ["parallel.overlap", "take poll"]),
+                                ("{shard: gradients, overlap: thread}", ["parallel.overlap", "use poll"]),
                                 ("{shard: parameters, prefetch: -1}", ["parallel.prefetch", "0"]),
                                 ("{shard: optimizer, shard_group: 3}", ["parallel.shard_group", "2 ranks cannot be divided into groups of 3"]),
                                 ("{shard: optimizer, shard_group: nodes}", ["parallel.shard_group", "a whole number or 'all' or 'node'", "nodes"]),
@@ -269,7 +269,7 @@ class Parallel(LockstepTest):
         self.refused(78, ["parallel.shard_group", "nodes of this job have different numbers of ranks"], "train", "deck.yaml", "parallel={shard: optimizer, shard_group: node}",
                      "--emulate-network", "latency_us=1,ranks_per_node=2", ranks=3)
         self.refused(64, ["check --nodes: 4 ranks cannot be on 3 nodes"], "check", "deck.yaml", "--ranks", "4", "--nodes", "3")
-        self.refused(78, ["parallel.all_reduce: mpi sends its messages itself", "--emulate-network"], "train", "deck.yaml", "parallel.all_reduce=mpi", *network, ranks=2)
+        self.refused(78, ["parallel.all_reduce: mpi cannot be combined with --emulate-network"], "train", "deck.yaml", "parallel.all_reduce=mpi", *network, ranks=2)
 
     def test_deterministic_needs_a_divisor(self):
         self.deck(parallel={"deterministic": {"shards": 4}})
@@ -325,7 +325,7 @@ class Parallel(LockstepTest):
         done = subprocess.run(["timeout", "60", *launcher, "3", "bash", "-c", f'cd $((OMPI_COMM_WORLD_RANK / 2)); "$0" train ../deck.yaml run.output_dir={self.folder}/run; status=$?; sleep 1; exit $status',
                                program.PROGRAM], cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         result = Result(done.returncode, done.stdout, done.stderr, 0)
-        self.expect_refusal(result, 65, ["the data of rank 2 on nodeb is another than that of rank 0 on nodea", "data.h5:/train: 40 examples", "same files"])
+        self.expect_refusal(result, 65, ["the data of rank 2 on nodeb differs from that of rank 0 on nodea", "data.h5:/train: 40 examples", "same files"])
         self.assertFalse((self.folder / "run").exists())
 
     def test_no_shared_memory(self):

@@ -60,7 +60,7 @@ class Record(Folder):
         notes = self.write("order.txt", "what I have seen")
         for order in (self.FREE, self.simulated("order.txt")):
             self.deck()
-            self.refused(73, ["order.txt: is there already, and is no record of the order of gradients"], "train", "deck.yaml", order, "run.overwrite=true")
+            self.refused(73, ["order.txt: exists already, and is not a record of the order of gradients"], "train", "deck.yaml", order, "run.overwrite=true")
             self.assertEqual(notes.read_text(), "what I have seen")
             self.assertFalse((self.folder / "run").exists())
 

@@ -55,8 +55,8 @@ void OrderedStore::take_up_record(std::int64_t updates) {
   validate(done.workers() == rules_.workers && done.members() == members_ && done.has_parts() &&
                done.parts_of_batch() == rules_.parts_of_batch,
            ExitStatus::bad_data,
-           "{}: is the record of {} workers of {} rank{}, and not of these {} ranks in {} groups as they come, and the "
-           "run goes on from step {}; go on with as many, or record to another file from the beginning",
+           "{}: is the record of {} workers of {} rank{}, not of {} ranks that run freely in {} groups (the run "
+           "continues from step {}); continue with the same ranks and groups, or begin a new run with another record",
            config_.record, done.workers(), done.members(), done.members() == 1 ? "" : "s", ranks_.size(),
            rules_.workers, rules_.steps.after(updates));
   order_.go_on_after(done, updates);

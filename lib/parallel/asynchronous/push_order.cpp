@@ -99,18 +99,21 @@ PushOrder::PushOrder(int workers, std::int64_t collect, std::optional<std::int64
     const auto& [worker, version, steps] = i < pushes_.size() ? pushes_[i] : after_[i - pushes_.size()];
     const std::int64_t update = static_cast<std::int64_t>(i) / collect + 1;
     const auto refuse = [&](const std::string& what) {
-      throw Error(ExitStatus::bad_data, fmt::format("push {} of the record of asynchronous training is {} {}: {}; give "
-                                                    "a record that lockstep has written",
+      throw Error(ExitStatus::bad_data, fmt::format("push {} of the record of asynchronous training is {} {}: {}; "
+                                                    "give a record that lockstep has written with the same settings",
                                                     i + 1, worker, version, what));
     };
     if (worker < 0 || worker >= workers) refuse(fmt::format("there are {} workers", workers));
     const auto w = static_cast<std::size_t>(worker);
-    if (version < 0 || version >= update) refuse(fmt::format("it belongs to update {}", update));
-    if (version < read[w]) refuse(fmt::format("the worker has given its last gradient to update {}", read[w] + 1));
+    if (version < 0 || version >= update)
+      refuse(fmt::format("its version must be at least 0, and less than its update, {}", update));
+    if (version < read[w])
+      refuse(fmt::format("the worker's previous gradient was part of update {}, and it has read a newer version since",
+                         read[w] + 1));
     read[w] = update - 1;
     const std::int64_t ahead = given[w] - *std::ranges::min_element(given);
     if (bound && ahead > *bound)
-      refuse(fmt::format("the worker is {} gradients ahead, beyond parallel.asynchronous.bound", ahead));
+      refuse(fmt::format("the worker is {} gradients ahead, more than parallel.asynchronous.bound allows", ahead));
     ++given[w];
   }
   plan_copies();
@@ -194,8 +197,8 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
     std::int64_t value = 0;
     constexpr std::int64_t most = 1 << 20;
     validate(in >> word >> value && word == name && value > 0 && value <= most, ExitStatus::bad_data,
-             "{}: has no number of {} where it stands in a record of asynchronous training; give a file that "
-             "parallel.asynchronous.schedule.record has made",
+             "{}: the number of '{}' is missing or invalid; give a file that parallel.asynchronous.schedule.record "
+             "has written",
              file, name);
     return value;
   };
@@ -203,31 +206,31 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
   const auto is = [&](bool parts, bool of_steps) { return line == first_line(parts, of_steps); };
   const bool has_parts = is(true, false) || is(true, true), has_steps = is(false, true) || is(true, true);
   validate(has_parts || has_steps || is(false, false), ExitStatus::bad_data,
-           "{}: is no record of asynchronous training (its first line is another); give a file that "
-           "parallel.asynchronous.schedule.record has made",
+           "{}: is not a record of asynchronous training (its first line differs); give a file that "
+           "parallel.asynchronous.schedule.record has written",
            file);
   workers = number("workers");
   if ((in >> std::ws).peek() == 'm') members = number("members");
   if ((in >> std::ws).peek() == 'e') steps = number("every");
   collect = number("collect");
   validate(config.free || !config.groups || workers == *config.groups, ExitStatus::bad_data,
-           "{}: has {} workers, and parallel.asynchronous.groups is {}; give as many, or leave it out", file, workers,
-           config.groups.value_or(0));
-  validate(
-      steps == rounds.every, ExitStatus::bad_data,
-      "{}: workers do {} step{} there for each that they give away, and {} here (parallel.local.every); give the same",
-      file, steps, steps == 1 ? "" : "s", rounds.every);
+           "{}: has {} workers, but parallel.asynchronous.groups is {}; give the same number, or leave it out", file,
+           workers, config.groups.value_or(0));
+  validate(steps == rounds.every, ExitStatus::bad_data,
+           "{}: workers take {} step{} between pushes in the record, but {} here (parallel.local.every); give the same "
+           "number",
+           file, steps, steps == 1 ? "" : "s", rounds.every);
   validate(has_steps == rounds.by_speed, ExitStatus::bad_data,
-           "{}: slow workers do {} there, and {} here (parallel.local.steps_by_speed); give the same", file,
-           has_steps ? "fewer steps" : "as many steps as others", rounds.by_speed ? "fewer" : "as many");
+           "{}: slow workers take {} in the record, but {} here (parallel.local.steps_by_speed); give the same value",
+           file, has_steps ? "fewer steps" : "as many steps as others", rounds.by_speed ? "fewer" : "as many");
   validate(collect == config.collect, ExitStatus::bad_data,
-           "{}: updates are made of {} gradients there, and of {} here ({}); give the same", file, collect,
-           config.collect,
+           "{}: the number of gradients in an update is {} in the record, but {} here ({}); give the same number", file,
+           collect, config.collect,
            config.present ? "parallel.asynchronous.collect" : "the ranks that parallel.backup waits for");
   const std::int64_t parts_of_batch = (in >> std::ws).peek() == 'p' ? number("parts") : collect;
   validate(parts_of_batch >= collect, ExitStatus::bad_data,
-           "{}: updates are made of {} gradients, of batches of {} parts, which are fewer; give a record that lockstep "
-           "has written",
+           "{}: an update has {} gradients, more than the parts of a batch ({}); give a record that lockstep has "
+           "written",
            file, collect, parts_of_batch);
   std::vector<Push> pushes, after;
   std::vector<std::int64_t> parts;
@@ -240,8 +243,8 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
     (std::ssize(pushes) < updates * collect ? pushes : after).push_back(push);
   }
   validate(in.eof() && std::ssize(pushes) == updates * collect, ExitStatus::bad_data,
-           "{}: has {} gradients that can be read, and {} updates of {} are to be done; give a longer record, or "
-           "do fewer steps",
+           "{}: has {} gradients that can be read, but the run needs {} updates of {}; give a longer record, or run "
+           "fewer steps",
            file, std::ssize(pushes) + std::ssize(after), updates, collect);
   try {
     PushOrder order(static_cast<int>(workers), collect, config.bound, std::move(pushes), std::move(after),

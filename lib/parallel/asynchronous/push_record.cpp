@@ -16,8 +16,8 @@ void refuse_other_file(const std::string& record) {
   std::string begin(PushOrder::mark.size(), '\0');
   std::ifstream(record, std::ios::binary).read(begin.data(), std::ssize(begin));
   validate(begin == PushOrder::mark, ExitStatus::cannot_create,
-           "{}: is there already, and is no record of the order of gradients, as which it would be replaced; record to "
-           "another file, or move that one away",
+           "{}: exists already, and is not a record of the order of gradients, so it is not replaced; give another "
+           "name, or move that file away",
            record);
 }
 

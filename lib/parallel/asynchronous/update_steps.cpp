@@ -6,11 +6,10 @@
 namespace lockstep {
 
 std::int64_t UpdateSteps::updates_before(std::int64_t steps) const {
-  validate(
-      steps % every == 0 || steps >= last, ExitStatus::bad_deck,
-      "parallel.local.every: the checkpoint is of step {}, and workers are to give what {} steps have changed, from "
-      "a multiple of {} to the next; take a divisor of {}, or go on from another checkpoint",
-      steps, every, every, steps);
+  validate(steps % every == 0 || steps >= last, ExitStatus::bad_deck,
+           "parallel.local.every: the checkpoint is of step {}, but workers hand in their changes every {} steps, at "
+           "multiples of {}; give a divisor of {}, or continue from another checkpoint",
+           steps, every, every, steps);
   return (steps + every - 1) / every;
 }
 

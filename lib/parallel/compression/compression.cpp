@@ -50,7 +50,7 @@ void require_short_places(const std::vector<Parameter>& trained, CompressConfig:
   constexpr std::int64_t most = std::int64_t{1} << 32;
   for (const Parameter& parameter : trained)
     validate_key(parameter.range.count <= most, "parallel.compress.method",
-                 "{} sends places in 32 bits ({} has {} numbers, which are more than {}); use another method",
+                 "{} sends indices in 32 bits ({} has {} elements, more than {}); use another method",
                  compression_names[static_cast<std::size_t>(method)], parameter.name, parameter.range.count, most);
 }
 

@@ -36,7 +36,8 @@ void AsynchronousConfig::describe(Fields& fields) {
               f.number("spread", simulation.spread, fraction_below_one,
                        "share of its delay by which the time of a gradient varies at random (by run.seed): 0.3 for 0.7 "
                        "to 1.3 of the delay");
-              f.check(!simulation.delays.empty(), "delays", "has no numbers; give one at least, or leave it out");
+              f.check(!simulation.delays.empty(), "delays",
+                      "the list is empty; give at least one number, or leave it out");
             },
             "Simulates workers with delays, one after the other, with the same results in each run");
         std::optional<bool> runs_freely = free ? std::optional(true) : std::nullopt;  // false is not written
@@ -48,28 +49,28 @@ void AsynchronousConfig::describe(Fields& fields) {
                      "file to which the order of gradients is written: the worker of each, and the version of the "
                      "parameters that it was computed from");
         static constexpr std::string_view orders[] = {"simulate", "free", "replay"};
-        section.need(Needs::exactly_one, orders, "nothing would say which gradient is applied when");
+        section.need(Needs::exactly_one, orders, "nothing would set the order in which gradients are applied");
         section.check(simulation.present || free || !replay.empty(), "free",
-                      "is false, and nothing else says which gradient is applied when; take true, simulate or replay");
-        section.check(replay.empty() || record.empty(), "record", "would be what replay reads; leave it out");
+                      "is false, and nothing else sets the order in which gradients are applied; give true, simulate "
+                      "or replay");
+        section.check(replay.empty() || record.empty(), "record", "would only repeat what replay reads; leave it out");
       },
       "Order in which gradients are applied (give one of simulate, free and replay)", Presence::required);
-  fields.check(
-      !simulation.present || !groups, "groups",
-      "are of ranks that run freely, and schedule.simulate says itself how many workers it simulates; leave it out");
+  fields.check(!simulation.present || !groups, "groups",
+               "are for ranks that run freely, but schedule.simulate sets its own number of workers; leave it out");
   fields.check(!free || !adaptive, "adaptive",
-               "weighs by squares of a worker's gradients, which nobody keeps where ranks run freely; leave it out, or "
-               "simulate a schedule");
+               "needs the squares of each worker's gradients, which are not kept when ranks run freely; leave it "
+               "out, or simulate a schedule");
   fields.check(staleness == Staleness::compensate || !lambda, "lambda",
-               "is of no use where staleness is not compensated for; leave it out, or set staleness: compensate");
+               "has no effect without staleness: compensate; leave it out, or give that");
   fields.check(staleness == Staleness::compensate || !adaptive, "adaptive",
-               "is of no use where staleness is not compensated for; leave it out, or set staleness: compensate");
+               "has no effect without staleness: compensate; leave it out, or give that");
 }
 
 std::int64_t AsynchronousConfig::members(int ranks) const {
   if (!free || !groups) return recorded_members;
   validate_key(ranks % *groups == 0, "parallel.asynchronous.groups",
-               "{} ranks cannot be divided into {} groups of as many ranks each; take a divisor of the ranks", ranks,
+               "{} ranks cannot be divided into {} groups of equal size; give a divisor of the number of ranks", ranks,
                *groups);
   return ranks / *groups;
 }

@@ -14,7 +14,7 @@ void BackupConfig::describe(Fields& fields) {
               "with mode: drop, file to which the parts that have counted in each step are written, for "
               "asynchronous.schedule.replay");
   fields.check(record.empty() || mode == Mode::drop, "record",
-               "is of no use to duplicates, which leave the same bits whoever comes first; leave it out");
+               "has no effect with mode: duplicate, which gives the same bits whichever rank is first; leave it out");
 }
 
 }  // namespace lockstep

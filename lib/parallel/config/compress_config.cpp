@@ -34,7 +34,7 @@ void CompressConfig::describe(Fields& fields) {
     std::vector<std::string_view> names;
     for (const Method one : methods) names.push_back(compression_names[static_cast<std::size_t>(one)]);
     fields.check(is_usual || std::ranges::count(methods, method) > 0, key,
-                 fmt::format("is of {}, and of no use to {}; leave it out", fmt::join(names, " and "),
+                 fmt::format("is for {}, and has no effect with {}; leave it out", fmt::join(names, " and "),
                              compression_names[static_cast<std::size_t>(method)]));
   };
   is_of("block", block == usual.block, {Method::int8, Method::qsgd});
@@ -44,14 +44,14 @@ void CompressConfig::describe(Fields& fields) {
   is_of("rank", rank == usual.rank, {Method::powersgd});
   is_of("min_ratio", min_ratio == usual.min_ratio, {Method::powersgd});
   fields.check(ramp_steps == 0 || keep < 0.25, "ramp_steps",
-               "begins with a quarter of the numbers, and keep lets at least as many travel; leave it out");
+               "begins with a quarter of the elements, but keep sends at least as many; leave it out");
   fields.check(method != Method::dgc || error_feedback, "error_feedback",
-               "dgc accumulates what it has not sent, and false forgets that; remove it");
+               "dgc accumulates what it has not sent, but false discards that; leave it out");
   // If errors can be as large as the numbers themselves, what is left over grows from step to step.
   fields.check(
       method != Method::qsgd || !error_feedback || levels * levels > block, "levels",
-      "errors of qsgd with so few levels for so long blocks can be larger than what is sent, so that error feedback "
-      "makes them grow; take more levels than the square root of block, or error_feedback: false");
+      "errors of qsgd with so few levels for such long blocks can be larger than what is sent, and error feedback "
+      "makes them grow; give more levels than the square root of block, or error_feedback: false");
 }
 
 double CompressConfig::kept_in(std::int64_t step) const {

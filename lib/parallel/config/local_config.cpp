@@ -54,78 +54,79 @@ void LocalConfig::describe(Fields& fields) {
                     "number of consecutive ranks that step together and share batch_norm's statistics; node: ranks "
                     "that share memory");
   fields.check(has_momentum() || !momentum, "momentum",
-               "is of no use to this outer rule, which has none; leave it out");
+               "has no effect with this outer rule, which has none; leave it out");
   fields.check(outer == Outer::delayed_nesterov || !momentum_every, "momentum_every",
-               "is of delayed_nesterov alone; leave it out, or take outer: delayed_nesterov");
+               "is only for delayed_nesterov; leave it out, or use outer: delayed_nesterov");
   if (asynchronous) return check_asynchronous(fields);
   fields.check(
       outer != Outer::delayed_nesterov, "outer",
-      "delayed_nesterov is for differences that come one by one (parallel.asynchronous), and synchronizations bring all "
-      "at once; take nesterov");
+      "delayed_nesterov is for changes that arrive one by one (parallel.asynchronous), but a synchronization brings "
+      "all at once; use nesterov");
   fields.check(outer != Outer::average || !learning_rate, "learning_rate",
-               "is of no use to averages; leave it out, or take another outer rule");
+               "has no effect with outer: average; leave it out, or use another outer rule");
   const bool divides = fragments > 0 && every % fragments == 0;
   fields.check(divides, "fragments",
-               fmt::format("{} fragments do not divide the {} steps of every; take a divisor", fragments, every));
+               fmt::format("{} fragments do not divide the {} steps of every; give a divisor", fragments, every));
   if (divides)
     fields.check(
         delay == 0 || delay < fragment_period(), "delay",
-        fmt::format("{} steps are not less than every / fragments, {}, where the next fragment is synchronized", delay,
-                    fragment_period()));
+        fmt::format("{} steps are not less than every / fragments ({}), when the next fragment is synchronized; give "
+                    "fewer",
+                    delay, fragment_period()));
   if (node_every) check_nodes(fields);
   fields.check(
       !steps_by_speed || (!streams() && !nests()), "steps_by_speed",
-      "slow groups leave out the steps before a synchronization of all, and fragments, delay, mix and node_every have "
-      "other synchronizations among them; leave those out, or steps_by_speed");
+      "slow groups leave out the last steps before a synchronization of all groups, but fragments, delay, mix and "
+      "node_every add others in between; leave those out, or steps_by_speed");
   fields.check(!streams() || outer != Outer::elastic, "outer",
-               "replicas of elastic averaging only pull at a centre, by all parameters at once; leave fragments, delay "
-               "and mix out, or take another outer rule");
+               "elastic averaging pulls replicas and their centre together by all parameters at once; leave "
+               "fragments, delay and mix out, or use another outer rule");
   fields.check(
       !streams() || outer != Outer::adasum, "outer",
-      "adasum compares what all groups have done to whole tensors, and fragments, delay and mix add it up beside "
-      "steps; leave them out, or take another outer rule");
+      "adasum compares the groups' changes to whole tensors, but fragments, delay and mix sum changes during steps; "
+      "leave them out, or use another outer rule");
   fields.check(!streams() || state == State::keep, "state",
-               "fragments, delay and mix leave groups their own states; take keep");
+               "with fragments, delay or mix, groups keep their own states; use keep");
   fields.check(outer != Outer::elastic || from_step == 0, "from_step",
-               "the centre of elastic averaging and its replicas part at the first step; take from_step: 0");
+               "the centre of elastic averaging and its replicas separate at the first step; use from_step: 0");
   fields.check(outer != Outer::elastic || state == State::keep, "state",
-               "groups that only pull at each other go on with their own states; take keep");
+               "groups of elastic averaging keep their own states; use keep");
 }
 
 void LocalConfig::check_nodes(Fields& fields) const {
   fields.check(every % *node_every == 0, "node_every",
-               fmt::format("{} steps do not divide the {} of every; take a divisor", *node_every, every));
-  fields.check(group.has_value(), "node_every", "is of no use where a node is one group (group: node); leave one out");
+               fmt::format("{} steps do not divide the {} of every; give a divisor", *node_every, every));
+  fields.check(group.has_value(), "node_every", "has no effect when a node is one group (group: node); leave one out");
   fields.check(
       !streams(), "node_every",
-      "groups whose parameters are synchronized in parts, beside steps, have no averages of a node; leave fragments, delay "
-      "and mix out, or node_every");
+      "groups whose parameters are synchronized in parts, during steps, cannot average over a node; leave fragments, "
+      "delay and mix out, or node_every");
   fields.check(outer != Outer::elastic, "outer",
-               "replicas of elastic averaging only pull at a centre, and node_every averages those of a node; take "
-               "another outer rule, or leave node_every out");
+               "elastic averaging only pulls replicas and their centre together, but node_every averages those of a "
+               "node; use another outer rule, or leave node_every out");
   fields.check(outer != Outer::adasum, "outer",
-               "adasum compares groups, and node_every leaves those of a node alike; take group: node in the place of "
+               "adasum compares groups, but node_every makes those of a node equal; use group: node instead of "
                "node_every, or another outer rule");
 }
 
 /// Checks the keys for workers that give what they have changed, each in its own time.
 void LocalConfig::check_asynchronous(Fields& fields) const {
   const auto refuse = [&](bool is_set, std::string_view key, std::string_view why) {
-    fields.check(!is_set, key, fmt::format("{} (asynchronous workers wait for nobody); leave it out", why));
+    fields.check(!is_set, key, fmt::format("{} (asynchronous workers do not wait for each other); leave it out", why));
   };
   fields.check(outer == Outer::average || is_nesterov(), "outer",
-               "asynchronous workers give what they have changed one by one, for which average, nesterov and "
-               "delayed_nesterov are defined; take one of these");
-  refuse(from_step > 0, "from_step", "all ranks would do steps together before");
+               "asynchronous workers hand in their changes one by one, for which only average, nesterov and "
+               "delayed_nesterov are defined; use one of these");
+  refuse(from_step > 0, "from_step", "all ranks would first take steps together");
   refuse(node_every.has_value(), "node_every", "groups of a node would average between synchronizations");
   refuse(streams(),
          fragments > 1 ? "fragments"
          : delay > 0   ? "delay"
                        : "mix",
          "parameters would be synchronized in parts");
-  refuse(state != State::keep, "state", "states would be averaged or forgotten where groups synchronize");
+  refuse(state != State::keep, "state", "states would be averaged or reset when groups synchronize");
   fields.check(group == 1, "group",
-               "ranks of an asynchronous worker are those of asynchronous.groups; leave it out, or give that");
+               "asynchronous.groups sets the ranks of an asynchronous worker; leave it out, or give that instead");
 }
 
 double LocalConfig::learning_rate_or_default(std::int64_t groups) const {

@@ -68,7 +68,7 @@ SumOptions ParallelConfig::sums() const {
 
 int ParallelConfig::workers(int ranks) const {
   validate_key(servers < ranks, "parallel.servers",
-               "{} of {} ranks leave none to compute; take fewer, or start more ranks", servers, ranks);
+               "{} of {} ranks leave none to compute; give fewer, or start more ranks", servers, ranks);
   return (ranks - static_cast<int>(servers)) / static_cast<int>(asynchronous.members(ranks));
 }
 
@@ -76,7 +76,7 @@ std::int64_t ParallelConfig::gradients_of_update(int ranks) const {
   if (!backup.present) return asynchronous.collect;
   const int workers = this->workers(ranks);
   validate_key(backup.ranks < workers, "parallel.backup.ranks",
-               "{} of {} ranks that compute leave none for a step to wait for; take fewer, or start more ranks",
+               "{} of {} ranks that compute leave none for a step to wait for; give fewer, or start more ranks",
                backup.ranks, workers);
   return workers - backup.ranks;
 }
@@ -99,11 +99,11 @@ void ParallelConfig::Offload::describe(Fields& fields, Shard shard) {
                 "size in megabytes of a block of all states, and of parameters if they are there too, that is read, "
                 "updated and written at once; three such blocks stay in the memory that computes");
   fields.check(parameters.empty() || parameters == optimizer, "parameters",
-               "are read, updated and written together with their optimizer's state, so that both are in one "
-               "place; write what optimizer has");
+               "must be in the same place as the optimizer's state (both are read, updated and written together); "
+               "give the value of optimizer");
   fields.check(parameters.empty() || shard == Shard::parameters, "parameters",
-               "leaves layers windows for what they need next, which shard: parameters has, on one rank, too; "
-               "write parallel.shard: parameters, or leave it out");
+               "needs parallel.shard: parameters, also on one rank (layers then hold only the parameters that they "
+               "need next); give that, or leave it out");
 }
 
 void ParallelConfig::describe(Fields& fields) {
@@ -129,7 +129,8 @@ void ParallelConfig::describe(Fields& fields) {
                  "the same processes; needs Open MPI 5 with mpirun --with-ft ulfm");
   fields.check(
       !survive || machine.empty(), "machine",
-      "predicts for as many ranks as a run has, which parallel.survive may change; leave it out, or say shard");
+      "cannot be combined with parallel.survive, which may change the number of ranks that it predicts for; leave it "
+      "out, or give shard instead");
   fields.optional_section(
       "deterministic", deterministic.present, [this](Fields& section) { deterministic.describe(section); },
       "Gives the same bits on any number of ranks that divides the number of shards, whose gradients are added in a "
@@ -168,7 +169,7 @@ void ParallelConfig::describe(Fields& fields) {
   check_free(fields);
   if (all_reduce && all_reduce->by_library)
     fields.check(wire == Wire::fp32, "wire",
-                 fmt::format("all_reduce: {} adds in the type that travels; take another algorithm, or wire: fp32",
+                 fmt::format("all_reduce: {} adds in the type that is sent; use another algorithm, or wire: fp32",
                              all_reduce->name));
   check_compress(fields);
 }
@@ -243,7 +244,7 @@ std::vector<std::string> ParallelConfig::remarks() const {
   for (const auto& [key, is_set, of] : without_effect)
     if (is_set)
       remarks.push_back(
-          fmt::format("parallel.{}: has no effect with parallel.shard: {} (it is of {}); leave it out", key, way, of));
+          fmt::format("parallel.{}: has no effect with parallel.shard: {} (only with {}); leave it out", key, way, of));
   return remarks;
 }
 
@@ -268,7 +269,7 @@ void ParallelConfig::check_own_sums(Fields& fields) const {
         fmt::format("{} cuts batches and sums gradients in its own way, after the backward pass; leave one out",
                     own_way ? own_way : ""));
   fields.check(!group_size || (sync_batch_norm && !own_way), "group_size",
-               fmt::format("is of ranks that share batch_norm's statistics, and with {} none do; leave one out",
+               fmt::format("is for ranks that share batch_norm's statistics, and with {} none do; leave one out",
                            own_way ? own_way : "sync_batch_norm: false"));
 }
 
@@ -276,8 +277,7 @@ void ParallelConfig::check_hierarchy(Fields& fields) const {
   for (const auto& [key, is_set] :
        {std::pair("between_nodes", between_nodes != nullptr), {"leaders", leaders.has_value()}})
     fields.check(!is_set || sums_in_node_memory(all_reduce), key,
-                 fmt::format("is of hierarchical sums, and all_reduce: {} makes no difference between nodes and ranks; "
-                             "leave one out",
+                 fmt::format("is for hierarchical sums, but all_reduce: {} does not distinguish nodes; leave one out",
                              all_reduce ? all_reduce->name : ""));
 }
 
@@ -285,86 +285,90 @@ void ParallelConfig::check_shard(Fields& fields) const {
   for (const auto& [key, algorithm] : {std::pair("all_reduce", all_reduce), {"between_nodes", between_nodes}})
     fields.check(
         divides(algorithm), key,
-        fmt::format("{} leaves all sums on all ranks, and shard: {} wants them divided; take one of {}",
+        fmt::format("{} leaves all sums on all ranks, but shard: {} needs them divided; use one of {}",
                     algorithm ? algorithm->name : "", shard_names[static_cast<std::size_t>(shard)],
                     fmt::join(algorithm_names([&](const Algorithm& other) { return divides(&other); }), ", ")));
   fields.check(shard < Shard::gradients || overlap != Overlap::thread, "overlap",
-               "divided gradients are summed between layers, by no thread of their own; take poll");
+               "divided gradients are summed between layers, not by a second thread; use poll");
   fields.check(all_reduce_table.empty(), "all_reduce_table",
-               "shard divides sums in one way, whatever their size; leave one out");
+               "cannot be combined with shard, which uses one algorithm for sums of all sizes; leave one out");
 }
 
 /// Checks the rules of asynchronous and backup ranks, and of their servers.
 void ParallelConfig::check_free(Fields& fields) const {
   fields.check(
       !has_stepping_workers() || !asynchronous.compensates(), "asynchronous",
-      "staleness: compensate is an estimate for gradients, and local gives away what several steps have changed; "
-      "take divide or none");
+      "staleness: compensate corrects gradients, but with local, workers hand in the changes of several steps; use "
+      "divide or none");
   fields.check(!asynchronous.present || !backup.present, "backup",
-               "is of steps that wait for the newest gradients, and asynchronous of such as do not; leave one out");
+               "cannot be combined with asynchronous (steps wait for the newest gradients with backup, and do not "
+               "with asynchronous); leave one out");
   fields.check(
       servers == 0 || runs_freely(), "servers",
-      "keep what ranks that run freely read (backup, or asynchronous.schedule.free), and these sum in steps of "
-      "all; leave it out");
+      "are for ranks that run freely (backup, or asynchronous.schedule.free), but these ranks step together; leave "
+      "it out");
   fields.check(servers == 0 || !asynchronous.groups, "servers",
-               "serve single ranks, and asynchronous.groups has several in one worker; leave one out");
+               "serve single ranks, but asynchronous.groups puts several into one worker; leave one out");
 }
 
 void ParallelConfig::check_compress(Fields& fields) const {
   const auto needs = [&](bool ok, std::string_view key, std::string_view why) {
-    fields.check(!compress.present || ok, key, fmt::format("{}; or leave compress out", why));
+    fields.check(!compress.present || ok, key, fmt::format("{}, or leave compress out", why));
   };
-  needs(shard == Shard::none, "shard", "compressed sums are whole ones, on all ranks; take none");
-  needs(!deterministic.present, "deterministic", "fixed trees add up exact gradients; leave it out");
-  needs(!local.present, "local", "compress is of gradients that all ranks sum in each step; leave it out");
-  needs(wire == Wire::fp32, "wire", "compress says itself how gradients travel; take fp32");
+  needs(shard == Shard::none, "shard", "compressed sums are not divided, but complete on all ranks; use none");
+  needs(!deterministic.present, "deterministic",
+        "fixed trees sum exact gradients, which compress does not send; leave it out");
+  needs(!local.present, "local", "compress is for gradients that all ranks sum in each step; leave it out");
+  needs(wire == Wire::fp32, "wire", "compress itself sets the format in which gradients are sent; use fp32");
   needs(sums_in_node_memory(all_reduce), "all_reduce",
-        "compress sums in a node's memory, and between nodes in its own way; take auto or hierarchical");
-  needs(all_reduce_table.empty(), "all_reduce_table", "compress sums in one way, whatever the size; leave it out");
-  needs(leaders.value_or(1) == 1, "leaders", "compressed sums have one leader in each node; take auto or 1");
+        "compress sums in a node's memory, and between nodes in its own way; use auto or hierarchical");
+  needs(all_reduce_table.empty(), "all_reduce_table", "compress uses one algorithm for all sizes; leave it out");
+  needs(leaders.value_or(1) == 1, "leaders", "compressed sums have one leader in each node; use auto or 1");
 }
 
 void ParallelConfig::check_shares(Fields& fields) const {
   fields.check(
       shard == Shard::none, "shares",
-      "measured compares the time of passes, which with shard wait for other ranks' parameters and sums; leave one out");
+      "measured compares the time of passes, which with shard includes waiting for other ranks' parameters and sums; "
+      "leave one out");
   fields.check(
       !local.present, "shares",
-      "measured spares fast ranks the wait for slow ones in each step, which groups of local do not do; leave one out");
+      "measured spares fast ranks the wait for slow ones in each step, but groups of local do not wait in each step; "
+      "leave one out");
   fields.check(virtual_replicas == 1, "virtual_replicas",
-               "cuts equal shares, and shares: measured leaves ranks others; leave one out");
+               "cuts equal shares, but shares: measured makes them unequal; leave one out");
   fields.check(!group_size, "group_size",
-               "batch_norm's groups would see more and fewer examples as shares: measured moves them; leave one out");
+               "batch_norm's groups would see changing numbers of examples with shares: measured; leave one out");
   constexpr std::int64_t most_shards = 1024;
   fields.check(!deterministic.present || deterministic.shards <= most_shards, "shares",
-               fmt::format("measured deals out at most {} shards (deterministic has {}); take fewer", most_shards,
+               fmt::format("measured distributes at most {} shards (deterministic has {}); give fewer", most_shards,
                            deterministic.shards));
 }
 
 /// Refuses what goes with neither asynchronous nor backup ranks.
 void ParallelConfig::check_workers(Fields& fields, std::string_view key) const {
   fields.check(shard == Shard::none, key,
-               "wants whole copies of parameters, and shard divides them among ranks; leave one out");
+               "needs whole copies of the parameters, but shard divides them among ranks; leave one out");
   fields.check(!local.present || local.asynchronous, key,
-               "updates the parameters of all ranks, and local leaves them apart for a while; leave one out");
-  fields.check(
-      !deterministic.present, key,
-      "says itself what parts of a batch are summed by themselves, and in what order; leave deterministic out");
+               "updates the parameters of all ranks, but local lets them differ for a while; leave one out");
+  fields.check(!deterministic.present, key,
+               "determines by itself which parts of a batch are summed, and in which order; leave deterministic out");
   fields.check(!compress.present, key,
-               "adds up exact gradients, and compress leaves errors for the next sum; leave one out");
+               "sums exact gradients, but compress leaves errors for the next sum; leave one out");
   fields.check(!measures_shares(), key,
-               "divides a batch into equal parts, and shares: measured into others; leave one out");
+               "divides a batch into equal parts, but shares: measured into unequal ones; leave one out");
 }
 
 void ParallelConfig::check_local(Fields& fields) const {
   fields.check(shard == Shard::none, "local",
-               "wants whole replicas, and shard divides them among all ranks; leave one out");
+               "needs whole replicas, but shard divides them among all ranks; leave one out");
   fields.check(!deterministic.present, "local",
-               "steps differ with the number of groups, and deterministic wants the same bits on any; leave one out");
-  fields.check(!group_size, "group_size", "local says which ranks have batch_norm's statistics together (its group)");
+               "results depend on the number of groups, but deterministic needs the same bits with any number; leave "
+               "one out");
+  fields.check(!group_size, "group_size", "local.group sets which ranks share batch_norm's statistics; leave it out");
   fields.check(
       wire != Wire::fp16, "wire",
-      "what parameters have moved between synchronizations of local vanishes in fp16, which no loss scale prevents; take "
+      "the changes of parameters between synchronizations of local vanish in fp16, which no loss scale prevents; use "
       "bf16 or fp32");
 }
 

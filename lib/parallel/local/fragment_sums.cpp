@@ -14,7 +14,8 @@ std::vector<ParameterRange> local_fragments(const ParameterLayout& layout, std::
   const std::vector<Parameter> tensors = trained_parameters(layout.parameters());
   const std::int64_t size = layout.trained_size();
   validate_key(std::ssize(tensors) >= count, "parallel.local.fragments",
-               "{} trained tensors cannot be cut into {} fragments; take at most as many", tensors.size(), count);
+               "{} trained tensors cannot be cut into {} fragments; give at most as many fragments as tensors",
+               tensors.size(), count);
   std::vector<ParameterRange> fragments;
   std::size_t cut = 0;  // first tensor of the next fragment
   for (std::int64_t i = 1; i < count; ++i) {

@@ -15,8 +15,8 @@ Topology local_group_of(const LocalConfig& config, const Topology& topology) {
     for (std::size_t other = 0; other < topology.node_of.size(); ++other) {
       const std::size_t first = other - other % static_cast<std::size_t>(*config.group);
       validate_key(topology.node_of[other] == topology.node_of[first], "parallel.local.node_every",
-                   "rank {} is on another node than the rest of its group, {} ranks from rank {} on; take a group that "
-                   "divides the ranks of each node, or leave node_every out",
+                   "rank {} is on a different node from the rest of its group ({} ranks from rank {} on); give a "
+                   "group that divides the ranks of each node, or leave node_every out",
                    other, *config.group, first);
     }
   const std::int64_t number = config.group ? rank / *config.group : topology.node_of[static_cast<std::size_t>(rank)];

@@ -132,7 +132,8 @@ BucketedReducer::BucketedReducer(const ParallelConfig& config, std::span<const A
   if (config.overlap == Overlap::thread && !mpi_serves_threads())
     throw SharedError(
         ExitStatus::bad_deck,
-        "parallel.overlap: this MPI serves one thread alone (MPI_THREAD_SERIALIZED is not given); take poll");
+        "parallel.overlap: this MPI library serves only one thread (it does not provide MPI_THREAD_SERIALIZED); use "
+        "poll");
   const ReduceBuffer buffer{gradients.dtype, host_};
   SumOptions options = config.sums();
   if (compressed) sum_ = std::move(compressed);

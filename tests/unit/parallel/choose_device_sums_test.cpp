@@ -13,7 +13,7 @@ using Path = DeviceSums::Path;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr const char* shared = "ranks 0, 1 compute on one device (node07 0000:3b:00.0)";
+constexpr const char* shared = "ranks 0, 1 share one device (node07 0000:3b:00.0)";
 
 ParallelConfig asking_for(const char* all_reduce) {
   ParallelConfig config;
@@ -37,7 +37,7 @@ TEST(DeviceSumsChoice, AutoSaysWhyItDoesWithoutNccl) {
   facts.shared = shared;
   const DeviceSums sums = choose_device_sums(asking_for("auto"), facts);
   EXPECT_EQ(sums.path, Path::on_hosts);
-  EXPECT_THAT(sums.remark, HasSubstr("nccl takes a device for each rank"));
+  EXPECT_THAT(sums.remark, HasSubstr("nccl needs a device for each rank"));
 }
 
 TEST(DeviceSumsChoice, AutoSaysNothingWhereNcclIsNotToBeHad) {
@@ -78,10 +78,10 @@ TEST(DeviceSumsChoice, NcclIsRefusedWhereItCannotBe) {
   emulated.emulates_network = true;
   without.has_nccl = false;
   crowded.shared = shared;
-  expect_refusal(hosts, "parallel.all_reduce: nccl sums between devices, and here kernels run on hosts; choose auto");
-  expect_refusal(emulated, "knows no emulated network");
+  expect_refusal(hosts, "parallel.all_reduce: nccl sums between devices, but kernels run on hosts here; choose auto");
+  expect_refusal(emulated, "nccl cannot be combined with --emulate-network");
   expect_refusal(without, "parallel.all_reduce: nccl is not in this build");
-  expect_refusal(crowded, "nccl takes a device for each rank, and ranks 0, 1 compute on one device");
+  expect_refusal(crowded, "nccl needs a device for each rank, but ranks 0, 1 share one device");
 }
 
 }  // namespace
