@@ -28,17 +28,17 @@ class ShardTimes {
     const auto found = std::ranges::find(*config_.shard_times, shard, &TrainingConfig::ShardTime::shard);
     return found == config_.shard_times->end() ? std::numeric_limits<double>::infinity() : found->seconds;
   }
-  /// "97.8 ms a step are predicted (gradients 99.4, none 104)".
+  /// "predicted 97.8 ms per step (gradients 99.4, none 104)".
   std::string text(const std::vector<Shard>& shards, Shard chosen) const {
     std::vector<std::string> others;
     for (const Shard shard : shards)
       if (shard != chosen) others.push_back(fmt::format("{} {:.3g}", name_of(shard), 1e3 * of(shard)));
-    return fmt::format("{:.3g} ms a step are predicted{}", 1e3 * of(chosen),
+    return fmt::format("predicted {:.3g} ms per step{}", 1e3 * of(chosen),
                        others.empty() ? "" : fmt::format(" ({})", fmt::join(others, ", ")));
   }
   /// Says that nothing is predicted although the deck names a machine; else empty.
   std::string missing() const {
-    return !config_.parallel.machine.empty() && !are_known() ? " (such steps are not predicted)" : "";
+    return !config_.parallel.machine.empty() && !are_known() ? " (the time of such steps cannot be predicted)" : "";
   }
 
  private:
@@ -74,20 +74,20 @@ ShardChoice choose_shard(const TrainingConfig& config, const Graph& graph, const
   const auto chosen = fits != bytes.end() ? fits : std::ranges::min_element(bytes);
   const auto shard_of = [&](auto place) { return shards[static_cast<std::size_t>(place - bytes.begin())]; };
   const Shard shard = shard_of(chosen);
-  std::string why = fmt::format("auto takes {}: ", name_of(shard));
+  std::string why = fmt::format("auto chooses {}: ", name_of(shard));
   if (ranks.all == 1) return {.shard = shard, .why = why + "there is one rank"};
   if (fits == bytes.end())
     return {.shard = shard,
             .fits = false,
-            .why = fmt::format("auto finds no way that fits into {} a rank; {} needs least, {}", bytes_text(limit),
-                               name_of(shard), bytes_text(*chosen))};
+            .why = fmt::format("no shard that auto can choose fits into {} per rank; {} needs the least, {}",
+                               bytes_text(limit), name_of(shard), bytes_text(*chosen))};
   if (times.are_known()) why += times.text(shards, shard);
   if (limit == 0) {
     if (!times.are_known())
-      why += fmt::format("parallel.memory_gb sets no limit, and no other way is faster{}", times.missing());
+      why += fmt::format("parallel.memory_gb sets no limit, and no other shard is faster{}", times.missing());
     return {.shard = shard, .why = why};
   }
-  why += fmt::format("{}a step needs {} of {} a rank", times.are_known() ? "; " : "", bytes_text(*chosen),
+  why += fmt::format("{}a step needs {} of {} per rank", times.are_known() ? "; " : "", bytes_text(*chosen),
                      bytes_text(limit));
   for (auto faster = bytes.begin(); faster != chosen; ++faster)
     why += fmt::format("{} {} would need {}", faster == bytes.begin() ? ";" : ",", name_of(shard_of(faster)),

@@ -14,8 +14,8 @@ namespace lockstep {
 struct ShardChoice {
   ParallelConfig::Shard shard = ParallelConfig::Shard::none;
   bool fits = true;  ///< the step fits into parallel.memory_gb
-  std::string why;   ///< "auto takes gradients: a step needs 1.2 GB of 2 GB a rank; optimizer would need 2.4 GB"
-                     ///< with times: "auto takes optimizer: 97.8 ms a step are predicted (gradients 99.4, none 104)"
+  std::string why;   ///< "auto chooses gradients: a step needs 1.2 GB of 2 GB per rank; optimizer would need 2.4 GB"
+                     ///< with times: "auto chooses optimizer: predicted 97.8 ms per step (gradients 99.4, none 104)"
 };
 
 /// Whether this deck's all-reduces cannot be split into two halves, of which ranks that divide the model would do only

@@ -164,8 +164,8 @@ std::optional<Metrics> Evaluator::evaluate(const Dataset& dataset, const std::fu
   Metrics metrics = parts_.sums.reduce_all(space_, comm_, parts_.loss, dataset.size());
   if (!metrics.has_loss)
     warn(
-        "{}: no target of its {} examples counts: each is of loss.ignore_class, or of a class whose weight in "
-        "loss.class_weights is 0; its loss is nan, and decides nothing; give it examples with targets that count",
+        "{}: none of the targets of its {} examples counts: each is of loss.ignore_class or of a class whose weight in "
+        "loss.class_weights is 0; its loss is nan and is not used; give examples with targets that count",
         dataset.description(), dataset.size());
   return metrics;
 }

@@ -50,8 +50,8 @@ std::string LossWatch::inspect(const char* what, const char* before, double loss
     const double deviation = std::max(std::sqrt(square / count), least_deviation * std::abs(mean));
     const double z = (loss - mean) / deviation;
     if (z > config_.z_score)
-      return fmt::format("{} is {:.6g}, {:.3g} standard deviations above the {:.6g} of the {} {} before", what, loss, z,
-                         mean, losses.size(), before);
+      return fmt::format("{} is {:.6g}, {:.3g} standard deviations above {:.6g}, the mean of the {} {} before", what,
+                         loss, z, mean, losses.size(), before);
   }
   losses.push_back(loss);
   const std::ptrdiff_t beyond = std::ssize(losses) - config_.window;  // more than 1 if the window was larger before

@@ -38,7 +38,7 @@ void StepGraphs::launch(const ExecSpace& space, const Part& part, const std::fun
     graphs_.insert_or_assign(part, std::move(graph));
     return;
   }
-  warn("steps cannot be recorded as graphs ({}): their kernels are started one by one", graph.failure());
+  warn("steps cannot be recorded as graphs ({}): their kernels are launched one by one", graph.failure());
   graphs_.clear();
   are_wanted_ = is_recorded_ = false;
   work();

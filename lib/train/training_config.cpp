@@ -16,9 +16,9 @@ void BatchOptions::describe(Fields& fields) {
                 "global batch sizes from later points of the run on, as [[10 epochs, 1024], [30 epochs, 4096]]; "
                 "schedule.scale_rule says how the learning rate follows");
   fields.check(std::ranges::all_of(ramp, [](const auto& point) { return training_span_of(point.first).count > 0; }),
-               "ramp", "has a point at 0, where batch.global holds; remove it");
+               "ramp", "has a point at 0, where batch.global applies; remove it");
   fields.check(std::ranges::all_of(ramp, [](const auto& point) { return std::floor(point.second) == point.second; }),
-               "ramp", "has a batch that is no whole number; give whole numbers");
+               "ramp", "has a batch that is not a whole number; give whole numbers");
   fields.integer("micro", micro, {1, 1e9},
                  "largest number of examples that a rank computes at once; a larger share is computed in micro-batches "
                  "whose gradients are summed (when not given: the whole share)");
@@ -64,11 +64,10 @@ namespace {
 
 void check_free(const ParallelConfig& parallel, bool norms, int ranks) {
   static_cast<void>(parallel.workers(ranks));  // throws if it is wrong
-  validate_key(
-      !norms, parallel.backup.present ? "parallel.backup" : "parallel.asynchronous.schedule.free",
-      "lets each rank read the parameters in its own time, and batch_norm's running statistics with them would "
-      "depend on when; take another norm{}",
-      parallel.backup.present ? "" : ", or simulate a schedule");
+  validate_key(!norms, parallel.backup.present ? "parallel.backup" : "parallel.asynchronous.schedule.free",
+               "lets each rank read the parameters in its own time, so batch_norm's running statistics would depend on "
+               "timing; use another norm{}",
+               parallel.backup.present ? "" : ", or simulate a schedule");
 }
 
 void check_asynchronous(const TrainingConfig& config, bool norms, int ranks) {
@@ -76,19 +75,19 @@ void check_asynchronous(const TrainingConfig& config, bool norms, int ranks) {
   const std::int64_t collect = asynchronous.collect, members = asynchronous.members(ranks);
   const bool steps = config.parallel.has_stepping_workers();
   validate_key(!steps || asynchronous.free || !norms, "parallel.local",
-               "lets each worker step by itself, and batch_norm's running statistics with them would be nobody's; take "
+               "lets each worker step independently, so batch_norm would have no common running statistics; use "
                "another norm");
   validate_key(
       steps || asynchronous.free || collect % ranks == 0 || (ranks % collect == 0 && members % (ranks / collect) == 0),
       "parallel.asynchronous.collect",
-      "{} gradients of an update{} cannot be dealt out evenly to {} ranks; use a multiple, or fewer ranks", collect,
-      members > 1 ? fmt::format(", of {} pieces each,", members) : "", ranks);
+      "{} gradients per update{} cannot be divided evenly among {} ranks; use a multiple, or fewer ranks", collect,
+      members > 1 ? fmt::format(" (of {} pieces each)", members) : "", ranks);
   validate_key(!asynchronous.adaptive || ranks == 1, "parallel.asynchronous.adaptive",
-               "{} ranks would each know the squares of some of a worker's gradients; use one rank, or a constant "
-               "lambda",
+               "{} ranks would each have the squares of only some of a worker's gradients; use one rank, or a "
+               "constant lambda",
                ranks);
   validate_key(!norms || !config.parallel.sync_batch_norm, "parallel.sync_batch_norm",
-               "asynchronous workers do not wait for each other, and so batch_norm cannot look at the examples of all; "
+               "asynchronous workers do not wait for each other, so batch_norm cannot use the examples of all of them; "
                "set it to false");
   const auto refuse = [&](const char* key, std::int64_t batch) {
     validate_key(batch >= asynchronous.collect, key,
@@ -106,7 +105,7 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
   for (const auto& [begin, batch] : config.batch.ramp)
     validate_key(
         batch >= ranks, "batch.ramp",
-        "{:.0f} examples, from {} on, are less than one for each of the {} ranks; use larger batches, or fewer ranks",
+        "{:.0f} examples, from {} on, are less than one per rank on {} ranks; use larger batches, or fewer ranks",
         batch, begin, ranks);
   const bool norms = std::ranges::any_of(graph.nodes(),
                                          [](const GraphNode& node) { return node.layer->traits().needs_statistics; });
@@ -115,7 +114,7 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
   const LocalConfig& local = parallel.local;
   if (local.present && local.group && !local.asynchronous)
     validate_key(ranks % *local.group == 0, "parallel.local.group",
-                 "{} ranks cannot be divided into groups of {}; take a divisor of the ranks, or node", ranks,
+                 "{} ranks cannot be divided into groups of {}; use a divisor of the ranks, or node", ranks,
                  *local.group);
   if (local.present && local.streams() && !local.asynchronous)
     local_fragments(ParameterLayout(graph, config.dtype()), local.fragments);  // throws if it is wrong
@@ -128,12 +127,12 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
   // micro-batches of one number.
   validate_key(!parallel.measures_shares() || !norms || parallel.deterministic.present || parallel.sync_batch_norm,
                "parallel.shares",
-               "measured would change whose examples a rank's batch_norm looks at; take sync_batch_norm: true, or "
+               "measured would change which examples a rank's batch_norm sees; use sync_batch_norm: true, or "
                "deterministic");
   validate_key(!parallel.measures_shares() || !norms || parallel.deterministic.present || !config.batch.micro,
                "parallel.shares",
-               "measured would change which examples are in the micro-batches whose statistics batch_norm takes; leave "
-               "batch.micro out, or take deterministic");
+               "measured would change which examples share a micro-batch, and so batch_norm's statistics; leave "
+               "batch.micro out, or use deterministic");
   if (parallel.runs_freely()) check_free(parallel, norms, ranks);
   if (parallel.asynchronous.present) check_asynchronous(config, norms, ranks);
   // Whatever the number of ranks, a rank has one part of a batch at a time, or a piece of one.
@@ -145,9 +144,9 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
   }
   if (shards == 0) return partition;
   validate_key(shards % ranks == 0, "parallel.deterministic.shards",
-               "{} shards cannot be dealt out evenly to {} ranks; use a multiple, or fewer ranks", shards, ranks);
+               "{} shards cannot be divided evenly among {} ranks; use a multiple, or fewer ranks", shards, ranks);
   validate_key(!parallel.deterministic.present || !norms || !parallel.sync_batch_norm, "parallel.sync_batch_norm",
-               "a deterministic run computes each shard by itself, and so must batch_norm; set it to false");
+               "a deterministic run computes each shard separately, and batch_norm must do so too; set it to false");
   partition.shards = shards / ranks;
   partition.separate = true;
   return partition;

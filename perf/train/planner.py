@@ -105,7 +105,7 @@ def print_memory(lockstep):
 def taken_by_auto(lockstep, emulated):
     """The way that `parallel.shard: auto` takes without a memory limit."""
     said = run(*MPIRUN, lockstep, "train", "deck.yaml", "run.steps=1", "parallel.shard=auto", *emulated)
-    return re.search(r"auto takes (\w+)", said).group(1)
+    return re.search(r"auto chooses (\w+)", said).group(1)
 
 
 def print_times(lockstep, rounds, steps):

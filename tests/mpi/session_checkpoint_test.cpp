@@ -124,7 +124,7 @@ TEST_F(SessionTest, IsRestoredBehindParametersThatAreNotFinite) {
     step(session, share(1, comm_));
     ADD_FAILURE() << "nothing was thrown";
   } catch (const SharedError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("its batch, which the program gave, was not looked at"));
+    EXPECT_THAT(error.what(), HasSubstr("its batch, which the program supplied, was not checked"));
   }
   session.restore(file("good.h5"));
   step(session, share(1, comm_));

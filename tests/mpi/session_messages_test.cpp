@@ -93,7 +93,7 @@ TEST_F(SessionTest, RefusesTheStepAfterParametersThatAreNotFinite) {
     found = complaint_of(share(1, comm_));
   }
   EXPECT_THAT(found, HasSubstr("of layer "));
-  EXPECT_THAT(found, HasSubstr("its batch, which the program gave, was not looked at"));
+  EXPECT_THAT(found, HasSubstr("its batch, which the program supplied, was not checked"));
   session.restore(before);
   EXPECT_EQ(complaint_of(share(1, comm_)), "");
   EXPECT_TRUE(std::isfinite(session.numbers().metrics.loss));

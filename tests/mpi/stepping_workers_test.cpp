@@ -339,7 +339,7 @@ TEST(SteppingWorkersDecks, ThatTheyAreNotDefinedForAreRefused) {
   std::string norm = deck("every: 2", "schedule: {simulate: {ranks: 2}}");
   norm.replace(norm.find("relu"), 4, "batch_norm");
   norm.replace(norm.find("local:"), 0, "sync_batch_norm: false, ");
-  expect_refused(norm, "parallel.local: lets each worker step by itself");
+  expect_refused(norm, "parallel.local: lets each worker step independently");
 }
 
 }  // namespace

@@ -13,9 +13,9 @@ class BadSettings(MistakeTest):
         self.train(78, [":1:", "schedule.decay", "longer than the run"], "schedule={type: warmup_stable_decay, decay: 9999 steps}")
         self.train(78, ["schedule.warmup", "a length with its unit"], "schedule={warmup: 10}")
         self.train(78, ["batch.ramp", "in their order"], "batch.ramp=[[20 steps, 32], [10 steps, 64]]")
-        self.train(78, ["batch.ramp", "no whole number"], "batch.ramp=[[20 steps, 32.5]]")
+        self.train(78, ["batch.ramp", "not a whole number"], "batch.ramp=[[20 steps, 32.5]]")
         self.train(78, ["batch.ramp", "a pair"], "batch.ramp=[20 steps, 32]")
-        self.refused(78, ["batch.ramp", "2 examples, from 10 steps on, are less than one for each of the 4 ranks"],
+        self.refused(78, ["batch.ramp", "2 examples, from 10 steps on, are less than one per rank on 4 ranks"],
                      "train", "deck.yaml", "run.overwrite=true", "run.resume=never", "batch.ramp=[[10 steps, 2]]", ranks=4)
         self.deck("bad.yaml", schedule={"type": "points", "points": [[0, 1], ["1 steps", 0]]})
         self.check(78, ["bad.yaml:6:", "schedule.points: ends at 1 steps"], "train", "bad.yaml", "run.overwrite=true", "run.resume=never")
@@ -119,7 +119,7 @@ class BadSettings(MistakeTest):
             self.deck("bad.yaml", parallel={"shares": "measured", **others})
             self.check(78, ["bad.yaml:6:", f"parallel.{words}"], "check", "bad.yaml")
         norms = {"layers": ["flatten", {"linear": {"features": 6}}, "batch_norm", {"linear": {"features": 10}}]}
-        for others, batch, words in (({"sync_batch_norm": False}, {"global": 8}, "whose examples a rank's batch_norm"), ({}, {"global": 8, "micro": 2}, "which examples are in the micro-batches")):
+        for others, batch, words in (({"sync_batch_norm": False}, {"global": 8}, "which examples a rank's batch_norm"), ({}, {"global": 8, "micro": 2}, "which examples share a micro-batch")):
             self.deck("bad.yaml", parallel={"shares": "measured", **others}, model=norms, batch=batch)
             self.refused(78, ["bad.yaml:", "parallel.shares: measured would change", words], "train", "bad.yaml", "run.overwrite=true", "run.resume=never", ranks=2)
         self.refused(78, ["data.sampler: distributed_sampler deals out equally many"], "train", "deck.yaml", "run.overwrite=true", "run.resume=never",

@@ -26,7 +26,7 @@ class LossWatch(LockstepTest):
     def first_jump(self):
         result = self.train("stop", on_anomaly="stop", status=70)
         self.assertEqual(len(result.errors()), 1, result)
-        found = re.search(r"step (\d+): the loss is [\d.]+, [\d.]+ standard deviations above the [\d.]+ of the 20 steps before", result.errors()[0])
+        found = re.search(r"step (\d+): the loss is [\d.]+, [\d.]+ standard deviations above [\d.]+, the mean of the 20 steps before", result.errors()[0])
         self.assertTrue(found, result)
         return int(found[1])
 
@@ -128,7 +128,7 @@ class LossWatch(LockstepTest):
 
     def test_not_for_ever(self):
         result = self.train("often", on_anomaly="skip", at_most=1, z_score=1.5, status=70)
-        self.assertIn("(loss_watch; 1 such steps before)", result.errors()[0])
+        self.assertIn("(loss_watch; earlier anomalies: 1)", result.errors()[0])
 
     def test_what_does_not_go_together(self):
         for overrides, words in ((["checkpoint.every_steps=0"], ["rollback needs checkpoints"]), (["data.shuffle=false"], ["data.shuffle is false"])):

@@ -256,7 +256,7 @@ class Parallel(LockstepTest):
         self.deck(model={"layers": ["flatten", *[{"linear": {"features": 600}}] * 6, {"linear": {"features": 10}}]}, optimizer={"type": "adamw"})
         of_a_step = ["parallel.memory_gb: a step needs", "on each of 4 ranks"]
         self.refused(78, [*of_a_step, "shard: gradients needs"], "train", "deck.yaml", "parallel={memory_gb: 0.0205, unit_mb: 1, share_parameters: false}", ranks=4)
-        self.refused(78, [*of_a_step, "take more ranks"], "train", "deck.yaml", "parallel={shard: parameters, memory_gb: 0.001}", ranks=4)
+        self.refused(78, [*of_a_step, "use more ranks"], "train", "deck.yaml", "parallel={shard: parameters, memory_gb: 0.001}", ranks=4)
         self.refused(78, of_a_step, "check", "deck.yaml", "parallel={memory_gb: 0.001}", "--ranks", "4")
         self.assertRegex(self.lockstep("check", "deck.yaml", "--ranks", "4").out, r"by parallel.shard +none [0-9.]+ MB, optimizer [0-9.]+ MB, gradients [0-9.]+ MB, parameters [0-9.]+ MB a rank")
         self.deck(optimizer={"type": "adafactor"}, parallel={"shard": "optimizer"})

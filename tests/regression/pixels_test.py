@@ -84,10 +84,10 @@ class Pixels(LockstepTest):
         warnings = [line for line in result.err.splitlines() if "validation" in line]
         self.assertEqual(len(warnings), 4, result)
         for line in warnings:
-            self.assertIn("pixels.h5:/validation: no target of its 16 examples counts", line)
+            self.assertIn("pixels.h5:/validation: none of the targets of its 16 examples counts", line)
         result = self.lockstep("evaluate", "deck.yaml", "--checkpoint", "run/checkpoints/latest", ranks=2)
         self.assertIn("loss nan\naccuracy nan\n", result.out)
-        self.assertIn("no target of its 16 examples counts", result.err)
+        self.assertIn("none of the targets of its 16 examples counts", result.err)
 
     def test_values(self):
         self.write_data()

@@ -106,8 +106,8 @@ class Ways(LockstepTest):
 
     def test_other_numbers_of_ranks_choose_anew(self):
         out = self.lockstep("predict-scaling", "deck.yaml", "parallel={shard: auto, memory_gb: 0.0232, unit_mb: 1}", "--machine", "machine.yaml", "--ranks", "2,16").out
-        self.assertRegex(out, r"\n2 ranks: parallel.shard: auto takes gradients: .*; optimizer would need")
-        self.assertRegex(out, r"\n16 ranks: parallel.shard: auto takes optimizer: ")
+        self.assertRegex(out, r"\n2 ranks: parallel.shard: auto chooses gradients: .*; optimizer would need")
+        self.assertRegex(out, r"\n16 ranks: parallel.shard: auto chooses optimizer: ")
 
 
 class Auto(LockstepTest):
@@ -119,32 +119,32 @@ class Auto(LockstepTest):
         return self.lockstep("train", "deck.yaml", f"parallel={{shard: auto, unit_mb: 1, memory_gb: {memory}}}", *arguments, ranks=ranks)
 
     def test_takes_what_fits_and_says_so(self):
-        self.assertEqual(self.train(0).out.count("parallel.shard: auto takes optimizer: "), 1)
+        self.assertEqual(self.train(0).out.count("parallel.shard: auto chooses optimizer: "), 1)
         # A resumed run chooses anew, since every way reads every checkpoint.
         again = self.train(0.0226, "run.steps=8")
-        self.assertRegex(again.out, r"parallel.shard: auto takes gradients: a step needs [\d.]+ MB of 22.60 MB a rank; optimizer would need [\d.]+ MB\n")
+        self.assertRegex(again.out, r"parallel.shard: auto chooses gradients: a step needs [\d.]+ MB of 22.60 MB per rank; optimizer would need [\d.]+ MB\n")
         self.assertIn("goes on from", again.out)
         self.assertIn("shard: auto", (self.folder / "run/deck.yaml").read_text())
-        self.assertEqual(self.train(0, "run.steps=10", ranks=1).out.count("auto takes none: there is one rank"), 1)
+        self.assertEqual(self.train(0, "run.steps=10", ranks=1).out.count("auto chooses none: there is one rank"), 1)
         self.assertEqual(summary(self.folder / "run")["steps"], 10)
 
     def test_shard_auto_asks_the_machine(self):
         self.write("machine.yaml", SMALL)
         self.deck(model=LARGE, optimizer={"type": "adamw"}, batch={"global": 16}, parallel={"shard": "auto", "machine": "machine.yaml"})
         planned = self.lockstep("check", "deck.yaml", "--ranks", 2, "--nodes", 1).out
-        choice = re.search(r"parallel.shard +(auto takes \w+: [\d.]+ ms a step are predicted \(.*)", planned)
+        choice = re.search(r"parallel.shard +(auto chooses \w+: predicted [\d.]+ ms per step \(.*)", planned)
         self.assertIn(f"parallel.shard: {choice.group(1)}\n", self.lockstep("train", "deck.yaml", ranks=2).out)
         out = self.lockstep("predict-scaling", "deck.yaml", "--machine", "machine.yaml", "--ranks", "2").out
         self.assertIn(f"2 ranks: parallel.shard: {choice.group(1)}", out)
         for deck, words in (("parallel.machine=nowhere.yaml", "nowhere.yaml"), ("precision.compute=bf16", "machine.yaml: compute.products")):
             for command, ranks in (("check", 1), ("train", 2)):
                 self.refused(66 if "nowhere" in deck else 78, [words], command, "deck.yaml", deck, *(["--ranks", 2] if command == "check" else []), ranks=ranks)
-        self.assertIn("(such steps are not predicted)", self.lockstep("check", "deck.yaml", "--ranks", 2, "parallel.deterministic.shards=8").out)
+        self.assertIn("(the time of such steps cannot be predicted)", self.lockstep("check", "deck.yaml", "--ranks", 2, "parallel.deterministic.shards=8").out)
 
     def test_nothing_fits(self):
         for ranks in (1, 2):
             result = self.refused(78, ["parallel.memory_gb: a step needs", f"on each of {ranks} rank"], "train", "deck.yaml", "parallel={shard: auto, memory_gb: 0.001}", ranks=ranks)
-            self.assertNotIn("auto takes gradients", result.out)
+            self.assertNotIn("auto chooses gradients", result.out)
             self.refused(78, ["parallel.memory_gb: a step needs"], "check", "deck.yaml", "parallel={shard: auto, memory_gb: 0.001}", "--ranks", ranks)
         self.assertFalse((self.folder / "run/checkpoints").exists())
 

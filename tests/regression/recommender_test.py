@@ -27,7 +27,7 @@ class Recommender(LockstepTest):
         """Found by the law: the deck's world has rows beyond those of this model."""
         fewer = ["data.synthetic.train=1000", "data.synthetic.validation=100", "model.vocabularies=[100, 50, 20, 9]"]
         ended = self.lockstep("train", DECK, "run.output_dir=ended", *fewer, status=70)
-        self.assertRegex(ended.err, r"step 1: .* of its batch, the inputs of examples \d+, .* are not finite, or name rows that tables have not")
+        self.assertRegex(ended.err, r"step 1: .* in its batch, the inputs of examples \d+, .* are not finite, or name rows that the tables do not have")
         found = self.lockstep("check", DECK, "--data", *fewer, status=65)
         self.assertRegex(found.out + found.err, r"train: 1000 examples; row numbers that tables have not of \d+ examples: \d+, ")
 

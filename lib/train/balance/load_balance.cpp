@@ -43,7 +43,7 @@ void LoadBalance::pace_groups(double seconds) {
   const std::int64_t fewest = syncs_.follow_times(times);
   if (fewest >= fewest_steps_.value_or(all)) return;
   fewest_steps_ = fewest;
-  log("steps        by speed: the slowest group does {} of {} until the next synchronization", fewest, all);
+  log("steps        by speed: the slowest group takes {} of {} until the next synchronization", fewest, all);
 }
 
 }  // namespace lockstep

@@ -203,7 +203,7 @@ std::string NonfiniteReport::layers(const char* numbers, const std::function<Sha
 }
 
 std::string NonfiniteReport::inputs(const Communicator& ranks, std::int64_t step) const {
-  if (!data_.can_be_read_again()) return "its batch, which the program gave, was not looked at";
+  if (!data_.can_be_read_again()) return "its batch, which the program supplied, was not checked";
   const std::vector<std::int64_t>& examples = examples_[static_cast<std::size_t>(step % 3)];
   const ExampleFormat& format = data_.format();
   std::vector<std::byte> input(format.input_bytes()), target(format.target_bytes());
@@ -222,7 +222,7 @@ std::string NonfiniteReport::inputs(const Communicator& ranks, std::int64_t step
   ranks.broadcast(all);  // any rank may be the one whose message is shown
   double total = static_cast<double>(found);
   ranks.all_reduce_sum({&total, 1});
-  if (total == 0) return "the inputs of its batch are all finite";
+  if (total == 0) return "all inputs of its batch are finite";
   std::vector<std::string> numbers;
   for (std::size_t begin = 0, end = 0; begin < all.size() && numbers.size() < most_named; begin = end + 1) {
     end = all.find(' ', begin);
@@ -230,9 +230,9 @@ std::string NonfiniteReport::inputs(const Communicator& ranks, std::int64_t step
   }
   const auto more = static_cast<std::int64_t>(total) - static_cast<std::int64_t>(numbers.size());
   return fmt::format(
-      "of its batch, the inputs of example{} {}{} of {} are not finite{} (`lockstep check --data` finds all such)",
-      total == 1 ? "" : "s", fmt::join(numbers, ", "), more > 0 ? fmt::format(" and of {} more", more) : "",
-      data_.description(), tables.empty() ? "" : ", or name rows that tables have not");
+      "in its batch, the inputs of example{} {}{} of {} are not finite{} (`lockstep check --data` finds all of these)",
+      total == 1 ? "" : "s", fmt::join(numbers, ", "), more > 0 ? fmt::format(" and {} more", more) : "",
+      data_.description(), tables.empty() ? "" : ", or name rows that the tables do not have");
 }
 
 }  // namespace lockstep

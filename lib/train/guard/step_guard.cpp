@@ -95,8 +95,8 @@ StepFinding StepGuard::report_overflow(const ExecSpace& space, std::int64_t step
   const double scale = last_.scaler_before.scale;
   if (last_.outcome == StepOutcome::at_floor)
     return {StepStatus::fatal,
-            fmt::format("step {}: {} at the smallest loss scale, {:g} (precision.loss_scale.floor); go on from the "
-                        "checkpoint of the step before, with a smaller learning rate or with precision.compute bf16",
+            fmt::format("step {}: {} at the smallest loss scale, {:g} (precision.loss_scale.floor); continue from "
+                        "the checkpoint of the step before, with a smaller learning rate or precision.compute: bf16",
                         step, what, scale)};
   return {StepStatus::skipped, fmt::format("{}; loss scale {:g} → {:g}", what, scale, last_.scaler.scale)};
 }
@@ -121,11 +121,10 @@ StepFinding StepGuard::watch_loss(std::int64_t step) {
 /// Does with an anomaly what loss_watch asks for.
 StepFinding StepGuard::act_on_anomaly(const std::string& what) {
   if (loss_watch_.action() == LossWatchConfig::Action::stop || !loss_watch_.may_go_on())
-    return {
-        StepStatus::fatal,
-        fmt::format("{} (loss_watch; {} such steps before); go on from the newest checkpoint, with a smaller learning "
-                    "rate or another loss_watch.on_anomaly",
-                    what, loss_watch_.anomalies())};
+    return {StepStatus::fatal,
+            fmt::format("{} (loss_watch; earlier anomalies: {}); continue from the newest checkpoint, with a smaller "
+                        "learning rate or another loss_watch.on_anomaly",
+                        what, loss_watch_.anomalies())};
   loss_watch_.count();
   return {loss_watch_.action() == LossWatchConfig::Action::rollback ? StepStatus::rollback : StepStatus::skipped, what};
 }
@@ -136,16 +135,16 @@ StepFinding StepGuard::report_loss(const ExecSpace& space, std::int64_t step) co
   const bool lost = last_.outcome == StepOutcome::lost;
   const std::string gradients = lost ? nonfinite_.gradients(space) : "";
   const double mean = last_.mean_loss;
-  const std::string found = fmt::format("step {}: the loss is {}{}; {}", step, std::isnan(mean) ? std::abs(mean) : mean,
-                                        !gradients.empty()
-                                            ? fmt::format(", and so would parameters be: {} is not finite", gradients)
-                                        : last_.lost_before != 0 ? ", as in the step before"
-                                                                 : "",
-                                        nonfinite_.inputs(judges(), step));
+  const std::string found = fmt::format(
+      "step {}: the loss is {}{}; {}", step, std::isnan(mean) ? std::abs(mean) : mean,
+      !gradients.empty()       ? fmt::format(", and parameters would become non-finite: {} is not finite", gradients)
+      : last_.lost_before != 0 ? ", the second non-finite loss in a row"
+                               : "",
+      nonfinite_.inputs(judges(), step));
   if (!lost) return {StepStatus::applied, found + "; the run ends if the next loss is not finite either"};
   return {StepStatus::fatal, found +
-                                 "; the step is not done: go on from the checkpoint before it, with a smaller learning "
-                                 "rate, optimizer.clip_norm, or other data"};
+                                 "; the step is not applied: continue from the checkpoint before it, with a smaller "
+                                 "learning rate, optimizer.clip_norm, or other data"};
 }
 
 /// Reports that step number `step` has left parameters that are not finite.
@@ -181,8 +180,8 @@ StepFinding StepGuard::inspect_validation(const Metrics& metrics, std::int64_t s
     finding = act_on_anomaly(fmt::format("step {}: {}", step, anomaly));
   else if (!std::isfinite(loss))
     finding.message = fmt::format(
-        "step {}: the validation loss is {}: the training has diverged (a smaller learning rate, "
-        "optimizer.clip_norm), or the data hold numbers that are not finite (`lockstep check --data` finds "
+        "step {}: the validation loss is {}: the training has diverged (try a smaller learning rate or "
+        "optimizer.clip_norm), or the data contain numbers that are not finite (`lockstep check --data` finds "
         "them); loss_watch can end such a run",
         step, loss);
   finding.number = step;

@@ -68,11 +68,11 @@ TEST(ChooseShard, SaysWhy) {
   const auto why = [&](const std::string& memory) {
     return Workload(large_layers("shard: auto, memory_gb: " + memory)).choose_shard(ranks);
   };
-  EXPECT_EQ(why("0"), "auto takes optimizer: parallel.memory_gb sets no limit, and no other way is faster");
+  EXPECT_EQ(why("0"), "auto chooses optimizer: parallel.memory_gb sets no limit, and no other shard is faster");
   const double between = 0.5e-9 * (bytes_of("optimizer", ranks) + bytes_of("gradients", ranks));
-  EXPECT_NE(why(std::to_string(between)).find("auto takes gradients: a step needs"), std::string::npos);
+  EXPECT_NE(why(std::to_string(between)).find("auto chooses gradients: a step needs"), std::string::npos);
   EXPECT_NE(why(std::to_string(between)).find("; optimizer would need"), std::string::npos);
-  EXPECT_NE(why("0.001").find("auto finds no way that fits into 1.00 MB a rank; parameters needs least"),
+  EXPECT_NE(why("0.001").find("no shard that auto can choose fits into 1.00 MB per rank; parameters needs the least"),
             std::string::npos);
   EXPECT_EQ(Workload(large_layers("shard: gradients")).choose_shard(ranks), "");
 }
@@ -112,12 +112,12 @@ TEST(ChooseShard, TakesTheFastestOfThoseThatFit) {
   const std::vector<TrainingConfig::ShardTime> times{
       {Shard::none, 0.012}, {Shard::optimizer, 0.011}, {Shard::gradients, 0.013}, {Shard::parameters, 0.0105}};
   EXPECT_EQ(choice(times, 0),
-            "auto takes parameters: 10.5 ms a step are predicted (optimizer 11, none 12, gradients 13)");
+            "auto chooses parameters: predicted 10.5 ms per step (optimizer 11, none 12, gradients 13)");
   const std::vector<TrainingConfig::ShardTime> whole{{Shard::none, 0.01}, {Shard::optimizer, 0.02}};
   const double between = 0.5 * (bytes_of("none", ranks) + bytes_of("optimizer", ranks));
-  EXPECT_EQ(choice(whole, between).find("auto takes optimizer: 20 ms a step are predicted (none 10, "), 0u);
+  EXPECT_EQ(choice(whole, between).find("auto chooses optimizer: predicted 20 ms per step (none 10, "), 0u);
   EXPECT_NE(choice(whole, between).find("; none would need "), std::string::npos);
-  EXPECT_NE(choice({}, 0).find("(such steps are not predicted)"), std::string::npos);
+  EXPECT_NE(choice({}, 0).find("(the time of such steps cannot be predicted)"), std::string::npos);
 }
 
 // The time of each way is that of a deck that names it.

@@ -28,7 +28,7 @@ TEST(LossWatch, NamesJumpsAndWhatIsNotFinite) {
   EXPECT_EQ(watch.inspect(2 + 7.9 * 0.1), "");
   watch = after(40);
   EXPECT_THAT(watch.inspect(2 + 8.1 * 0.1),
-              HasSubstr("the loss is 2.81, 8.1 standard deviations above the 2 of the 40 steps before"));
+              HasSubstr("the loss is 2.81, 8.1 standard deviations above 2, the mean of the 40 steps before"));
   EXPECT_EQ(watch.inspect(-50), "") << "down is no anomaly";
   EXPECT_THAT(after(0).inspect(std::nan("")), HasSubstr("the loss is nan"));
   EXPECT_THAT(after(0).inspect(std::numeric_limits<double>::infinity()), HasSubstr("the loss is inf"));

@@ -128,7 +128,7 @@ TEST(StepMemory, RefusalsRecommendWhatTheDeckAllows) {
   };
   EXPECT_NE(refusal("overlap: poll").find("; shard: optimizer needs "), std::string::npos) << refusal("overlap: poll");
   for (const char* whole : {"compress: {}", "local: {every: 2}"})
-    EXPECT_NE(refusal(whole).find("; take more ranks"), std::string::npos) << refusal(whole);
+    EXPECT_NE(refusal(whole).find("; use more ranks"), std::string::npos) << refusal(whole);
 }
 
 }  // namespace
