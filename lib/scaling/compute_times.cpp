@@ -44,7 +44,7 @@ ComputeTimes::ComputeTimes(const Machine& machine, const Workload& workload) : m
   std::ranges::copy_if(machine.products, std::back_inserter(products_),
                        [&](const ProductSpeed& product) { return product.precision == config.precision.compute; });
   validate(!products_.empty(), ExitStatus::bad_deck,
-           "{}: compute.products: there is none in {}, which the deck computes with; add their speed",
+           "{}: compute.products: has no entry in {}, the precision of the deck; add the speed of such products",
            machine.position.file, precision_names[static_cast<std::size_t>(config.precision.compute)]);
 }
 

@@ -59,10 +59,10 @@ void Machine::describe(Fields& fields) {
       "compute",
       [this](Fields& f) {
         f.sections("products", products, "Speeds that a rank reaches in large products, by rising size");
-        f.check(!products.empty(), "products", "there is none; give at least the speed of large products");
+        f.check(!products.empty(), "products", "has no entry; give at least the speed of large products");
         f.check(
             std::ranges::is_sorted(products, {}, [](const ProductSpeed& p) { return std::pair(p.precision, p.mflop); }),
-            "products", "are not by rising mflop of each precision; sort them");
+            "products", "must be sorted by precision (fp32, bf16, fp16, fp64), then by rising mflop; sort them");
         f.number("memory_gbps", memory_gbps, positive,
                  "speed of memory in 10^9 bytes per second that a rank reads and writes while all ranks of its node do",
                  Presence::required);
@@ -72,7 +72,7 @@ void Machine::describe(Fields& fields) {
         f.check(noise.size() != 1, "noise", "has a single point; give at least two, or leave it out");
         f.check(std::ranges::is_sorted(noise, {}, &NoisePoint::share) &&
                     std::ranges::is_sorted(noise, {}, &NoisePoint::factor),
-                "noise", "does not rise; sort its points");
+                "noise", "must rise in both share and factor; sort its points");
         f.sections("measured", measured, "Measured steps, which are used for the networks they were measured with");
       },
       "Speed of one rank by itself", Presence::required);

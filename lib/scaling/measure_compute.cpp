@@ -105,7 +105,7 @@ StepsToMeasure::StepsToMeasure(const RunConfig& deck, const MachineBench& option
   network.mflop_per_example = 1e-6 * workload.flops_per_example();
   for (const std::int64_t batch : options.batches)
     validate(batch <= examples, ExitStatus::bad_usage,
-             "--batches: {} are more than the {} examples that there are; give fewer", batch, examples);
+             "--batches: {} is more than the {} examples to train on; give a smaller batch", batch, examples);
   batches = batches_of(deck, options, examples);
 }
 

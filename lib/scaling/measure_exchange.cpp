@@ -108,7 +108,7 @@ double disk_gbps(const Communicator& comm, const std::filesystem::path& folder) 
     const std::string name = (folder / fmt::format("lockstep-bench-{}.tmp", ::getpid())).string();
     std::FILE* const file = std::fopen(name.c_str(), "wb");
     validate(file != nullptr, ExitStatus::cannot_create,
-             "{}: cannot be made; save the machine in a folder that is there", name);
+             "{}: cannot be created; save the machine in a folder that exists", name);
     const Timer timer;
     const bool written = std::fwrite(block.data(), 1, block.size(), file) == block.size() && std::fflush(file) == 0 &&
                          ::fsync(::fileno(file)) == 0;

@@ -15,7 +15,8 @@ void measure_machine(const Communicator& comm, const std::optional<RunConfig>& d
                      const std::function<void(const std::string&)>& print) {
   if (comm.size() < 2)
     throw SharedError(ExitStatus::bad_usage,
-                      "bench machine: messages take two ranks; start it on all ranks of a node or two, as mpirun -n 2");
+                      "bench machine: needs at least two ranks; start it on all ranks of one or two nodes, as "
+                      "mpirun -n 2");
   std::optional<StepsToMeasure> steps;
   comm.run_collectively([&] {
     if (comm.is_root() && !options.save.empty())
@@ -32,12 +33,12 @@ void measure_machine(const Communicator& comm, const std::optional<RunConfig>& d
   const auto link = [](const LinkSpeed& speed) {
     return fmt::format("{:.3g} µs, {:.3g} GB/s", speed.latency_us, speed.bandwidth_gbps);
   };
-  print(fmt::format("messages in a node {}{}", link(machine.node), topology.smallest > 1 ? "" : " (not measured)"));
+  print(fmt::format("messages within a node {}{}", link(machine.node), topology.smallest > 1 ? "" : " (not measured)"));
   print(fmt::format("messages between nodes {}{}", link(machine.network),
-                    topology.nodes > 1 ? "" : " (not measured: these are the node's; write the network's in)"));
+                    topology.nodes > 1 ? "" : " (not measured, assumed as within a node; enter the network's)"));
   print(fmt::format("sums in a node's memory {}; adding {:.3g} GB/s; disk {}", link(machine.sum), machine.reduce_gbps,
                     machine.disk_gbps ? fmt::format("{:.3g} GB/s", *machine.disk_gbps)
-                                      : "not measured (it would be that of the file of --save)"));
+                                      : "not measured (--save measures the disk of its file)"));
   std::vector<Precision> precisions{Precision::fp32, Precision::bf16};
   if (deck && std::ranges::find(precisions, deck->precision.compute) == precisions.end())
     precisions.push_back(deck->precision.compute);

@@ -50,15 +50,14 @@ Predictor::PlannedStep Predictor::planned(const ParallelConfig& config, int rank
 
 Prediction Predictor::predict(const PlannedStep& step, const StepMemory& memory) const {
   const std::int64_t batch = workload_.batch(), wanted = workload_.config().batch.largest();
-  validate(step.ranks <= batch, ExitStatus::bad_usage,
-           "--ranks: {} ranks are more than the {} examples of a batch (the others would have nothing to do); {}",
-           step.ranks, batch,
-           batch < wanted
-               ? fmt::format(
-                     "a batch of {} is all of the data, which have {} to train on: give more (data.synthetic.train), "
-                     "or fewer ranks",
-                     wanted, batch)
-               : "give fewer, or a larger batch.global");
+  validate(
+      step.ranks <= batch, ExitStatus::bad_usage,
+      "--ranks: {} ranks are more than the {} examples of a batch (some ranks would have none); {}", step.ranks, batch,
+      batch < wanted
+          ? fmt::format("a batch of {} is limited to the {} examples to train on: give more (data.synthetic.train), or "
+                        "fewer ranks",
+                        wanted, batch)
+          : "give fewer, or a larger batch.global");
   const BatchPartition partition = workload_.partition(step.ranks);
   Prediction prediction{.ranks = step.ranks,
                         .nodes = machine_.nodes_of(step.ranks),

@@ -11,14 +11,14 @@ namespace lockstep {
 
 void write_prediction_plot(const std::string& file, const std::string& machine,
                            std::span<const Prediction> predictions) {
-  Chart chart(machine, "ranks", "milliseconds of a step");
+  Chart chart(machine, "ranks", "milliseconds per step");
   const auto points = [&](const std::function<double(const Prediction&)>& seconds) {
     std::vector<Chart::Point> all;
     for (const Prediction& point : predictions) all.push_back({static_cast<double>(point.ranks), 1e3 * seconds(point)});
     return all;
   };
-  chart.add_points("a step", points([](const Prediction& p) { return p.step(); }));
-  chart.add_line("of it, computing", points([](const Prediction& p) { return p.computing; }), Chart::Stroke::dashed);
+  chart.add_points("step", points([](const Prediction& p) { return p.step(); }));
+  chart.add_line("computing", points([](const Prediction& p) { return p.computing; }), Chart::Stroke::dashed);
   chart.add_line("perfect strong scaling", points([](const Prediction& p) { return p.strong * p.step(); }),
                  Chart::Stroke::dotted);
   replace_text_file(file, chart.svg());

@@ -28,10 +28,11 @@ std::vector<int> ranks_of(const std::string& list) {
     int number = 0;
     const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), number);
     validate(error == std::errc() && rest == word.data() + word.size() && number >= 1 && number <= most_ranks,
-             ExitStatus::bad_usage, "--ranks: '{}' is no number of ranks; give whole numbers from 1 to {}, as 1,8,64",
+             ExitStatus::bad_usage,
+             "--ranks: '{}' is not a number of ranks; give whole numbers from 1 to {}, as 1,8,64",
              for_message(word, 40), most_ranks);
     validate(ranks.empty() || number > ranks.back(), ExitStatus::bad_usage,
-             "--ranks: {} follows {} (rows go by rising ranks); sort them, each once", number,
+             "--ranks: {} follows {} (the numbers must rise); sort them, each once", number,
              ranks.empty() ? 0 : ranks.back());
     ranks.push_back(number);
   }
@@ -59,20 +60,20 @@ std::string row(const Prediction& p, const Machine& machine) {
 }
 
 std::string source_of(const ComputeTimes& times) {
-  if (!times.is_measured()) return "by its speed in products and of its memory";
+  if (!times.is_measured()) return "estimated from the machine's speed of products and memory";
   const std::optional<std::int64_t> only = times.only_batch();
-  if (!only) return "as measured with this network";
+  if (!only) return "measured with this network";
   return fmt::format(
-      "as measured with this network in batches of {} alone (of others the passes are taken to grow with the examples, "
-      "and the rest of a step to stay; measure more, by bench machine --batches)",
+      "measured with this network in batches of {} only (for others, passes are assumed to grow with the examples and "
+      "the rest of a step to stay the same; measure more with bench machine --batches)",
       *only);
 }
 
 std::string head(const Machine& machine) {
   const std::string price = machine.node_hour_price ? " price |" : "", line = machine.node_hour_price ? "--:|" : "";
-  return "| ranks | nodes | examples a rank | step, ms | computing | stragglers | exposed sums | strong | weak | "
-         "memory a rank | run | node-hours |" +
-         price + " best all-reduce | best batch a rank |\n|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|" + line +
+  return "| ranks | nodes | examples per rank | step, ms | computing | stragglers | exposed sums | strong | weak | "
+         "memory per rank | run | node-hours |" +
+         price + " best all-reduce | best batch per rank |\n|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|" + line +
          "---|--:|\n";
 }
 
@@ -86,7 +87,7 @@ std::string prediction_report(const RunConfig& config, const PredictionOptions& 
   return with_positions(config.source, [&] {
     Workload workload(config);
     Predictor predictor(machine, workload);
-    std::string text = fmt::format("{} on {}, batch {}, times of a rank {}\n\n", config.run.name, machine.name,
+    std::string text = fmt::format("{} on {}, batch {}, compute times {}\n\n", config.run.name, machine.name,
                                    workload.batch(), source_of(predictor.times()));
     text += head(machine);
     std::vector<Prediction> predictions;
@@ -95,18 +96,19 @@ std::string prediction_report(const RunConfig& config, const PredictionOptions& 
       text += row(predictions.back(), machine);
     }
     text +=
-        "\nT_P(B): a step of batch B on P ranks. strong = T_1(B) / (P T_P(B)): the same batch on one rank. weak = "
-        "T_1(B/P) / T_P(B):\na rank by itself, with the same share. best batch a rank: the least power of two with 90 % "
-        "of the examples a second that any reaches.\n";
+        "\nT_P(B): time of a step with batch B on P ranks. strong = T_1(B) / (P T_P(B)): relative to the same batch on "
+        "one rank.\nweak = T_1(B/P) / T_P(B): relative to one rank with the same share. best batch per rank: the "
+        "smallest power of two\nthat reaches 90 % of the most examples per second of any batch.\n";
     for (const Prediction& p : predictions)
       if (machine.memory_gb && p.memory > 1e9 * *machine.memory_gb)
         text += fmt::format(
-            "{} rank{}: {} are more than the {} that a rank may take; use smaller micro-batches, "
+            "{} rank{}: {} is more than the {} that a rank may use; use smaller micro-batches, "
             "model.activation_checkpointing, or more ranks\n",
             p.ranks, p.ranks == 1 ? "" : "s", bytes_text(p.memory), bytes_text(1e9 * *machine.memory_gb));
     if (std::ranges::any_of(predictions, [](const Prediction& p) { return !p.states; }))
-      text += fmt::format("steps are without parallel.offload, as {} has no disk_gbps, by which states come and go\n",
-                          options.machine);
+      text += fmt::format(
+          "steps are predicted without the traffic of parallel.offload: {} has neither disk_gbps nor host_copy_gbps\n",
+          options.machine);
     for (const Prediction& p : predictions)
       if (p.states.value_or(0) > 0)
         text += fmt::format("{} rank{}: {:.4g} ms of a step are traffic of parallel.offload that nothing hides\n",
@@ -128,8 +130,8 @@ std::string prediction_line(const RunConfig& config, const std::string& file, Ra
   if (const auto not_this = not_predicted(config.parallel))
     return fmt::format("expected             not predicted: {}\n", not_this->why);
   if (ranks > most_ranks)
-    return fmt::format("expected             not predicted: {} ranks are more than the {} that are predicted\n", ranks,
-                       most_ranks);
+    return fmt::format("expected             not predicted: {} ranks are more than the {} that can be predicted\n",
+                       ranks, most_ranks);
   return with_positions(config.source, [&] {
     Workload workload(config);
     const Prediction p = Predictor(machine, workload).predict(ranks);
@@ -139,10 +141,10 @@ std::string prediction_line(const RunConfig& config, const std::string& file, Ra
     const std::string end = config.run.epochs && limits.empty() ? fmt::format("{:.4g} epochs", epochs)
                                                                 : fmt::format("{} steps{}", length.steps(), limits);
     return fmt::format(
-        "expected             {} node{} × {} ranks: {:.3g} ms a step, {:.0f} % efficient, {} to {}, {} a rank{}\n",
+        "expected             {} node{} × {} ranks: {:.3g} ms per step, {:.0f} % efficient, {} for {}, {} per rank{}\n",
         p.nodes, p.nodes == 1 ? "" : "s", std::min<std::int64_t>(machine.ranks_per_node, ranks), 1e3 * p.step(),
         100 * p.weak, duration_text(p.run_seconds), end, bytes_text(p.memory),
-        p.states ? "" : "; without parallel.offload, as the machine's file has no disk_gbps");
+        p.states ? "" : "; without parallel.offload: the machine's file has neither disk_gbps nor host_copy_gbps");
   });
 }
 

@@ -81,18 +81,19 @@ std::string choice_of(const std::vector<StepVariant>& variants, double limit, bo
   const auto fit = std::ranges::count_if(variants, &StepVariant::fits);
   if (fit == 0) {
     const StepVariant& least = *std::ranges::min_element(variants, {}, &StepVariant::memory);
-    return fmt::format("takes                no way: {} is the least that any of {} needs, and {} are allowed; {}\n",
-                       bytes_text(least.memory), variants.size(), bytes_text(limit),
-                       "take more ranks, or a smaller network");
+    return fmt::format(
+        "best                 none fits: {} is the least that any of {} ways needs, and {} is allowed; {}\n",
+        bytes_text(least.memory), variants.size(), bytes_text(limit), "use more ranks, or a smaller network");
   }
   const std::string of = limit > 0
                              ? fmt::format("{} ways that fit into {}, of {}", fit, bytes_text(limit), variants.size())
                              : fmt::format("{} ways", fit);
-  return fmt::format("takes                {}\n                     {} of {}\n", keys_of(variants.front(), deck),
-                     !has_machine ? "which has its states in memory if it can, sends least, computes nothing twice and "
-                                    "divides least (--machine FILE says which is the fastest),"
-                     : variants.front().seconds ? "the fastest"
-                                                : "whose time is not known (disk_gbps is not in the machine's file),",
+  return fmt::format("best                 {}\n                     {} of {}\n", keys_of(variants.front(), deck),
+                     !has_machine ? "chosen for states in memory, then for least traffic, recomputation and division "
+                                    "(--machine FILE finds the fastest),"
+                     : variants.front().seconds
+                         ? "the fastest"
+                         : "whose time is unknown (the machine's file has neither disk_gbps nor host_copy_gbps),",
                      of);
 }
 
@@ -110,7 +111,7 @@ std::string step_variants_report(const RunConfig& config, const StepVariantOptio
                            : machine && machine->memory_gb ? *machine->memory_gb
                                                            : 0;
   return with_positions(config.source, [&] {
-    const char* const none = "\nways                 none are tabulated: ";
+    const char* const none = "\nways                 not listed: ";
     if (const auto not_these = not_predicted(config.parallel)) return fmt::format("{}{}\n", none, not_these->why);
     Workload workload(config);
     if (ranks.all > workload.batch())
@@ -118,8 +119,8 @@ std::string step_variants_report(const RunConfig& config, const StepVariantOptio
     const std::vector<StepVariant> variants = step_variants(workload, machine, ranks, 1e9 * gigabytes);
     std::string text = fmt::format("\nways on {} rank{} of {} node{}\n", ranks.all, ranks.all == 1 ? "" : "s",
                                    ranks.nodes, ranks.nodes == 1 ? "" : "s");
-    text += fmt::format(columns, "shard", "group", "copy", "recomputed", "state", "at once", "bytes a rank", "",
-                        "sent a step", "messages", "step, ms");
+    text += fmt::format(columns, "shard", "group", "copy", "recomputed", "state", "micro", "memory/rank", "",
+                        "sent/step", "messages", "step, ms");
     for (const StepVariant& variant : best_of_each(variants)) text += row(variant, machine.has_value());
     return text + choice_of(variants, 1e9 * gigabytes, machine.has_value(), config.parallel.offload);
   });

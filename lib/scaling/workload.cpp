@@ -9,17 +9,18 @@ namespace lockstep {
 
 std::optional<NotPredicted> not_predicted(const ParallelConfig& config) {
   if (config.deterministic.present)
-    return {{"parallel.deterministic", "sums of deterministic runs are not in buckets, and are not predicted"}};
+    return {{"parallel.deterministic", "the sums of deterministic runs do not use buckets and are not predicted"}};
   if (config.local.present)
-    return {{"parallel.local", "groups of parallel.local do steps by themselves, which are not predicted"}};
+    return {{"parallel.local", "the groups of parallel.local step independently, which is not predicted"}};
   if (config.compress.present) return {{"parallel.compress", "compressed sums are not predicted"}};
   if (config.asynchronous.present)
     return {
         {"parallel.asynchronous",
-         "asynchronous workers wait as they come, and simulated ones are as slow as one process: their steps are not "
-         "predicted"}};
+         "asynchronous workers wait in their order of arrival, and simulated ones are as slow as one process: their "
+         "steps are not predicted"}};
   if (config.backup.present)
-    return {{"parallel.backup", "what backup ranks save depends on how late others are, which is not predicted"}};
+    return {
+        {"parallel.backup", "the time that backup ranks save depends on how late others are, which is not predicted"}};
   return {};
 }
 

@@ -44,7 +44,7 @@ class Ways(LockstepTest):
         times = [ms for _, _, fit, _, _, ms in table if fit]
         self.assertEqual(times, sorted(times))
         lines = out.splitlines()
-        takes = next(number for number, line in enumerate(lines) if line.startswith("takes"))
+        takes = next(number for number, line in enumerate(lines) if line.startswith("best  "))
         shard, group, copy, blocks, _, micro = table[0][0]
         self.assertEqual(lines[takes].split(None, 1)[1], f"parallel.shard={shard} parallel.shard_group={group} parallel.share_parameters={str(copy == 'node').lower()} "
                                                          f"model.activation_checkpointing={blocks} batch.micro={micro}")
@@ -52,13 +52,13 @@ class Ways(LockstepTest):
         # A deck with these keys needs the memory and the time of the table.
         again = self.check("--ranks", 8, "--nodes", 4, "--machine", "machine.yaml", *lines[takes].split()[1:])
         self.assertIn(f"memory of a step     {1e-6 * table[0][1]:.2f} MB a rank", again)
-        self.assertAlmostEqual(float(re.search(r"ranks: ([\d.e+]+) ms a step", again)[1]), times[0], delta=0.01 * times[0])
+        self.assertAlmostEqual(float(re.search(r"ranks: ([\d.e+]+) ms per step", again)[1]), times[0], delta=0.01 * times[0])
 
     def test_without_a_machine(self):
         out = self.check("--ranks", 4096, "--nodes", 512, "batch.global=4096", "data.synthetic.train=4096")
         table = ways(out)
         self.assertTrue(all(fit and ms == 0 for _, _, fit, _, _, ms in table), out)
-        self.assertIn("--machine FILE says which is the fastest", out)
+        self.assertIn("--machine FILE finds the fastest", out)
         least = min(sent for _, _, _, sent, _, _ in table)
         self.assertLessEqual(table[0][3], 1.01 * least)
 
@@ -84,11 +84,11 @@ class Ways(LockstepTest):
     def test_nothing_fits(self):
         out = self.check("--ranks", 4, "--nodes", 2, "--memory", 0.001)
         self.assertFalse(any(fit for _, _, fit, *_ in ways(out)))
-        self.assertRegex(out, r"takes +no way: [\d.]+ MB is the least that any of \d+ needs, and 1.00 MB are allowed; take more ranks")
+        self.assertRegex(out, r"best +none fits: [\d.]+ MB is the least that any of \d+ ways needs, and 1.00 MB is allowed; use more ranks")
 
     def test_what_is_not_tabulated(self):
-        self.assertIn("none are tabulated: 128 ranks are more than the 64 examples of a batch", self.check("--ranks", 128, "--nodes", 2))
-        self.assertIn("none are tabulated: sums of deterministic runs", self.check("--ranks", 4, "--nodes", 2, "parallel={deterministic: {shards: 4}}"))
+        self.assertIn("not listed: 128 ranks are more than the 64 examples of a batch", self.check("--ranks", 128, "--nodes", 2))
+        self.assertIn("not listed: the sums of deterministic runs", self.check("--ranks", 4, "--nodes", 2, "parallel={deterministic: {shards: 4}}"))
 
     def test_nodes_that_are_not_full(self):
         out = self.check("--ranks", 5, "--memory", 1, "--machine", "machine.yaml")

@@ -40,7 +40,7 @@ class PredictScaling(LockstepTest):
 
     def test_which_of_epochs_and_steps_ends_the_run(self):
         self.assertIn("a run is 4 steps (run.steps; run.epochs would be 20)\n", self.predict("run.epochs=10").out)
-        self.assertIn(" to 4 steps (run.steps; run.epochs would be 20), ", self.lockstep("check", "deck.yaml", "--machine", "machine.yaml", "run.epochs=10").out)
+        self.assertIn(" for 4 steps (run.steps; run.epochs would be 20), ", self.lockstep("check", "deck.yaml", "--machine", "machine.yaml", "run.epochs=10").out)
 
     def test_machines_of_the_documents(self):
         self.assertGreaterEqual(len(MACHINES), 3)
@@ -57,7 +57,7 @@ class PredictScaling(LockstepTest):
         self.assertAlmostEqual(float(table[8]["strong"].split()[0]), 100 * step[1] / (8 * step[8]), delta=0.2)
         self.assertGreater(float(table[1024]["exposed sums"]), float(table[2]["exposed sums"]), "a network is slower than a node")
         self.assertEqual([row["nodes"] for row in table.values()], ["1", "1", "4", "512"])
-        self.assertEqual([row["examples a rank"] for row in table.values()], ["4096", "2048", "512", "4"])
+        self.assertEqual([row["examples per rank"] for row in table.values()], ["4096", "2048", "512", "4"])
         self.assertAlmostEqual(float(table[8]["price"]), 0.5 * float(table[8]["node-hours"]), delta=1e-3 * float(table[8]["price"]) + 1e-9)
         svg = xml.etree.ElementTree.parse(self.folder / "plot.svg").getroot()
         self.assertEqual(len([e for e in svg.iter() if e.tag.endswith("path")]), 2)
@@ -70,12 +70,12 @@ class PredictScaling(LockstepTest):
         documented = rows(re.search(r"^\| ranks .*?\n\n", text, re.MULTILINE | re.DOTALL).group())
         self.assertEqual(list(documented), list(printed))
         for ranks, row in documented.items():
-            del row["memory a rank"]
+            del row["memory per rank"]
             self.assertEqual(row, {title: printed[ranks][title] for title in row})
 
     def test_check_says_it_in_one_line(self):
         lines = self.lockstep("check", "deck.yaml", "--machine", "machine.yaml", "--ranks", 8).out.splitlines()
-        self.assertRegex(lines[-1], r"^expected +4 nodes × 2 ranks: [\d.]+ ms a step, \d+ % efficient, .* to 4 steps, .*B a rank$")
+        self.assertRegex(lines[-1], r"^expected +4 nodes × 2 ranks: [\d.]+ ms per step, \d+ % efficient, .* for 4 steps, .*B per rank$")
         of_the_table = float(rows(self.predict("--ranks", 8).out)[8]["step, ms"])
         self.assertAlmostEqual(float(re.search(r"([\d.]+) ms", lines[-1]).group(1)), of_the_table, delta=0.01 * of_the_table)
         self.assertNotIn("expected  ", self.lockstep("check", "deck.yaml").out)
@@ -87,13 +87,13 @@ class PredictScaling(LockstepTest):
         self.assertIn("3 nodes × 2 ranks", out.splitlines()[-1])
 
     def test_bad_lists_of_ranks(self):
-        for ranks, words in (("8,2", ["--ranks: 2 follows 8"]), ("0", ["--ranks: '0' is no number of ranks"]),
-                             ("2,2", ["--ranks: 2 follows 2"]), ("-3", ["--ranks: '-3' is no"]),
-                             ("4,8192", ["8192 ranks are more than the 4096 examples of a batch"]), ("1,few", ["--ranks: 'few' is no"]), ("1,,8", ["--ranks: '' is no"]),
-                             ("1.5", ["--ranks: '1.5' is no"]), ("1e3", ["'1e3' is no"]), ("65537", ["'65537' is no number of ranks; give whole numbers from 1 to 65536"])):
+        for ranks, words in (("8,2", ["--ranks: 2 follows 8"]), ("0", ["--ranks: '0' is not a number of ranks"]),
+                             ("2,2", ["--ranks: 2 follows 2"]), ("-3", ["--ranks: '-3' is not"]),
+                             ("4,8192", ["8192 ranks are more than the 4096 examples of a batch"]), ("1,few", ["--ranks: 'few' is not"]), ("1,,8", ["--ranks: '' is not"]),
+                             ("1.5", ["--ranks: '1.5' is not"]), ("1e3", ["'1e3' is not"]), ("65537", ["'65537' is not a number of ranks; give whole numbers from 1 to 65536"])):
             with self.subTest(ranks=ranks):
                 self.refused(64, words, "predict-scaling", "deck.yaml", "--machine", "machine.yaml", f"--ranks={ranks}")
-        self.refused(64, ["9000 ranks are more than the 8192 examples of a batch", "a batch of 32768 is all of the data, which have 8192 to train on"],
+        self.refused(64, ["9000 ranks are more than the 8192 examples of a batch", "a batch of 32768 is limited to the 8192 examples to train on"],
                    "predict-scaling", "deck.yaml", "--machine", "machine.yaml", "--ranks=9000", "batch.global=32768")
 
     def test_bad_machines(self):
@@ -123,7 +123,7 @@ class PredictScaling(LockstepTest):
                 out = self.lockstep("check", "deck.yaml", f"parallel.{key}={value}", "--machine", "machine.yaml", "--ranks", 5 if key == "backup" else 4).out
                 self.assertRegex(out.splitlines()[-1], "^expected +not predicted: .*predicted$")
         many = self.lockstep("check", "deck.yaml", "--machine", "machine.yaml", "--ranks", 70000).out
-        self.assertRegex(many.splitlines()[-1], "^expected +not predicted: 70000 ranks are more than the 65536 that are predicted$")
+        self.assertRegex(many.splitlines()[-1], "^expected +not predicted: 70000 ranks are more than the 65536 that can be predicted$")
 
     def test_picture_in_no_folder(self):
         self.refused(73, ["none/plot.svg"], "predict-scaling", "deck.yaml", "--machine", "machine.yaml", "--plot", "none/plot.svg")
@@ -152,12 +152,12 @@ class PredictScaling(LockstepTest):
         latency = float(re.search(r"network:\n +latency_us: ([\d.]+)", text).group(1))
         self.assertGreaterEqual(latency, 200)
         out = self.lockstep("predict-scaling", "deck.yaml", "--machine", "measured.yaml", "--ranks", "2,4").out
-        self.assertIn("times of a rank as measured with this network\n", out)
+        self.assertIn("compute times measured with this network\n", out)
         self.write("one.yaml", text.replace("examples: 32", "examples: 8"))
         out = self.lockstep("predict-scaling", "deck.yaml", "--machine", "one.yaml", "--ranks", "2,4").out
-        self.assertIn("as measured with this network in batches of 8 alone", out)
+        self.assertIn("compute times measured with this network in batches of 8 only", out)
         other = self.lockstep("predict-scaling", "deck.yaml", "optimizer={type: adam}", "--machine", "measured.yaml", "--ranks", "2,4").out
-        self.assertIn("by its speed in products", other)
+        self.assertIn("compute times estimated from the machine's speed of products", other)
 
     def test_a_deck_of_single_examples_is_measured_with_two_batches(self):
         self.lockstep("bench", "machine", "deck.yaml", "batch.global=1", "--seconds", 0, "--save", "measured.yaml", ranks=2)
