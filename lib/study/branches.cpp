@@ -78,7 +78,7 @@ void read_branching_point(StudyConfig& study, const Communicator& world) {
   world.run_collectively([&] {
     with_positions(study.source, [&] {
       validate_key(std::ranges::find(study.batches, *branch.batch) != study.batches.end(), "batches",
-                   "lacks {}, the batch that {} was trained with, beside which the others are measured; add it",
+                   "lacks {}, the batch that {} was trained with, to which the others are compared; add it",
                    *branch.batch, branch.checkpoint);
     });
   });

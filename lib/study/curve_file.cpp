@@ -17,7 +17,7 @@ namespace {
 using Row = std::map<std::string, std::string, std::less<>>;
 
 constexpr const char* advice_on_lines =
-    "mend that line, or remove the folder of the trial, which is trained anew where the ledger has not got it";
+    "correct that line, or remove the trial's folder (the trial is run again unless the ledger has it)";
 
 /// Returns the complete lines of the file.
 std::vector<Row> rows_of(const std::filesystem::path& file) {
@@ -27,14 +27,13 @@ std::vector<Row> rows_of(const std::filesystem::path& file) {
   const std::vector<std::string> columns = cells_of(line);
   for (const char* needed : {"step", "split"})
     validate(std::ranges::find(columns, needed) != columns.end(), ExitStatus::bad_data,
-             "{}: line 1 has no column {} (it was changed since it was written); {}", file.string(), needed,
-             advice_on_lines);
+             "{}: line 1 has no column {} (the file has been changed); {}", file.string(), needed, advice_on_lines);
   std::vector<Row> rows;
   while (std::getline(in, line) && !in.eof()) {
     const std::vector<std::string> cells = cells_of(line);
     validate(cells.size() == columns.size(), ExitStatus::bad_data,
-             "{}: line {} has {} cells and not the {} of line 1 (it was changed since it was written); {}",
-             file.string(), rows.size() + 2, cells.size(), columns.size(), advice_on_lines);
+             "{}: line {} has {} cells, not {} as line 1 (the file has been changed); {}", file.string(),
+             rows.size() + 2, cells.size(), columns.size(), advice_on_lines);
     Row& row = rows.emplace_back();
     for (std::size_t i = 0; i < columns.size(); ++i) row.emplace(columns[i], cells[i]);
   }

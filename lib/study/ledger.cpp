@@ -41,7 +41,7 @@ Json json_of(const TrialRecord& record) {
 TrialRecord record_of(const Json& json) {
   TrialRecord record{.id = {json.at("group"), json.at("trial")}};
   const auto name = std::ranges::find(outcome_names, json.at("outcome").get<std::string>());
-  if (name == std::end(outcome_names)) throw std::runtime_error("outcome is unknown");
+  if (name == std::end(outcome_names)) throw std::runtime_error("unknown outcome");
   record.outcome = static_cast<TrialOutcome>(name - std::begin(outcome_names));
   for (const auto& [key, value] : json.at("settings").items()) record.settings.emplace_back(key, value);
   record.seed = json.at("seed");
@@ -76,12 +76,12 @@ Contents read_contents(const fs::path& file) {
       if (number == 1) contents.identity = json.at(header_key);
       else contents.records.push_back(record_of(json));
     }
-    if (number == 0) throw std::runtime_error("it has no line");
+    if (number == 0) throw std::runtime_error("the file has no complete line");
   } catch (const std::exception& error) {
     throw Error(
         ExitStatus::bad_data,
-        fmt::format("{}: line {} is none of a study's ledger ({}); move the file and the folder trials away, or "
-                    "name another output_dir",
+        fmt::format("{}: line {} is not a line of a study's ledger ({}); move the file and the folder trials away, or "
+                    "give another output_dir",
                     file.string(), std::max<std::int64_t>(1, number), error.what()));
   }
   return contents;
@@ -95,8 +95,8 @@ Ledger::Ledger(const fs::path& file, const fs::path& trials, const std::string& 
   const bool none_has_begun = !fs::exists(trials) || fs::is_empty(trials);
   if (!fs::exists(file)) {
     validate(none_has_begun, ExitStatus::bad_deck,
-             "{}: has trials, and {} is not there, which tells of which study they are; move that folder away, or name "
-             "another output_dir",
+             "{}: has trials, but {}, which names their study, is missing; move that folder away, or give another "
+             "output_dir",
              trials.string(), file.string());
     begin_anew();
   }
@@ -107,7 +107,7 @@ Ledger::Ledger(const fs::path& file, const fs::path& trials, const std::string& 
   }
   const auto [was, is] = first_difference(contents.identity, identity);
   validate(contents.identity == identity, ExitStatus::bad_deck,
-           "{}: is the ledger of another study (it has '{}' where this one has '{}'); name another output_dir, or move "
+           "{}: is the ledger of another study (it has '{}' where this one has '{}'); give another output_dir, or move "
            "the file and {} away",
            file.string(), was, is, trials.string());
   records_ = std::move(contents.records);

@@ -117,10 +117,10 @@ void PruneOptions::describe(Fields& fields, bool has_goal_value, bool is_ensembl
                 "than the median of complete trials) or none");
   kind = chosen;
   fields.check(chosen == Kind::none || !is_ensemble, "prune",
-               "ends trials early, and without a space they are the members of an ensemble, all of which are wanted; "
+               "ends trials early, but without a space they are the members of an ensemble, which are all needed; "
                "remove it, or give a space");
   fields.check(chosen != Kind::exact || has_goal_value, "prune",
-               "exact needs a step at which the goal is reached; give goal.value, or take asha, median or none");
+               "exact needs a step at which the goal is reached; give goal.value, or use asha, median or none");
   fields.section(
       "asha",
       [this](Fields& f) {

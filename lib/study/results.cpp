@@ -104,7 +104,7 @@ void keep_study(const fs::path& folder, const TrialPlan& plan) {
 StudyResults read_results(const fs::path& folder) {
   const fs::path file = folder / "study.yaml";
   validate(fs::exists(file), ExitStatus::missing_file,
-           "{}: is not there (so it is no study's folder); name the output folder of a study", file.string());
+           "{}: no such file (so this is not the folder of a study); give the output folder of a study", file.string());
   StudyConfig study = read_study_config(parse_deck(read_text_file(file.string()), file.string()));
   study.output_dir = folder.string();
   const TrialPlan plan(study, read_text_file(study.base_file()));

@@ -30,9 +30,9 @@ void describe_range(Fields& fields, std::string_view key, std::vector<std::strin
   fields.texts(key, range, help, number_form);
   if (range.empty()) return;
   const auto [low, high] = ends_of(range);
-  fields.check(range.size() == 2, key, "is no range; give its two ends, as [0.001, 1]");
+  fields.check(range.size() == 2, key, "is not a range; give its two ends, as [0.001, 1]");
   fields.check(low <= high, key,
-               fmt::format("begins at {} and ends at {} (upside down); give the lower end first", low, high));
+               fmt::format("begins at {} and ends at {} (in reverse order); give the lower end first", low, high));
   fields.check(range.size() != 2 || low != high, key,
                fmt::format("has one point, {} (there is nothing to search); give two different ends, or put the value "
                            "into the base deck",
@@ -52,11 +52,11 @@ void Dimension::describe(Fields& fields) {
       "of_budget", of_budget_,
       "whether the value is a share of the trial's budget, and written to its deck in steps, as for schedule.decay");
   fields.check(discrete_.empty() || !of_budget_, "of_budget",
-               "stands beside discrete, whose values go into decks as they are; remove it, or give a range");
+               "cannot be combined with discrete, whose values go into decks unchanged; remove it, or give a range");
   static constexpr std::string_view scales[] = {"linear", "log", "reverse_log", "integer", "discrete"};
   fields.need(Needs::exactly_one, scales, "the key would have no values");
   fields.check(log_.empty() || ends_of(log_).low > 0, "log",
-               "begins at 0 or below, where there is no logarithm; begin above 0");
+               "begins at 0 or below, which has no logarithm; begin above 0");
   fields.check(reverse_log_.empty() || ends_of(reverse_log_).high < 1, "reverse_log",
                "ends at 1 or above, where 1 − x has no logarithm; end below 1");
   const auto is_whole = [](const std::string& end) {
@@ -64,7 +64,7 @@ void Dimension::describe(Fields& fields) {
     return value == std::floor(value);
   };
   fields.check(std::ranges::all_of(integer_, is_whole), "integer",
-               "has an end that is no whole number; give whole numbers");
+               "has an end that is not a whole number; give whole numbers");
   fields.check(discrete_.size() != 1, "discrete",
                "has one point (there is nothing to search); give several values, or put it into the base deck");
 }

@@ -29,9 +29,9 @@ namespace {
 
 void check_ranks(const StudyConfig& study, int ranks) {
   validate_key(study.ranks_per_trial <= ranks, "ranks_per_trial",
-               "{} are more than the {} there are; start the study on more ranks", study.ranks_per_trial, ranks);
+               "{} is more than the number of ranks, {}; start the study on more ranks", study.ranks_per_trial, ranks);
   validate_key(ranks % study.ranks_per_trial == 0, "ranks_per_trial",
-               "{} ranks cannot be divided into slots of {}, without a rest; start the study on a multiple", ranks,
+               "{} ranks cannot be divided into slots of {}; start the study on a multiple", ranks,
                study.ranks_per_trial);
 }
 
@@ -42,7 +42,7 @@ void check_start(const TrialPlan& plan, const Communicator& slot) {
   const Untrained start = open_untrained(base, slot);
   slot.run_collectively([&] {
     validate_key(start.data.validation != nullptr, "goal.metric",
-                 "is of validation data, of which the base deck has none; give it some");
+                 "is measured on validation data, but the base deck has none; give it some");
   });
   const std::optional<Metrics> metrics = start.trainer->evaluate(*start.data.validation);
   const std::optional<double> value = goal.metric.value_of(*metrics);
@@ -50,7 +50,7 @@ void check_start(const TrialPlan& plan, const Communicator& slot) {
     validate_key(metrics->find(goal.metric.name()).has_value(), "goal.metric",
                  "{} is not measured in evaluations of the base deck; add it to its metrics", goal.metric.text());
     validate_key(!value || !goal.is_reached_by(*value), "goal.value",
-                 "is reached at step 0, with {} = {:.4g} (there is nothing to train for); give a better one",
+                 "is reached at step 0, with {} = {:.4g} (so there is nothing to train for); give a better value",
                  goal.metric.text(), value.value_or(0));
   });
 }
@@ -150,7 +150,7 @@ ExitStatus run_study(StudyConfig study, const std::string& base, const Communica
   if (coordinator)
     log("{}: {} groups of {} feasible trials, on {} slots of {} ranks{}", study.folder(), plan->groups().size(),
         study.trials(), world.size() / slot.size(), slot.size(),
-        is_new ? "" : fmt::format("; goes on after {} trials", coordinator->ledger().records().size()));
+        is_new ? "" : fmt::format("; continues after {} trials", coordinator->ledger().records().size()));
   const int slots = world.size() / slot.size();
   TrialExecutor executor(*plan, world, slot, coordinator ? &coordinator->scheduler() : nullptr,
                          coordinator ? &coordinator->stop() : nullptr);
@@ -161,16 +161,15 @@ ExitStatus run_study(StudyConfig study, const std::string& base, const Communica
     if (!coordinator) return;
     coordinator->stop().done();
     if (status == ExitStatus::stopped_early)
-      return log("stopped: {}; the same command goes on from there", executor.stop_reason_of_study());
+      return log("stopped: {}; the same command continues from there", executor.stop_reason_of_study());
     const StudyReport report = study_report(coordinator->folder());
     log("{}", report.text);
-    log("{} on {} slots, which were at work for {:.1f} % of it", duration_text(seconds), slots,
+    log("{} on {} slots, which were busy {:.1f} % of the time", duration_text(seconds), slots,
         100 * coordinator->seconds_of_trials() / (seconds * slots));
     write_files(report, coordinator->folder());
     validate(
         report.shortcomings.empty(), ExitStatus::internal,
-        "{}: {} (what each has met is in its message in ledger.jsonl, and in trials/*/log.txt); give other settings, "
-        "and another output_dir",
+        "{}: {} (see the messages in ledger.jsonl and trials/*/log.txt); give other settings and another output_dir",
         study.folder(), report.shortcomings);
   });
   return status;

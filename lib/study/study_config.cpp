@@ -44,7 +44,7 @@ void GoalOptions::describe(Fields& fields) {
   fields.check(problem.empty(), "value", problem);
   fields.check(
       best.empty() || (best == "min") == less_is_better, "best",
-      fmt::format("{} of {} would be its worst; write {}", best, metric.text(), less_is_better ? "min" : "max"));
+      fmt::format("{} of {} would be the worst result; write {}", best, metric.text(), less_is_better ? "min" : "max"));
 }
 
 std::int64_t BudgetOptions::steps_of(std::int64_t batch) const {
@@ -124,37 +124,41 @@ void StudyConfig::check_rules(Fields& fields) {
   for (const auto& [section, names] : {std::pair("space", &space.keys), {"vary", &vary_keys}})
     for (const std::string& key : *names)
       fields.check(!key.starts_with("run."), section,
-                   fmt::format("has {}, and what is in run is the study's to say; remove it", key));
+                   fmt::format("has {}, but the study itself sets the keys of run; remove it", key));
   fields.check(keys.size() == vary_keys.size() + (batches.empty() ? 0 : 1), "vary",
-               "has batch.global, which batches gives already; remove one of them");
+               "has batch.global, which batches already gives; remove one of them");
   for (std::size_t i = 0; i < vary_keys.size(); ++i) {
     std::set<std::string> values;
     for (const std::string& value : vary_values[i])
       fields.check(
           values.insert(by_value(value)).second, "vary",
-          fmt::format("gives {} the value {} twice (its trials would be done twice); remove one", vary_keys[i], value));
+          fmt::format("gives {} the value {} twice (its trials would be run twice); remove one", vary_keys[i], value));
   }
   for (const std::string& key : space.keys) {
     fields.check(!keys.contains(key), "space", fmt::format("has {}, which is varied already; remove one of them", key));
     fields.check(key != "batch.global" || !budget.examples, "space",
-                 "has batch.global beside budget.examples (of how many steps these are, trials would differ); give "
-                 "batches instead, or budget.steps alone");
+                 "has batch.global, which cannot be combined with budget.examples (trials would differ in their number "
+                 "of steps); give batches instead, or only budget.steps");
   }
   fields.check(std::set<std::int64_t>(batches.begin(), batches.end()).size() == batches.size(), "batches",
-               "has a batch twice; remove one");
+               "has a batch that is given twice; remove one");
   fields.check(!space.keys.empty() || trials() == seeds, "trials_feasible",
                fmt::format("{} without a space (trials would be repetitions of one point); give a space, or seeds: {}",
                            trials(), trials()));
   if (branch_from.present) {
-    fields.check(batches.size() > 1, "batches", "has fewer than two, and branches differ in their batch; give some");
-    fields.check(space.keys.empty(), "space",
-                 "stands beside branch_from (a branch has its learning rate from its batch); remove one of them");
+    fields.check(batches.size() > 1, "batches",
+                 "has fewer than two entries, but branches differ in their batch; give more");
+    fields.check(
+        space.keys.empty(), "space",
+        "cannot be combined with branch_from (a branch gets its learning rate from its batch); remove one of them");
     fields.check(!keys.contains("optimizer.learning_rate"), "vary",
-                 "has optimizer.learning_rate, which branches have from their batch; remove it");
+                 "has optimizer.learning_rate, which branches get from their batch; remove it");
     fields.check(!goal.value, "goal",
-                 "has a value beside branch_from (branches end after the same examples, and not at a goal); give best");
+                 "has a value, which cannot be combined with branch_from (branches end after the same number of "
+                 "examples, not at a goal); give best");
     fields.check(budget.examples && !budget.steps, "budget",
-                 "has steps beside branch_from (branches go through the same number of examples); give examples alone");
+                 "has steps, which cannot be combined with branch_from (branches train on the same number of "
+                 "examples); give only examples");
   }
   fields.check(wall_time.empty() || duration_of(wall_time), "wall_time", problem_of_duration(wall_time));
 }
@@ -172,7 +176,7 @@ void StudyConfig::require_files() const {
     const std::string advice = fs::exists(given, code)
                                    ? fmt::format("write {}", fs::proximate(given, here, code).string())
                                    : "check it";
-    require_file_of(key, file, "its path begins where the study file is: " + advice);
+    require_file_of(key, file, "the path is relative to the study file: " + advice);
   };
   with_positions(source, [&] {
     require("base", base, base_file());

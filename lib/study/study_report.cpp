@@ -56,7 +56,8 @@ std::string seeds_text(const StudyResults& results) {
     if (group.steps_by_seed.empty()) continue;
     std::vector<std::string> steps;
     for (const auto& fewest : group.steps_by_seed) steps.push_back(or_dash(fewest));
-    text += fmt::format("{}: steps to goal by seed: {}; the fewest count\n", group.name, fmt::join(steps, ", "));
+    text += fmt::format("{}: steps to goal by seed: {}; the smallest number counts\n", group.name,
+                        fmt::join(steps, ", "));
   }
   return text.empty() ? "" : "\n" + text;
 }
@@ -68,7 +69,7 @@ std::string interval_text(const ScalingFit& fit) {
 
 std::string curve_text(const ScalingCurve& curve) {
   std::string text = curve.name.empty() ? "\n" : fmt::format("\n{}:\n", curve.name);
-  Rows rows{{"batch", "steps", "examples", "to perfect scaling", "fitted", "regime"}};
+  Rows rows{{"batch", "steps", "examples", "vs perfect scaling", "fitted", "regime"}};
   for (const BatchSteps& point : curve.steps) {
     const double perfect = curve.steps.front().batch * curve.steps.front().steps / point.batch;
     rows.push_back({fmt::format("{:.0f}", point.batch), fmt::format("{:.0f}", point.steps),
@@ -82,7 +83,7 @@ std::string curve_text(const ScalingCurve& curve) {
         "S = S_min (1 + B_c / B): S_min = {:.4g} steps, critical batch B_c = {:.4g} (95 %: {}), E_min = {:.4g} "
         "examples; deviation {:.1f} %\n",
         fit->least_steps, fit->critical_batch, interval_text(*fit), fit->least_examples(), 100 * fit->deviation);
-  else text += "no fit: three batches or more have to reach the goal\n";
+  else text += "no fit: at least three batches must reach the goal\n";
   if (const auto& largest = curve.largest_efficient)
     text += fmt::format("largest batch with at most 1.2 times the steps of perfect scaling: {}{:.4g}\n",
                         largest->is_limit ? "" : "at least ", largest->batch);
@@ -94,14 +95,14 @@ std::string curve_text(const ScalingCurve& curve) {
 
 std::string branch_text(const BranchCurve& curve, const StudyConfig& study) {
   std::string text = curve.name.empty() ? "\n" : fmt::format("\n{}:\n", curve.name);
-  Rows rows{{"batch", "learning rate", std::string(study.goal.metric.text()), "beside the checkpoint's batch"}};
+  Rows rows{{"batch", "learning rate", std::string(study.goal.metric.text()), "vs the checkpoint's batch"}};
   for (const BranchPoint& point : curve.points)
     rows.push_back({fmt::format("{:.0f}", point.batch), fmt::format("{:.5g}", point.learning_rate),
                     or_dash(point.value),
                     point.value && curve.reference ? fmt::format("{:+.4f}", *point.value - *curve.reference) : "-"});
   text += table(rows);
   if (curve.critical_batch)
-    text += fmt::format("largest batch that is worse by at most {:g} after the same examples: {}{:.0f}\n",
+    text += fmt::format("largest batch that is worse by at most {:g} after the same number of examples: {}{:.0f}\n",
                         study.branch_from.tolerance, curve.is_limit ? "" : "at least ", *curve.critical_batch);
   return text;
 }
@@ -110,14 +111,14 @@ std::string advice(const StudyResults& results) {
   std::string text;
   for (const GroupResult& group : results.groups) {
     if (!group.at_border.empty())
-      text += fmt::format("{}: the best point is at an end of {}; widen it there\n", group.name,
+      text += fmt::format("{}: the best point is at an end of the range of {}; widen it there\n", group.name,
                           fmt::join(group.at_border, " and of "));
     if (results.study.goal.value && group.feasible >= results.study.trials() && !group.steps_to_goal)
       text += fmt::format(
           "{}: no trial has reached the goal within {} steps{}; give a larger budget, or a wider space\n", group.name,
-          group.budget, group.value ? fmt::format(" (the best: {:.5g})", *group.value) : "");
+          group.budget, group.value ? fmt::format(" (best: {:.5g})", *group.value) : "");
     if (group.trials > 0 && group.feasible == 0)
-      text += fmt::format("{}: no trial is feasible; look into trials/*/log.txt\n", group.name);
+      text += fmt::format("{}: no trial is feasible; see trials/*/log.txt\n", group.name);
   }
   return text.empty() ? "" : "\n" + text;
 }

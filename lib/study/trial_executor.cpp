@@ -190,7 +190,7 @@ void TrialExecutor::run_trial(const TrialId& id) {
     has_stopped = !failed;
     (failed ? message : reason) = error.what();
     if (has_stopped && error.status() != ExitStatus::stopped_early)
-      failure_ = Error(error.status(), fmt::format("{} ({} is not done: the same command goes on with it)",
+      failure_ = Error(error.status(), fmt::format("{} ({} is not finished: the same command continues it)",
                                                    error.what(), plan_.folder(id).string()));
   }
   const std::int64_t steps = training ? training->trainer().steps() : 0;

@@ -57,9 +57,9 @@ TrialPlan::TrialPlan(const StudyConfig& study, std::string base) : study_(study)
   RunConfig deck = read_run_config(std::move(node));
   with_positions(deck.source, [&] {
     validate_key(!deck.parallel.survive, "parallel.survive",
-                 "is of a run by itself, and the runs of a study share their processes; leave it out");
+                 "is for a run of its own, but the runs of a study share their processes; leave it out");
     validate_key(deck.batch.ramp.empty() || study_.branch_from.present || !varies_batch(study_), "batch.ramp",
-                 "gives all trials the same later batches, and the study compares batches; leave it out");
+                 "gives all trials the same later batches, but the study compares batches; leave it out");
   });
   base_seed_ = deck.run.seed;
   deck.run.name = "";
@@ -103,11 +103,10 @@ void TrialPlan::set_budget(std::size_t number) {
   with_positions(study_.source, [&] {
     validate_key(
         !examples || batch.ramp.empty(), "budget.examples",
-        "makes steps of batch.global, and the base deck has other batches, too (batch.ramp); give budget.steps");
-    validate_key(
-        group.budget > 0, "budget.examples",
-        "{} are fewer than the {} of a step (and a budget is not exceeded); give {} or more, or smaller batches",
-        examples.value_or(0), group.batch, group.batch);
+        "is counted in steps of batch.global, but the base deck has other batches too (batch.ramp); give budget.steps");
+    validate_key(group.budget > 0, "budget.examples",
+                 "{} are fewer than the {} of a step (a budget is not exceeded); give at least {}, or smaller batches",
+                 examples.value_or(0), group.batch, group.batch);
   });
 }
 

@@ -161,7 +161,7 @@ class Signals(LockstepTest):
             self.stop(child, "script", number)
             out, err = child.communicate(timeout=60)
             self.assertEqual(child.returncode, 75, f"{number}: {out}{err}")
-            self.assertIn("the same command goes on from there", out)
+            self.assertIn("the same command continues from there", out)
 
     def test_other_commands_just_end(self):
         child = subprocess.Popen([LAUNCH, "2", "serial", program.PROGRAM, "bench", "allreduce", "--rounds", "1000"], cwd=self.folder,

@@ -67,7 +67,7 @@ class Branches(StudyTest):
                 self.refused(78, words, "study", "study.yaml")
         self.study(base="base.yaml", batches=[32, 64], space=None, trials_feasible=None, budget={"examples": 1024},
                    evaluations=2, branch_from={**branch, "checkpoint": "nowhere.h5"}, goal=goal, output_dir="bad")
-        self.refused(66, ["branch_from.checkpoint: nowhere.h5: no such file; its path begins where the study file is: check it"], "study", "study.yaml")
+        self.refused(66, ["branch_from.checkpoint: nowhere.h5: no such file; the path is relative to the study file: check it"], "study", "study.yaml")
         self.base_refused()
 
     def base_refused(self):

@@ -117,9 +117,9 @@ class Studies(StudyTest):
             out, _ = child.communicate(timeout=60)
             self.assertEqual(child.returncode, 75, out)
             self.assertRegex(out, r"(?m)^SIGUSR1: the study stops, each trial at a checkpoint$")
-            self.assertIn("stopped: SIGUSR1; the same command goes on from there", out)
+            self.assertIn("stopped: SIGUSR1; the same command continues from there", out)
         out = self.lockstep("study", "study.yaml", "wall_time=6 s", ranks=2, status=75).out
-        self.assertRegex(out, r"stopped: its time is up.*; the same command goes on from there")
+        self.assertRegex(out, r"stopped: its time is up.*; the same command continues from there")
 
     def test_exact_pruning_saves_steps_and_changes_nothing(self):
         self.study(batches=[64], trials_feasible=8)
@@ -173,7 +173,7 @@ class Studies(StudyTest):
         self.assertEqual([member["outcome"] for member in members], ["reached"] * 3)
         steps = [member["goal_step"] for member in members]
         self.assertEqual(self.summary()["groups"][0]["steps_by_seed"], steps)
-        self.assertIn(f"batch 64: steps to goal by seed: {', '.join(map(str, steps))}; the fewest count", out)
+        self.assertIn(f"batch 64: steps to goal by seed: {', '.join(map(str, steps))}; the smallest number counts", out)
 
     def test_diverged_and_failed_trials_are_lost_alone(self):
         # At a learning rate of 1e30 parameters are not finite after two steps; a weight decay of −1 is no deck's.
@@ -273,7 +273,7 @@ class Studies(StudyTest):
         result = self.lockstep("report", "--study", "study")
         self.assertEqual(result.out, out)
         self.assertRegex(result.err, "warning: study/study.json: cannot be created .*not all, those of this report")
-        self.refused(66, ["nowhere", "no study's folder"], "report", "--study", "nowhere")
+        self.refused(66, ["nowhere", "not the folder of a study"], "report", "--study", "nowhere")
         self.refused(64, ["--study FOLDER"], "report")
 
 
@@ -315,12 +315,12 @@ class BadInput(StudyTest):
             ({"goal": {"metric": "validation_loss"}}, ["goal.value", "goal.best"]),
             ({"space": {rate: {"log": [0.1, 0.1]}}}, [rate, "has one point"]),
             ({"space": {rate: [0.1]}}, [rate, "has one point"]),
-            ({"space": {rate: {"log": [1, 0.1]}}}, [rate, "upside down"]),
+            ({"space": {rate: {"log": [1, 0.1]}}}, [rate, "in reverse order"]),
             ({"space": {rate: {"log": [0, 0.1]}}}, [rate, "no logarithm"]),
             ({"space": {rate: {"reverse_log": [0, 1]}}}, [rate, "below 1"]),
-            ({"space": {rate: {"integer": [1, 2.5]}}}, [rate, "no whole number"]),
-            ({"space": {rate: {"linear": [1]}}}, [rate, "no range"]),
-            ({"space": {rate: {"discrete": [0.1, 0.5], "of_budget": True}}}, ["study.yaml:4:", "of_budget", "stands beside discrete"]),
+            ({"space": {rate: {"integer": [1, 2.5]}}}, [rate, "not a whole number"]),
+            ({"space": {rate: {"linear": [1]}}}, [rate, "not a range"]),
+            ({"space": {rate: {"discrete": [0.1, 0.5], "of_budget": True}}}, ["study.yaml:4:", "of_budget", "cannot be combined with discrete"]),
             ({"space": {rate: {"linaer": [1, 2]}}}, [rate, "did you mean 'linear'?"]),
             ({"space": {rate: {"linear": [1, 2], "log": [1, 2]}}}, [rate, "only one of them"]),
             ({"space": {"optimizer.lerning_rate": {"log": [0.1, 1]}}},
@@ -328,16 +328,16 @@ class BadInput(StudyTest):
             ({"vary": {"optimizer.nesterof": [True, False]}}, ["optimizer.nesterof", "did you mean 'nesterov'?"]),
             ({"vary": {"optimizer.nesterov": [True, True]}}, ["study.yaml:", "vary", "optimizer.nesterov", "value true twice"]),
             ({"vary": {"optimizer.weight_decay": [0.1, 0.2, 1e-1]}}, ["vary", "optimizer.weight_decay", "value 0.1 twice"]),
-            ({"vary": {"batch.global": [1, 2]}}, ["vary", "which batches gives already"]),
+            ({"vary": {"batch.global": [1, 2]}}, ["vary", "which batches already gives"]),
             ({"vary": {rate: [0.1, 0.2]}}, ["space", "varied already"]),
-            ({"vary": {"run.steps": [1, 2]}}, ["vary", "run.steps", "the study's to say"]),
+            ({"vary": {"run.steps": [1, 2]}}, ["vary", "run.steps", "the study itself sets the keys of run"]),
             ({"space": None}, ["trials_feasible", "without a space"]),
             ({"budgett": {"steps": 1}}, ["did you mean 'budget'?"]),
             ({"wall_time": "1:60:00"}, ["wall_time: '1:60:00' is no time to run for", "minutes and seconds go to 59"]),
             ({"prune": "exakt"}, ["did you mean 'exact'?"]),
             ({"prune": "exact", "goal": {"metric": "validation_loss", "best": "min"}}, ["prune", "goal.value"]),
             ({"prune": "exact", "space": None, "trials_feasible": None, "seeds": 3}, ["prune", "members of an ensemble"]),
-            ({"ranks_per_trial": 2}, ["ranks_per_trial", "more than the 1 there are"]),
+            ({"ranks_per_trial": 2}, ["ranks_per_trial", "more than the number of ranks, 1"]),
         ]:
             with self.subTest(sections):
                 self.study(**sections)
@@ -351,12 +351,12 @@ class BadInput(StudyTest):
         self.study(base="study.yaml")
         self.refused(78, ["study.yaml:1:1: is a study, not a deck"], "study", "study.yaml")
         self.study(base="nowhere.yaml")
-        self.refused(66, ["study.yaml:1:", "base: nowhere.yaml: no such file; its path begins where the study file is: check it"], "study", "study.yaml")
+        self.refused(66, ["study.yaml:1:", "base: nowhere.yaml: no such file; the path is relative to the study file: check it"], "study", "study.yaml")
         (self.folder / "below").mkdir()
         self.study(base="below/deck.yaml")
         self.write("below/deck.yaml", (self.folder / "deck.yaml").read_text())
         (self.folder / "study.yaml").rename(self.folder / "below/study.yaml")
-        self.refused(66, ["base: below/below/deck.yaml: no such file; its path begins where the study file is: write deck.yaml"], "study", "below/study.yaml")
+        self.refused(66, ["base: below/below/deck.yaml: no such file; the path is relative to the study file: write deck.yaml"], "study", "below/study.yaml")
         self.study(ranks_per_trial=2)
         self.refused(78, ["ranks_per_trial", "cannot be divided"], "study", "study.yaml", ranks=3)
 
@@ -373,7 +373,7 @@ class BadInput(StudyTest):
         ledger.write_bytes(before.splitlines(keepends=True)[0])
         self.refused(78, ["ledger of another study", "move the file and study/trials away"], "study", "study.yaml")
         ledger.unlink()
-        self.refused(78, ["study/trials: has trials, and study/ledger.jsonl is not there"], "study", "study.yaml")
+        self.refused(78, ["study/trials: has trials, but study/ledger.jsonl, which names their study, is missing"], "study", "study.yaml")
         ledger.write_text("something else\n")
         self.refused(65, ["ledger.jsonl", "line 1"], "study", "study.yaml")
         ledger.write_bytes(before.splitlines(keepends=True)[0] + b"something else\n")

@@ -29,7 +29,7 @@ TEST(CurveFile, HasTheEvaluations) {
 TEST(CurveFile, OfOtherLinesIsRefused) {
   const test::ScratchFolder folder;
   const std::string file = folder / "metrics.csv";
-  for (const auto& [text, words] : {std::pair(whole + "12,3\n", "metrics.csv: line 4 has 2 cells and not the 7"),
+  for (const auto& [text, words] : {std::pair(whole + "12,3\n", "metrics.csv: line 4 has 2 cells, not 7 as line 1"),
                                     {whole + "\n", "line 4 has 1 cells"},
                                     {whole + "16,1,validation,1,1,,,9\n", "line 4 has 8 cells"},
                                     {"step,loss\n1,2\n", "line 1 has no column split"}}) {

@@ -80,7 +80,7 @@ TEST(Ledger, OfAnotherStudyIsRefused) {
   test::expect_error(ExitStatus::bad_deck, "'c: 3' where this one has 'c: 4'",
                      [&] { Ledger(file, trials_of(folder), "a: 1\nb:\n  c: 4\n"); });
   std::filesystem::rename(file, folder.path() / "away");
-  test::expect_error(ExitStatus::bad_deck, "trials: has trials, and",
+  test::expect_error(ExitStatus::bad_deck, "trials: has trials, but",
                      [&] { Ledger(file, trials_of(folder), "a: 1\nb:\n  c: 3\n"); });
   std::filesystem::rename(folder.path() / "away", file);
   std::ofstream(file, std::ios::app) << "{\"group\": 0}\n";
