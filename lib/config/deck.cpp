@@ -30,11 +30,11 @@ void refuse_tabs_and_directives(const std::string& text, const std::string& file
   for (int number = 1; std::getline(lines, line); ++number) {
     if (line.starts_with('%'))
       throw DeckError({file, number, 1}, "",
-                      "a line begins with % (decks have no directives); remove the %, or the line");
+                      "a line begins with % (decks have no directives); remove the % or the line");
     const auto first = line.find_first_not_of(' ');
     if (first != std::string::npos && line[first] == '\t' && line.find_first_not_of(" \t\r") != std::string::npos)
       throw DeckError({file, number, static_cast<int>(first) + 1}, "",
-                      "a tab is used for indentation (YAML allows only spaces); replace it by spaces");
+                      "a tab is used for indentation (YAML allows only spaces); replace it with spaces");
   }
 }
 
@@ -43,14 +43,14 @@ DeckNode* find_or_make(DeckNode& node, const std::string& key, const DeckPositio
     const bool number = !key.empty() && key.size() < 6 &&
                         std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; });
     if (!number || std::stoul(key) >= node.items.size())
-      throw DeckError(
-          where, child_path(node.path, key),
-          fmt::format("no such list entry (the list has {}, counted from 0); use one of these", node.items.size()));
+      throw DeckError(where, child_path(node.path, key),
+                      fmt::format("no such list entry (the list has {}, counted from 0); give one of these indices",
+                                  node.items.size()));
     return &node.items[std::stoul(key)];
   }
   if (node.kind == DeckNode::Kind::scalar)
     throw DeckError(where, child_path(node.path, key),
-                    fmt::format("'{0}' is a value, not a mapping ('{1}', which has no keys); give all of it, as {0}=…",
+                    fmt::format("'{0}' is a value, not a mapping ('{1}' has no keys); replace the whole value: {0}=…",
                                 node.path, for_message(node.text, 40)));
   node.kind = DeckNode::Kind::mapping;
   for (auto& entry : node.entries)
@@ -99,8 +99,9 @@ namespace {
 
 void refuse_large(std::uintmax_t bytes, const std::string& file) {
   if (bytes > max_bytes)
-    throw DeckError({file, 1, 1}, "",
-                    fmt::format("larger than {} MiB (no deck is); is this the right file?", max_bytes >> 20));
+    throw DeckError(
+        {file, 1, 1}, "",
+        fmt::format("larger than {} MiB (no deck is that large); is this the right file?", max_bytes >> 20));
 }
 
 /// Looks for the HDF5 signature, which no text contains, at 0 and at 512, 1024, 2048, … bytes: checkpoints begin with
@@ -122,8 +123,8 @@ std::string read_deck_file(const std::string& path) {
   // A pipe can be read only once, so it is not tested.
   if (std::filesystem::is_regular_file(path, code) && is_hdf5(path))
     throw DeckError({path, 1, 1}, "",
-                    "is an HDF5 file, not a deck; give the deck (YAML) here, and in it a dataset as data.file, a "
-                    "checkpoint as run.resume or model.weights");
+                    "is an HDF5 file, not a deck; give a deck (YAML), which names a dataset in data.file and a "
+                    "checkpoint in run.resume or model.weights");
   const auto bytes = std::filesystem::file_size(path, code);
   if (!code) refuse_large(bytes, path);
   return read_text_file(path);
@@ -131,14 +132,14 @@ std::string read_deck_file(const std::string& path) {
 
 DeckNode parse_deck(const std::string& text, const std::string& file) {
   refuse_large(text.size(), file);
-  refuse_what_is_no_text(text, file, "store it as UTF-8");
+  refuse_what_is_no_text(text, file, "save it as UTF-8");
   refuse_tabs_and_directives(text, file);
   DeckNode deck = build_deck(text, file);
   if (deck.kind != DeckNode::Kind::mapping)
     throw DeckError(deck.position, "",
                     fmt::format("{} (a deck is a mapping of sections: run, data, model, …); see "
                                 "docs/user/deck_reference.md",
-                                deck.kind == DeckNode::Kind::null ? "holds no keys" : "holds no mapping"));
+                                deck.kind == DeckNode::Kind::null ? "has no keys" : "is not a mapping"));
   return deck;
 }
 
@@ -183,7 +184,7 @@ void apply_override(DeckNode& deck, const std::string& assignment) {
            ExitStatus::bad_usage, "'{}' is not an override (a key in its path is empty); write key.path=value",
            assignment);
   refuse_what_is_no_text(assignment, std::string(command_line),
-                         "write it as UTF-8 (a folder of such a name: enter it, and give the path from there)");
+                         "write it as UTF-8 (if a folder has such a name, change to it and give a relative path)");
   const DeckPosition where{fmt::format("{} '{}'", command_line, assignment), 1, 1};
   const std::string text = assignment.substr(equals + 1);
   DeckNode value = build_deck(text, where.file);
@@ -191,16 +192,15 @@ void apply_override(DeckNode& deck, const std::string& assignment) {
   const std::size_t comment = comment_in(text, value, where.file);
   if (comment != std::string::npos)
     throw DeckError({where.file, 1, static_cast<int>(equals + comment) + 2}, path,
-                    fmt::format("'{}' is a comment in YAML, and would be lost; leave it out, or put quotation marks "
-                                "around the text that the shell leaves: \"{}='…'\"",
+                    fmt::format("'{}' is a comment in YAML and would be lost; remove it, or quote the value for YAML "
+                                "inside the quotes for the shell: \"{}='…'\"",
                                 for_message(text.substr(comment), 40), path));
   set_value(deck, path, std::move(value), where);
 }
 
 void set_value(DeckNode& deck, const std::string& path, DeckNode value, const DeckPosition& where) {
   if (const std::string dotted = with_dots(path); dotted != path)
-    throw DeckError(where, path,
-                    fmt::format("entries of a list are named after a dot, counted from 0; write {}", dotted));
+    throw DeckError(where, path, fmt::format("list entries are given after a dot, counted from 0; write {}", dotted));
   DeckNode* node = &deck;
   std::istringstream keys(path);
   for (std::string key; std::getline(keys, key, '.');) node = find_or_make(*node, key, where);

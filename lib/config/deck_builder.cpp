@@ -61,8 +61,8 @@ class DeckBuilder final : public YAML::EventHandler {
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (begun_)
       throw DeckError(position_of(mark, file_), "",
-                      "a second YAML document begins (a deck is one document); remove the '---', or what cannot stand "
-                      "here");
+                      "a second YAML document begins (a deck is one document); remove the '---', or the text that "
+                      "does not belong here");
     begun_ = true;
     root_.position = position_of(mark, file_);
   }
@@ -86,7 +86,8 @@ class DeckBuilder final : public YAML::EventHandler {
     refuse_as_key(where);
     const auto named = anchors_.find(anchor);
     if (named == anchors_.end())
-      throw DeckError(where, next_path(), "an alias of what it stands in (it would not end); write the value");
+      throw DeckError(where, next_path(),
+                      "an alias of a value that contains it (it would never end); write the value itself");
     const Extent extent = extent_of(named->second);
     count(where, extent.nodes);
     if (open_.size() + extent.depth > max_depth) throw too_deep(where);
@@ -195,8 +196,7 @@ class DeckBuilder final : public YAML::EventHandler {
     if (nodes_ > max_nodes)
       throw DeckError(
           where, "",
-          fmt::format("more than {} values, aliases counted as often as they are used; write a smaller deck",
-                      max_nodes));
+          fmt::format("more than {} values (an alias counts each time it is used); write a smaller deck", max_nodes));
   }
   /// yaml-cpp reports "?" for values without a tag and "!" for quoted text.
   static void refuse_tag(const std::string& tag, const DeckPosition& where, const std::string& path) {

@@ -17,7 +17,7 @@ namespace {
 
 std::string_view kind_name(const DeckNode& node) {
   switch (node.kind) {
-    case DeckNode::Kind::null: return "empty";
+    case DeckNode::Kind::null: return "an empty value";
     case DeckNode::Kind::scalar: return node.quoted ? "quoted text" : "text";
     case DeckNode::Kind::sequence: return "a list";
     case DeckNode::Kind::mapping: return "a mapping";
@@ -52,12 +52,13 @@ bool less(double a, double b) { return a < b; }
 void refuse_quotes(const DeckNode& node, bool is_meant) {
   if (node.quoted && is_meant)
     throw DeckError(node.position, node.path,
-                    fmt::format("\"{}\" is text (it stands in quotes); remove the quotes", node.text));
+                    fmt::format("\"{}\" is text (it is in quotes); remove the quotes", node.text));
 }
 
 [[noreturn]] void out_of_range(const DeckNode& node, const Range& range) {
-  throw DeckError(node.position, node.path,
-                  fmt::format("{} is out of range ({} is allowed); give a value in it", node.text, range_text(range)));
+  throw DeckError(
+      node.position, node.path,
+      fmt::format("{} is out of range ({} is allowed); give a value in this range", node.text, range_text(range)));
 }
 
 template <class T>
@@ -95,7 +96,7 @@ void wrong_type(const DeckNode& node, std::string_view wanted) { throw of_wrong_
 std::string suggestion(std::string_view word, const std::vector<std::string>& words) {
   const std::string near = nearest(word, words);
   if (!near.empty()) return fmt::format("did you mean '{}'?", near);
-  return fmt::format("known here: {}", fmt::join(words, ", "));
+  return fmt::format("known keys: {}", fmt::join(words, ", "));
 }
 
 void refuse_word(const DeckNode& node, const std::vector<std::string>& words, const std::string& advice) {
@@ -115,7 +116,7 @@ void refuse_word(const DeckNode& node, const std::vector<std::string>& words, co
 std::string replacement(const DeckNode& mapping, const std::vector<std::string_view>& keys) {
   for (const std::string_view key : keys)
     if (!mapping.path.empty() && mapping.find(std::string(key))->position.file.starts_with(command_line))
-      return fmt::format(", or give all of it on the command line, as '{}={{{}: …}}'", mapping.path, key);
+      return fmt::format(", or replace all of it on the command line: '{}={{{}: …}}'", mapping.path, key);
   return "";
 }
 
@@ -125,16 +126,14 @@ namespace {
 std::string problem_of_folder_name(const std::string& name) {
   constexpr std::size_t longest = 255;  // bytes; limit of common file systems
   std::string_view why;
-  if (name == "." || name == "..") why = "it stands for a folder that there is already";
-  else if (name.find('/') != std::string::npos) why = "it has a /";
-  else if (name.starts_with('-')) why = "programs would take what begins with - for an option";
-  else if (std::ranges::any_of(name, is_control)) why = "it has a control character";
+  if (name == "." || name == "..") why = "it stands for an existing folder";
+  else if (name.find('/') != std::string::npos) why = "it contains a /";
+  else if (name.starts_with('-')) why = "programs would take it for an option, as it begins with -";
+  else if (std::ranges::any_of(name, is_control)) why = "it contains a control character";
   else if (name.size() > longest) why = "it is longer than 255 bytes";
   if (why.empty()) return "";
-  return fmt::format(
-      "'{}' cannot be the name of a folder ({}); give another name, and a path, where one is wanted, as "
-      "output_dir",
-      for_message(name, 60), why);
+  return fmt::format("'{}' cannot be the name of a folder ({}); give another name (a path is given as output_dir)",
+                     for_message(name, 60), why);
 }
 
 }  // namespace
@@ -145,8 +144,8 @@ std::string to_text(const DeckNode& node, const TextForm& form) {
   if (form.use == TextForm::Use::any || node.is_stored) return node.text;
   if (node.text.starts_with('~') || node.text.find('$') != std::string::npos)
     throw DeckError(node.position, node.path,
-                    fmt::format("'{}' is not expanded in a deck; write the path out (on the command line "
-                                "\"$SCRATCH/x\" is the shell's)",
+                    fmt::format("'{}' is not expanded in a deck; write the path out (on the command line, "
+                                "the shell expands \"$SCRATCH/x\")",
                                 node.text));
   if (const std::string problem = form.use == TextForm::Use::folder_name ? problem_of_folder_name(node.text) : "";
       !problem.empty())

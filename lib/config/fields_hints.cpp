@@ -88,14 +88,15 @@ std::string key_of_other_alternatives(std::string_view key, std::string_view cho
     if (has_key(alternative, key)) owners.push_back(alternative.name);
   if (owners.empty()) return "";
   return fmt::format(
-      "is an option of {}: {}, and here it is {}; remove it, take one of these, or write the section anew, as {{{}: {}}}",
+      "is an option of {}: {}, but here it is {}; remove it, use one of these, or replace the whole section with "
+      "{{{}: {}}}",
       chooser, fmt::join(owners, ", "), chosen, chooser, chosen);
 }
 
 std::string misplaced_option(const DeckNode& item, const DeckNode::Entry& key,
                              std::span<const Alternative> alternatives) {
   if (key.key == "type" && key.value.kind == DeckNode::Kind::scalar && find(alternatives, key.value.text))
-    return fmt::format("the type is the key of its options; write {{{}: {}}}", key.value.text,
+    return fmt::format("a type is written as the key of its options; write {{{}: {}}}", key.value.text,
                        options_text(item, "type"));
   for (const DeckNode::Entry& entry : item.entries) {
     if (const Alternative* type = find(alternatives, entry.key); !type || !has_key(*type, key.key)) continue;
@@ -103,8 +104,8 @@ std::string misplaced_option(const DeckNode& item, const DeckNode::Entry& key,
     if (key.position.file.starts_with(command_line))
       return fmt::format("'{}' is an option of {}; write {}.{}.{}={}", key.key, entry.key, item.path, entry.key,
                          key.key, value);
-    return fmt::format("'{}' is an option of {}; indent it below it, or write {{{}: {{{}: {}}}}}", key.key, entry.key,
-                       entry.key, key.key, value);
+    return fmt::format("'{}' is an option of {}; indent it below its type, or write {{{}: {{{}: {}}}}}", key.key,
+                       entry.key, entry.key, key.key, value);
   }
   return "";
 }
@@ -112,7 +113,7 @@ std::string misplaced_option(const DeckNode& item, const DeckNode::Entry& key,
 std::string options_beside(const DeckNode& item, std::span<const Alternative> alternatives) {
   for (const DeckNode::Entry& entry : item.entries)
     if (const Alternative* type = find(alternatives, entry.key))
-      return fmt::format("beside {} stand name and from, and below it its options: {}", entry.key,
+      return fmt::format("only name and from can be given beside {}; its options go below it: {}", entry.key,
                          fmt::join(keys_of(*type), ", "));
   return "";
 }

@@ -27,7 +27,6 @@ class Reader final : public Fields {
   void integer(std::string_view key, std::int64_t& value, Range range, std::string_view, Presence presence) override {
     with(key, presence, [&](const DeckNode& node) { value = to_integer(node, range); });
   }
-
   void integer(std::string_view key, std::optional<std::int64_t>& value, Range range, std::string_view) override {
     with(key, Presence::optional, [&](const DeckNode& node) { value = to_integer(node, range); });
   }
@@ -44,17 +43,17 @@ class Reader final : public Fields {
   void number(std::string_view key, double& value, Range range, std::string_view, Presence presence) override {
     with(key, presence, [&](const DeckNode& node) { value = to_number(node, range); });
   }
-
   void number(std::string_view key, std::optional<double>& value, Range range, std::string_view) override {
     with(key, Presence::optional, [&](const DeckNode& node) { value = to_number(node, range); });
   }
 
   void numbers(std::string_view key, std::vector<double>& values, Range range, std::string_view) override {
-    list(key, values, "a list of numbers, as [0.5, 0.5]", [&](const DeckNode& item) { return to_number(item, range); });
+    list(key, values, "a list of numbers such as [0.5, 0.5]",
+         [&](const DeckNode& item) { return to_number(item, range); });
   }
 
   void integers(std::string_view key, std::vector<std::int64_t>& values, Range range, std::string_view) override {
-    list(key, values, "a list of whole numbers, as [28, 28, 1]",
+    list(key, values, "a list of whole numbers such as [28, 28, 1]",
          [&](const DeckNode& item) { return to_integer(item, range); });
   }
 
@@ -64,13 +63,14 @@ class Reader final : public Fields {
   }
 
   void texts(std::string_view key, std::vector<std::string>& values, std::string_view, const TextForm& form) override {
-    list(key, values, "a list of text, as [a, b]", [&](const DeckNode& item) { return to_text(item, form); });
+    list(key, values, "a list of text such as [a, b]", [&](const DeckNode& item) { return to_text(item, form); });
   }
 
   void points(std::string_view key, std::vector<std::pair<std::string, double>>& values, const TextForm& form,
               Range range, std::string_view) override {
-    list(key, values, "a list of pairs, as [[0, 1], [5 epochs, 2]]", [&](const DeckNode& item) {
-      if (item.kind != DeckNode::Kind::sequence || item.items.size() != 2) wrong_type(item, "a pair, as [5 epochs, 2]");
+    list(key, values, "a list of pairs such as [[0, 1], [5 epochs, 2]]", [&](const DeckNode& item) {
+      if (item.kind != DeckNode::Kind::sequence || item.items.size() != 2)
+        wrong_type(item, "a pair such as [5 epochs, 2]");
       return std::pair(to_text(item.items[0], form), to_number(item.items[1], range));
     });
   }
@@ -78,7 +78,7 @@ class Reader final : public Fields {
   void text_pairs(std::string_view key, std::vector<std::pair<std::string, std::string>>& values,
                   std::string_view) override {
     with(key, Presence::optional, [&](const DeckNode& node) {
-      if (node.kind != DeckNode::Kind::mapping) wrong_type(node, "a mapping, as {a: b}");
+      if (node.kind != DeckNode::Kind::mapping) wrong_type(node, "a mapping such as {a: b}");
       values.clear();
       for (const auto& entry : node.entries) values.emplace_back(entry.key, to_text(entry.value));
     });
@@ -96,13 +96,13 @@ class Reader final : public Fields {
   void words(std::string_view key, std::vector<std::string>& values, std::span<const std::string_view> names,
              std::string_view) override {
     with(key, Presence::optional, [&](const DeckNode& node) {
-      if (node.kind != DeckNode::Kind::sequence) wrong_type(node, fmt::format("a list, as [{}]", names[0]));
+      if (node.kind != DeckNode::Kind::sequence) wrong_type(node, fmt::format("a list such as [{}]", names[0]));
       values.clear();
       for (const DeckNode& item : node.items) {
         if (item.kind != DeckNode::Kind::scalar) wrong_type(item, one_of_words(names));
         if (std::ranges::find(names, item.text) == names.end()) refuse_word(item, {names.begin(), names.end()});
         if (std::ranges::find(values, item.text) != values.end())
-          throw DeckError(item.position, item.path, fmt::format("'{}' stands there twice; remove one", item.text));
+          throw DeckError(item.position, item.path, fmt::format("'{}' is given twice; remove one", item.text));
         values.push_back(item.text);
       }
     });
@@ -157,7 +157,7 @@ class Reader final : public Fields {
   void sections(std::string_view key, std::size_t, const std::function<void(std::size_t)>& resize,
                 const std::function<void(std::size_t, Fields&)>& describe, std::string_view) override {
     with(key, Presence::optional, [&](const DeckNode& node) {
-      if (node.kind != DeckNode::Kind::sequence) wrong_type(node, "a list of mappings, as [{a: 1}, {a: 2}]");
+      if (node.kind != DeckNode::Kind::sequence) wrong_type(node, "a list of mappings such as [{a: 1}, {a: 2}]");
       resize(node.items.size());
       for (std::size_t i = 0; i < node.items.size(); ++i)
         read(node.items[i], reading_, [&](Fields& fields) { describe(i, fields); });
@@ -169,7 +169,7 @@ class Reader final : public Fields {
                       const std::function<void(std::size_t, Fields&)>& describe, std::string_view,
                       std::string_view short_form) override {
     with(key, Presence::optional, [&](const DeckNode& node) {
-      if (node.kind != DeckNode::Kind::mapping) wrong_type(node, "a mapping of keys, as {a.b: {…}}");
+      if (node.kind != DeckNode::Kind::mapping) wrong_type(node, "a mapping such as {a.b: {…}}");
       names.clear();
       resize(node.entries.size());
       for (const DeckNode::Entry& entry : node.entries) {
@@ -198,7 +198,7 @@ class Reader final : public Fields {
                           : fmt::format("neither {} is given ({}); give one of them", fmt::join(all, " nor "), why));
     else if (needs == Needs::exactly_one)
       check(given.size() == 1, given.back(),
-            fmt::format("stands beside {} (only one of them can be); remove one of them{}", given.front(),
+            fmt::format("cannot be combined with {}; remove one of them{}", given.front(),
                         given.size() > 1 ? replacement(node_, given) : ""));
   }
 
@@ -267,7 +267,7 @@ class Reader final : public Fields {
       return of_wrong_type(node, wanted, spelled_out_as(some, node.text));
     }
     return of_wrong_type(node, wanted,
-                         reader.known_.empty() ? "leave the value out, as there are no keys" : "write " + keys);
+                         reader.known_.empty() ? "remove the value (there are no keys here)" : "write " + keys);
   }
 
   /// Returns an empty text if the key may become known once this mapping names its kind.

@@ -97,8 +97,8 @@ std::string uneven_indentation(const std::vector<std::string_view>& lines, std::
     for (; !levels.empty() && levels.back() > begin; levels.pop_back()) is_beside = true, beside = levels.back();
     const bool is_known = !levels.empty() && levels.back() == begin;
     if (is_beside && !is_known)
-      return fmt::format("line {} begins in column {}, the entries above it in column {}; indent them alike", i + 1,
-                         begin + 1, beside + 1);
+      return fmt::format("line {} begins in column {}, but the entries above it in column {}; indent them equally",
+                         i + 1, begin + 1, beside + 1);
     if (!is_known) levels.push_back(begin);
     while (is_item()) {
       begin = line.find_first_not_of(' ', begin + 1);
@@ -119,7 +119,7 @@ std::string misread_value(std::string_view line, std::size_t at) {
   const std::size_t first = line.find(": "),
                     second = first == std::string_view::npos ? first : line.find(": ", first + 2);
   if (at < line.size() && line[at] == ':' && second == at)
-    return fmt::format("two keys stand in one line; write {}: {{{}}}, or the second in a line of its own",
+    return fmt::format("two keys are on one line; write {}: {{{}}}, or put the second on its own line",
                        line.substr(line.find_first_not_of(" -"), first - line.find_first_not_of(" -")),
                        content_of(line.substr(first + 2)));
   return "";
@@ -133,17 +133,17 @@ std::string syntax_advice(const std::string& text, const DeckPosition& where) {
   const bool is_there = found < lines.size();
   const auto at = static_cast<std::size_t>(where.column - 1);
   if (is_there && at < lines[found].size() && lines[found][at] == '*')
-    return "text that begins with * stands in quotation marks, as YAML takes it for an alias";
+    return "put text that begins with * in quotation marks (YAML takes it for an alias)";
   const std::vector<Bracket> open = open_brackets(lines, found, at);
   if (!open.empty())
-    return fmt::format("is the {} of line {}, column {} closed? Is a comma missing in it?", open.back().sign,
+    return fmt::format("is the {} at line {}, column {} closed? Is a comma missing in it?", open.back().sign,
                        open.back().line, open.back().column);
   for (std::size_t i = std::min(found + 1, lines.size()); i > 0 && i + 1 > found; --i)
     if (lacks_space(lines[i - 1])) return fmt::format("is a space missing after the colon in line {}?", i);
   if (is_there)
     if (std::string misread = misread_value(lines[found], at); !misread.empty()) return misread;
   const std::string uneven = uneven_indentation(lines, found + 1);
-  return uneven.empty() ? "mend the syntax" : uneven;
+  return uneven.empty() ? "correct the syntax" : uneven;
 }
 
 }  // namespace lockstep

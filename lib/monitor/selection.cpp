@@ -48,9 +48,9 @@ std::string ValidationMetric::problem_with(double value) const {
   const auto is_in = [&](double number) { return range.min <= number && number <= range.max; };
   if (is_in(value)) return "";
   const bool is_share = range.min == 0 && range.max == 1;
-  return fmt::format("{} is out of range ({} is {}); {}", value, text_,
-                     is_share ? "a share, 0 to 1" : range_text(range),
-                     is_share && is_in(value / 100) ? fmt::format("write {:.12g}", value / 100) : "give a value in it");
+  return fmt::format(
+      "{} is out of range ({} is {}); {}", value, text_, is_share ? "a share, 0 to 1" : range_text(range),
+      is_share && is_in(value / 100) ? fmt::format("write {:.12g}", value / 100) : "give a value in this range");
 }
 
 void ValidationMetric::describe(Fields& fields, std::string_view help) {

@@ -110,7 +110,7 @@ class BadInput(MistakeTest):
         """It is refused at once: files that are written at a run's end could not hold it."""
         for assignment in (b"run.name=\xff", b"run.output_dir=new\xc3", b"run.resume=\xe2\x82.h5", b"r\xfcn.name=x"):
             place = next(number for number, byte in enumerate(assignment, 1) if byte > 127)
-            self.train(78, [f"command line:1:{place}: the byte 0x", "is not UTF-8", "(a folder of such a name: enter it"], os.fsdecode(assignment))
+            self.train(78, [f"command line:1:{place}: the byte 0x", "is not UTF-8", "(if a folder has such a name, change to it"], os.fsdecode(assignment))
         (self.folder / "bad.yaml").write_bytes(self.deck("bad.yaml").read_bytes() + b"# caf\xe9\n")
         self.check(78, ["bad.yaml:6:6: the byte 0xe9 is not UTF-8"], "train", "bad.yaml")
 
@@ -164,7 +164,7 @@ class BadInput(MistakeTest):
                                   ("data.pin_memory=true", "data.pin_memory: is not needed here (a thread of each rank reads ahead of the steps); remove it"),
                                   ("schedule={type: cosine, T_max: 9}", "schedule.T_max: has another name here (to the run's end, when not given); write period with its unit"),
                                   ("schedule={type: step, gamma: 0.1}", "schedule.gamma: has another name here; write factor"),
-                                  ("optimizer={betas: [0.9, 0.99]}", "optimizer.betas: is an option of type: adam, adamw, lion, lamb, and here it is sgd; remove it, take one of these, or write the section anew, as {type: sgd}"),
+                                  ("optimizer={betas: [0.9, 0.99]}", "optimizer.betas: is an option of type: adam, adamw, lion, lamb, but here it is sgd; remove it, use one of these, or replace the whole section with {type: sgd}"),
                                   ("model.layers=[{conv2d: {in_channels: 1, filters: 8, kernel: 3}}]", "model.layers.0.conv2d.in_channels: is not needed here"),
                                   ("model.layers=[flatten, ReLU]", "did you mean 'relu'?"), ("run.save_top_k=3", "write checkpoint.keep_best, as keep_best: {metric: ")):
             self.check(78, [words], "check", "deck.yaml", assignment)
@@ -173,18 +173,18 @@ class BadInput(MistakeTest):
         """Mistakes are reported where they are, and not where the parser notices them."""
         for text, words in (("run:\n  epochs:1\n  seed: 2\n", "bad.yaml:3:7: not valid YAML (illegal map value); is a space missing after the colon in line 2?"),
                             ("run: {epochs:1}\n", "run.epochs:1: has no space after its colon; write epochs: 1"),
-                            ("run: {epochs: 1}\nmodel:\n  layers: [relu, {linear: 3},\n    'it]'\n  input: [3]\n", "is the [ of line 3, column 11 closed?"),
-                            ("run: {epochs: 1 # }\nmodel: {preset: fc}\n", "is the { of line 1, column 6 closed?"),
+                            ("run: {epochs: 1}\nmodel:\n  layers: [relu, {linear: 3},\n    'it]'\n  input: [3]\n", "is the [ at line 3, column 11 closed?"),
+                            ("run: {epochs: 1 # }\nmodel: {preset: fc}\n", "is the { at line 1, column 6 closed?"),
                             ("run: {epochs: 1 seed: 2}\n", "Is a comma missing in it?"),
-                            ("model: {freeze: [*conv]}\n", "text that begins with * stands in quotation marks")):
+                            ("model: {freeze: [*conv]}\n", "put text that begins with * in quotation marks")):
             self.write("bad.yaml", text)
             self.check(78, [words], "check", "bad.yaml")
 
     def test_hdf5_file_as_a_deck(self):
         self.dataset()
-        self.check(78, ["data.h5:1:1: is an HDF5 file, not a deck; give the deck (YAML) here"], "check", "data.h5")
+        self.check(78, ["data.h5:1:1: is an HDF5 file, not a deck; give a deck (YAML)"], "check", "data.h5")
         (self.folder / "checkpoint.h5").write_bytes(b"lockstep manifest 1".ljust(1024, b"\0") + (self.folder / "data.h5").read_bytes())
-        self.check(78, ["checkpoint.h5:1:1: is an HDF5 file, not a deck; give the deck (YAML) here"], "check", "checkpoint.h5")
+        self.check(78, ["checkpoint.h5:1:1: is an HDF5 file, not a deck; give a deck (YAML)"], "check", "checkpoint.h5")
 
     def test_values_in_the_place_of_sections(self):
         self.deck("bad.yaml", batch=128, optimizer="adamw", model="resnet50", loss="cross_entropy", precision="bf16", data="mnist.h5")
@@ -199,8 +199,8 @@ class BadInput(MistakeTest):
                    "    - {type: linear, features: 10}\n")
         for ranks in RANKS:
             errors = "\n".join(self.lockstep("check", "bad.yaml", ranks=ranks, status=78).errors())
-            self.assertIn("bad.yaml:6:7: model.layers.0.filters: 'filters' is an option of conv2d; indent it below it, or write {conv2d: {filters: 8}}", errors)
-            self.assertIn("bad.yaml:7:8: model.layers.1.type: the type is the key of its options; write {linear: {features: 10}}", errors)
+            self.assertIn("bad.yaml:6:7: model.layers.0.filters: 'filters' is an option of conv2d; indent it below its type, or write {conv2d: {filters: 8}}", errors)
+            self.assertIn("bad.yaml:7:8: model.layers.1.type: a type is written as the key of its options; write {linear: {features: 10}}", errors)
 
     def test_earlier_run_is_not_overwritten(self):
         self.check(73, ["run: holds an earlier run", "run.overwrite=true"], "train", "deck.yaml", "run.resume=never", on=RANKS)

@@ -72,10 +72,10 @@ class BadSettings(MistakeTest):
         self.check(78, ["bad.yaml:5:19: batch.global: 65 examples are more than the 64"], "check", "bad.yaml", "data.drop_last=true")
 
     def test_contradictions(self):
-        self.train(78, ["model.layers: stands beside preset", "on the command line, as 'model={preset: …}'"], "model.preset=fc")
-        self.train(78, ["data.synthetic: stands beside file", "'data={file: …}'"], "data.file=x.h5")
+        self.train(78, ["model.layers: cannot be combined with preset", "on the command line: 'model={preset: …}'"], "model.preset=fc")
+        self.train(78, ["data.synthetic: cannot be combined with file", "'data={file: …}'"], "data.file=x.h5")
         self.deck("bad.yaml", model={"layers": ["flatten"], "preset": "fc"})
-        error = self.refused(78, ["model.layers: stands beside preset"], "check", "bad.yaml").errors()[0]
+        error = self.refused(78, ["model.layers: cannot be combined with preset"], "check", "bad.yaml").errors()[0]
         self.assertTrue(error.endswith("remove one of them"), error)
         self.train(78, ["parallel.asynchronous.schedule.simulate: neither"], "parallel={asynchronous: {schedule: {}}}")
         self.train(78, ["run.epochs: neither run.epochs nor run.steps"], "run={output_dir: run}")

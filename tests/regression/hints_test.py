@@ -38,8 +38,8 @@ class Hints(LockstepTest):
             self.both(66, [f"data.{key}: {no_such}"], "deck.yaml", f"data={{file: text.h5, sequence_length: 4, {key}: 'nothing.h5:/group'}}")
 
     def test_targets_that_are_never_reached(self):
-        for metric, value, words in (("accuracy", 98, "98 is out of range (validation_accuracy is a share, 0 to 1); write 0.98"), ("accuracy", -1, "give a value in it"),
-                                     ("top_5", 250, "250 is out of range (validation_top_5 is a share, 0 to 1); give a value in it"),
+        for metric, value, words in (("accuracy", 98, "98 is out of range (validation_accuracy is a share, 0 to 1); write 0.98"), ("accuracy", -1, "give a value in this range"),
+                                     ("top_5", 250, "250 is out of range (validation_top_5 is a share, 0 to 1); give a value in this range"),
                                      ("auc", 1.5, "write 0.015"), ("perplexity", 0.5, "0.5 is out of range (validation_perplexity is at least 1); give"),
                                      ("r_squared", 1.25, "1.25 is out of range (validation_r_squared is at most 1); give")):
             self.both(78, [f"run.target.value: {words}" if words[0].isdigit() else words], "deck.yaml",
@@ -82,14 +82,14 @@ class Hints(LockstepTest):
 
     def test_options_of_layers(self):
         for assignment, words in (("model.layers.1.bias=false", "model.layers.1.bias: 'bias' is an option of linear; write model.layers.1.linear.bias=false"),
-                                  ("model.layers.1.units=3", "model.layers.1.units: unknown key; beside linear stand name and from, and below it its options: "),
-                                  ("model.layers.0.units=3", "'model.layers.0' is a value, not a mapping ('flatten', which has no keys); give all of it, as model.layers.0=…")):
+                                  ("model.layers.1.units=3", "model.layers.1.units: unknown key; only name and from can be given beside linear; its options go below it: "),
+                                  ("model.layers.0.units=3", "'model.layers.0' is a value, not a mapping ('flatten' has no keys); replace the whole value: model.layers.0=…")):
             self.refused(78, [words], "check", "deck.yaml", assignment)
 
     def test_places_in_the_place_of_names(self):
-        self.refused(78, ["command line 'run.name=..':1:10: run.name: '..' cannot be the name of a folder (it stands for a folder that there is already); give another name"],
+        self.refused(78, ["command line 'run.name=..':1:10: run.name: '..' cannot be the name of a folder (it stands for an existing folder); give another name"],
                      "train", "deck.yaml", "run.name=..")
-        self.refused(78, ["command line 'model.layers[1].features=3':1:1: model.layers[1].features: entries of a list are named after a dot, counted from 0; write model.layers.1.features"],
+        self.refused(78, ["command line 'model.layers[1].features=3':1:1: model.layers[1].features: list entries are given after a dot, counted from 0; write model.layers.1.features"],
                      "train", "deck.yaml", "model.layers[1].features=3")
 
     def test_counts_and_fractions(self):

@@ -197,7 +197,7 @@ class Metrics(LockstepTest):
                 ("top_5 is the same for any 5 outputs; remove it",
                  {"metrics": ["top_5"], "model": {"layers": [{"linear": 5}]},
                   "data": {"synthetic": {"kind": "random", "shape": [4], "classes": 5, "train": 320, "validation": 50}}}),
-                ("'top_5' stands there twice; remove one", {"metrics": ["top_5", "top_5"]}),
+                ("'top_5' is given twice; remove one", {"metrics": ["top_5", "top_5"]}),
                 ("evaluations of this deck do not measure top_3; add it to metrics",
                  {"metrics": ["top_2"], "run": {**DECK["run"], "target": {"metric": "validation_top_3", "value": 1}}})):
             for ranks in (1, 4):

@@ -347,7 +347,7 @@ class BadInput(StudyTest):
         for command in ("train", "check"):
             self.refused(78, ["study.yaml:1:1: is a study, not a deck; start it with `lockstep study study.yaml`"], command, "study.yaml")
         self.refused(78, ["deck.yaml:1:1: is a deck, not a study; start it with `lockstep train deck.yaml`"], "study", "deck.yaml", "seed=3")
-        self.refused(78, ["name: '../mine' cannot be the name of a folder (it has a /)", "output_dir"], "study", "study.yaml", "name=../mine")
+        self.refused(78, ["name: '../mine' cannot be the name of a folder (it contains a /)", "output_dir"], "study", "study.yaml", "name=../mine")
         self.study(base="study.yaml")
         self.refused(78, ["study.yaml:1:1: is a study, not a deck"], "study", "study.yaml")
         self.study(base="nowhere.yaml")

@@ -69,18 +69,19 @@ TEST(Deck, BrokenYaml) {
   EXPECT_THAT(complaint("a: 1\n---\nb: 2\n"), HasSubstr("a second YAML document"));
   EXPECT_THAT(complaint("{[a, b]: 1}\n"), HasSubstr("a key is not plain text"));
   EXPECT_THAT(complaint("a: 1\n: 2\n"), StartsWith("deck.yaml:2:1: a key is not plain text"));
-  EXPECT_THAT(complaint("a: {b: 'x}',\n  c: [1, 2\nd: 3\n"), HasSubstr("is the [ of line 2, column 6 closed?"));
+  EXPECT_THAT(complaint("a: {b: 'x}',\n  c: [1, 2\nd: 3\n"), HasSubstr("is the [ at line 2, column 6 closed?"));
   EXPECT_THAT(complaint("a:\n  # b:1\n  b:1\n  c: 2\n"), HasSubstr("is a space missing after the colon in line 3?"));
-  EXPECT_THAT(complaint("a: 'x' y\n"), HasSubstr("; mend the syntax"));
-  EXPECT_THAT(complaint("a: *nothing\n"), HasSubstr("; text that begins with * stands in quotation marks"));
+  EXPECT_THAT(complaint("a: 'x' y\n"), HasSubstr("; correct the syntax"));
+  EXPECT_THAT(complaint("a: *nothing\n"), HasSubstr("; put text that begins with * in quotation marks"));
   EXPECT_THAT(complaint("a: 1\nrun: steps: 1  # one\n"),
-              HasSubstr("; two keys stand in one line; write run: {steps: 1}, or the second in a line of its own"));
+              HasSubstr("; two keys are on one line; write run: {steps: 1}, or put the second on its own line"));
 }
 
 TEST(Deck, IndentationIsCompared) {
   const auto alike = [](int line, int column, int above) {
-    return HasSubstr(fmt::format("; line {} begins in column {}, the entries above it in column {}; indent them alike",
-                                 line, column, above));
+    return HasSubstr(
+        fmt::format("; line {} begins in column {}, but the entries above it in column {}; indent them equally", line,
+                    column, above));
   };
   EXPECT_THAT(complaint("a:\n  - b: 1\n   c: 2\n"), alike(3, 4, 5));
   EXPECT_THAT(complaint("run:\n  epochs: 1\n   seed: 2\n"), alike(3, 4, 3));
@@ -92,7 +93,7 @@ TEST(Deck, IndentationIsCompared) {
 TEST(Deck, ADeckIsText) {
   EXPECT_THAT(complaint(std::string("a: 1\0b", 6)), StartsWith("deck.yaml:1:5: the byte 0x00 is a control character"));
   EXPECT_THAT(complaint("a: 1\nbä\x1b: 2"), StartsWith("deck.yaml:2:3: the byte 0x1b is a control character"));
-  EXPECT_EQ(complaint("\xff\xfe"), "deck.yaml:1:1: the byte 0xff is not UTF-8 (a deck is text); store it as UTF-8");
+  EXPECT_EQ(complaint("\xff\xfe"), "deck.yaml:1:1: the byte 0xff is not UTF-8 (a deck is text); save it as UTF-8");
   for (const char* bad :
        {"\xc3", "\xc0\xaf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\x80"})
     EXPECT_THAT(complaint(std::string("a: ü # ") + bad), StartsWith("deck.yaml:1:8: the byte")) << bad;
@@ -101,10 +102,10 @@ TEST(Deck, ADeckIsText) {
 
 TEST(Deck, ADeckHoldsKeys) {
   for (const char* nothing : {"", "# data: later\n"})
-    EXPECT_THAT(complaint(nothing), StartsWith("deck.yaml:1:1: holds no keys (a deck is a mapping of sections"))
+    EXPECT_THAT(complaint(nothing), StartsWith("deck.yaml:1:1: has no keys (a deck is a mapping of sections"))
         << nothing;
   for (const char* other : {"train", "- run\n- data\n"})
-    EXPECT_THAT(complaint(other), StartsWith("deck.yaml:1:1: holds no mapping (a deck is")) << other;
+    EXPECT_THAT(complaint(other), StartsWith("deck.yaml:1:1: is not a mapping (a deck is")) << other;
 }
 
 TEST(Deck, MessagesAreOneShortLine) {
@@ -147,9 +148,9 @@ TEST(Deck, AliasBomb) {
     for (int k = 0; k < 10; ++k) bomb += (k ? ", " : "") + before;
     bomb += "]\n";
   }
-  EXPECT_THAT(complaint(bomb), HasSubstr("aliases counted"));
-  EXPECT_THAT(complaint("a: &a [1, *a]\n"), StartsWith("deck.yaml:1:11: a.1: an alias of what it stands in"));
-  EXPECT_THAT(complaint("a: &a {b: *a}\n"), HasSubstr("an alias of what it stands in"));
+  EXPECT_THAT(complaint(bomb), HasSubstr("an alias counts each time"));
+  EXPECT_THAT(complaint("a: &a [1, *a]\n"), StartsWith("deck.yaml:1:11: a.1: an alias of a value that contains it"));
+  EXPECT_THAT(complaint("a: &a {b: *a}\n"), HasSubstr("an alias of a value that contains it"));
 }
 
 TEST(Deck, AliasesMayBeUsed) {
@@ -202,11 +203,10 @@ TEST(Override, Mistakes) {
               HasSubstr("no such list entry (the list has 2"));
   EXPECT_THAT(override_complaint("model.layers.-1=relu", ExitStatus::bad_deck), HasSubstr("no such list entry"));
   EXPECT_THAT(override_complaint("model.layers[0].units=3", ExitStatus::bad_deck),
-              HasSubstr("model.layers[0].units: entries of a list are named after a dot, counted from 0; write "
+              HasSubstr("model.layers[0].units: list entries are given after a dot, counted from 0; write "
                         "model.layers.0.units"));
-  EXPECT_THAT(
-      override_complaint("run.seed.x=1", ExitStatus::bad_deck),
-      HasSubstr("'run.seed' is a value, not a mapping ('1', which has no keys); give all of it, as run.seed=…"));
+  EXPECT_THAT(override_complaint("run.seed.x=1", ExitStatus::bad_deck),
+              HasSubstr("'run.seed' is a value, not a mapping ('1' has no keys); replace the whole value: run.seed=…"));
   EXPECT_THAT(override_complaint("run.seed={a: 1, a: 2}", ExitStatus::bad_deck), HasSubstr("repeated key"));
   EXPECT_THAT(override_complaint("run.seed=[1", ExitStatus::bad_deck), HasSubstr("not valid YAML"));
   EXPECT_THAT(override_complaint("run..seed=1", ExitStatus::bad_usage), HasSubstr("write key.path=value"));

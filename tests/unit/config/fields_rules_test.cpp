@@ -166,7 +166,7 @@ TEST(Needs, ExactlyOne) {
       drawing_complaint("pen: blue\n"),
       StartsWith("deck.yaml:1:1: paper: neither paper nor canvas is given (there would be nothing to draw on)"));
   EXPECT_THAT(drawing_complaint("canvas: white\npen: blue\npaper: a4\n"),
-              StartsWith("deck.yaml:1:9: canvas: stands beside paper (only one of them can be)"));
+              StartsWith("deck.yaml:1:9: canvas: cannot be combined with paper; remove one of them"));
 }
 
 TEST(Needs, AtLeastOne) {
@@ -209,12 +209,12 @@ TEST(Texts, AreReadAndWritten) {
 
 TEST(Texts, WrongTypes) {
   EXPECT_THAT(drawing_complaint(std::string("tags: a") + enough),
-              HasSubstr("tags: 'a' is given (a list of text, as [a, b]"));
+              HasSubstr("tags: 'a' is given (a list of text such as [a, b]"));
   EXPECT_THAT(drawing_complaint(std::string("tags: [a, [b]]") + enough),
               AllOf(StartsWith("deck.yaml:1:11: tags.1: "), HasSubstr("(text is expected)")));
   EXPECT_THAT(drawing_complaint(std::string("tags: ['']") + enough), HasSubstr("tags.0: "));
   EXPECT_THAT(drawing_complaint(std::string("notes: [a]") + enough),
-              HasSubstr("notes: a list is given (a mapping, as {a: b}"));
+              HasSubstr("notes: a list is given (a mapping such as {a: b}"));
   EXPECT_THAT(drawing_complaint(std::string("notes: {a: {b: c}}") + enough),
               StartsWith("deck.yaml:1:12: notes.a: a mapping is given (text"));
 }
@@ -250,7 +250,7 @@ TEST(SeveralMistakes, OfKeysComeBeforeThoseBetweenThem) {
   EXPECT_THAT(complaints("papr: a4\npen: blue\n"), ElementsAre(HasSubstr("did you mean 'paper'?")))
       << "it may be the one that is needed";
   EXPECT_THAT(complaints("paper: a4\ncanvas: white\n"),
-              ElementsAre(HasSubstr("neither pen nor brush"), HasSubstr("canvas: stands beside paper")))
+              ElementsAre(HasSubstr("neither pen nor brush"), HasSubstr("canvas: cannot be combined with paper")))
       << "two broken rules";
   EXPECT_THAT(complaints("parts: [{disc: {filed: true}}]\npaper: a4\ncanvas: white\npen: blue"),
               ElementsAre(HasSubstr("did you mean 'filled'?")))
@@ -329,7 +329,7 @@ TEST(OtherNames, SayWhatToWrite) {
   EXPECT_THAT(message("look: {side: 2}"), HasSubstr("look.side: unknown key")) << "that name is one of the top";
   EXPECT_THAT(message("look: {color: rouge}"), HasSubstr("did you mean 'red'?"));
   EXPECT_THAT(message("look: {color: Dark_Blue}"), HasSubstr("did you mean 'dark_blue'?"));
-  EXPECT_THAT(message("look: {radius: 2}"), HasSubstr("look.radius: is an option of kind: disc, and here it is dot; "));
+  EXPECT_THAT(message("look: {radius: 2}"), HasSubstr("look.radius: is an option of kind: disc, but here it is dot; "));
   EXPECT_EQ(message("look: 3"),
             "d.yaml:1:7: look: '3' is given (a mapping (key: value) is expected); write look: {width: 3}");
   EXPECT_THAT(message("look: [3]"), HasSubstr("a list is given (a mapping (key: value) is expected); write a mapping"));
@@ -338,11 +338,12 @@ TEST(OtherNames, SayWhatToWrite) {
 }
 
 TEST(MisplacedOptions, SayWhereTheyBelong) {
-  EXPECT_THAT(drawing_complaint(std::string("parts:\n  - disc:\n    filled: false") + enough),
-              StartsWith("deck.yaml:3:5: parts.0.filled: 'filled' is an option of disc; indent it below it, or write "
-                         "{disc: {filled: false}}"));
+  EXPECT_THAT(
+      drawing_complaint(std::string("parts:\n  - disc:\n    filled: false") + enough),
+      StartsWith("deck.yaml:3:5: parts.0.filled: 'filled' is an option of disc; indent it below its type, or write "
+                 "{disc: {filled: false}}"));
   EXPECT_THAT(drawing_complaint(std::string("parts: [{type: disc, radius: 2, filled: false, name: a}]") + enough),
-              HasSubstr("the type is the key of its options; write {disc: {radius: 2, filled: false}}"));
+              HasSubstr("a type is written as the key of its options; write {disc: {radius: 2, filled: false}}"));
   EXPECT_THAT(drawing_complaint(std::string("parts: [{type: disk}]") + enough), HasSubstr("parts.0.type: unknown key"));
   EXPECT_THAT(drawing_complaint(std::string("parts: [{Disc: 2}]") + enough), HasSubstr("did you mean 'disc'?"));
 }

@@ -80,9 +80,9 @@ TEST(Fields, UnknownKeysNameTheNearest) {
   EXPECT_THAT(example_complaint("conut: 3"),
               AllOf(StartsWith("deck.yaml:1:1: conut: unknown key"), HasSubstr("did you mean 'count'?")));
   EXPECT_THAT(example_complaint("zzzzzzzz: 3"),
-              AllOf(HasSubstr("unknown key"), HasSubstr("known here: "), HasSubstr("padding")));
+              AllOf(HasSubstr("unknown key"), HasSubstr("known keys: "), HasSubstr("padding")));
   EXPECT_THAT(example_complaint("figure: {type: circle, radius: 1, edge: 2}"),
-              StartsWith("deck.yaml:1:35: figure.edge: is an option of type: square, and here it is circle; "))
+              StartsWith("deck.yaml:1:35: figure.edge: is an option of type: square, but here it is circle; "))
       << "a key of another choice";
   EXPECT_THAT(example_complaint("figure:\n  egde: 2"),
               AllOf(StartsWith("deck.yaml:2:3: figure.egde"), HasSubstr("'edge'")));
@@ -90,7 +90,8 @@ TEST(Fields, UnknownKeysNameTheNearest) {
   EXPECT_THAT(example_complaint("parts: [{square: {}, nmae: x}]"), HasSubstr("did you mean 'name'?"));
   EXPECT_THAT(
       example_complaint("parts: [{square: {}, corners: 4}]"),
-      HasSubstr("parts.0.corners: unknown key; beside square stand name and from, and below it its options: edge"));
+      HasSubstr(
+          "parts.0.corners: unknown key; only name and from can be given beside square; its options go below it: edge"));
 }
 
 TEST(Fields, ValuesInThePlaceOfSections) {
@@ -113,7 +114,7 @@ TEST(Fields, WrongTypes) {
       {"flag: 'true'", "true"}, {"count: '3'", "3"}, {"rate: \"0.05\"", "0.05"}, {"padding: '+2'", "+2"}};
   for (const auto& [deck, value] : quoted)
     EXPECT_THAT(example_complaint(deck),
-                HasSubstr(fmt::format(": \"{}\" is text (it stands in quotes); remove the quotes", value)));
+                HasSubstr(fmt::format(": \"{}\" is text (it is in quotes); remove the quotes", value)));
   EXPECT_THAT(example_complaint("count: [3]"), AllOf(HasSubstr("a list"), HasSubstr("a whole number")));
   EXPECT_THAT(example_complaint("rate: fast"), HasSubstr("a finite number"));
   EXPECT_THAT(example_complaint("rate: .nan"), HasSubstr("a finite number"));

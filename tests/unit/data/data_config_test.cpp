@@ -50,8 +50,8 @@ TEST(DataConfig, RefusesContradictions) {
     expect_error(ExitStatus::bad_deck, part, [&] { config_of(deck); });
   };
   refused("shuffle: true\n", "neither file nor synthetic nor memory is given");
-  refused("file: a.h5\nsynthetic: {kind: glyphs}\n", "stands beside file");
-  refused("file: a.h5\nmemory: {inputs: [3]}\n", "stands beside file");
+  refused("file: a.h5\nsynthetic: {kind: glyphs}\n", "cannot be combined with file");
+  refused("file: a.h5\nmemory: {inputs: [3]}\n", "cannot be combined with file");
   refused("memory: {}\n", "memory.inputs: must be the shape of one example");
   refused("memory: {inputs: [1, 1, 1, 1, 1, 1]}\n", "of 1 to 5 dimensions");
   refused("memory: {inputs: [3, 3], input_type: tokens}\n", "must be the number of tokens");

@@ -45,13 +45,13 @@ TEST(RunName, IsThatOfAFolder) {
       return error.what();
     }
   };
-  for (const auto& [name, why] : {std::pair("..", "it stands for a folder that there is already"),
+  for (const auto& [name, why] : {std::pair("..", "it stands for an existing folder"),
                                   {".", "it stands for"},
-                                  {"a/b", "it has a /"},
-                                  {"/tmp", "it has a /"},
+                                  {"a/b", "it contains a /"},
+                                  {"/tmp", "it contains a /"},
                                   {"-rf", "programs would take"},
-                                  {"a\\nb", "it has a control character"},
-                                  {"a\\e[1mb", "it has a control character"}})
+                                  {"a\\nb", "it contains a control character"},
+                                  {"a\\e[1mb", "it contains a control character"}})
     EXPECT_THAT(problem(name),
                 AllOf(HasSubstr("deck.yaml:1:23: run.name: '"), HasSubstr("cannot be the name of a folder"),
                       HasSubstr(why), HasSubstr("give another name")));
