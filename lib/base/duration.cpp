@@ -61,8 +61,8 @@ std::optional<double> duration_of(const std::string& text) {
 
 std::string problem_of_duration(const std::string& text) {
   return fmt::format(
-      "'{}' is no time to run for (more than 0 s and at most 10^9 s; after hours, minutes and seconds go to "
-      "59, after days, hours to 23); write \"2:00:00\", \"1-12:00:00\" or \"90 min\"",
+      "'{}' is not a duration (it must be more than 0 s and at most 10^9 s, with minutes and seconds up to 59 "
+      "after hours, and hours up to 23 after days); write \"2:00:00\", \"1-12:00:00\" or \"90 min\"",
       text);
 }
 

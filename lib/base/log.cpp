@@ -47,7 +47,7 @@ std::atomic<bool> enabled = true;
 /// Called when the log's reader has gone or the disk is full. The run continues: one warning, no error.
 void log_failed(const std::string& why) {
   static std::once_flag said;
-  std::call_once(said, [&] { last_words_as("warning", fmt::format("the log cannot be written any more ({})", why)); });
+  std::call_once(said, [&] { last_words_as("warning", fmt::format("the log can no longer be written ({})", why)); });
 }
 
 spdlog::logger& to_stdout() {

@@ -13,7 +13,8 @@ std::string advice_on_missing(const std::filesystem::path& file) {
   const std::string name = file.string();
   const auto colon = name.rfind(':');
   if (colon != std::string::npos && std::filesystem::is_regular_file(name.substr(0, colon), code))
-    return fmt::format("a place in {0} begins with a /: write {0}:/{1}", name.substr(0, colon), name.substr(colon + 1));
+    return fmt::format("the path in {0} must begin with a /: write {0}:/{1}", name.substr(0, colon),
+                       name.substr(colon + 1));
   return "check the path (relative paths start at the working folder)";
 }
 

@@ -267,7 +267,7 @@ class Commands(LockstepTest):
         child.stdout.close()
         _, err = child.communicate(timeout=60)
         self.assertEqual(child.returncode, 0, err)
-        self.assertEqual(err.count("warning: the log cannot be written any more"), 1, err)
+        self.assertEqual(err.count("warning: the log can no longer be written"), 1, err)
         report = summary(self.folder / "run")
         self.assertEqual((report["status"], report["steps"]), ("done", 2000))
 

@@ -161,7 +161,7 @@ class Predict(LockstepTest):
                 (65, ["only.h5:/x/inputs: holds no tokens, but the network of the checkpoint reads 8 tokens"],
                  ["predict", "words/checkpoints/latest", "--data", "only.h5:/x", "--output", "y.npy"]),
                 (66, ["gone.h5"], ["predict", CHECKPOINT, "--data", "gone.h5", "--output", "y.npy"]),
-                (66, ["data.h5:train: no such file; a place in data.h5 begins with a /: write data.h5:/train"],
+                (66, ["data.h5:train: no such file; the path in data.h5 must begin with a /: write data.h5:/train"],
                  ["predict", CHECKPOINT, "--data", "data.h5:train", "--output", "y.npy"]),
                 (66, ["run/checkpoints/best: no such file; this run keeps no best checkpoint (checkpoint.keep_best); use run/checkpoints/latest"],
                  ["predict", "run/checkpoints/best", "--data", "data.h5", "--output", "y.npy"]),
