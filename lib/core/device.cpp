@@ -35,8 +35,8 @@ void record(const char* name, std::uint32_t, std::uint64_t*) {
   const std::int64_t step = heartbeat().step;
   throw Error(
       ExitStatus::internal,
-      fmt::format("the device has not started kernel {}{} ({}), and without it results would be wrong; take "
-                  "another batch.micro, and report it with the deck",
+      fmt::format("the device did not start kernel {}{} ({}), without which results would be wrong; use "
+                  "another batch.micro, and report this with the deck",
                   kernel, step > 0 ? fmt::format(" of step {}", step) : "", LOCKSTEP_DEVICE(GetErrorString)(status)));
 #endif
 }

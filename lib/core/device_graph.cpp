@@ -80,7 +80,7 @@ bool DeviceGraph::is_valid(const ExecSpace& space) const { return scratch_of(spa
 void DeviceGraph::launch(const ExecSpace& space) const {
   const Status status = LOCKSTEP_DEVICE(GraphLaunch)(static_cast<Executable>(recorded_.get()), stream_of(space));
   validate(status == good, ExitStatus::internal,
-           "the device does not begin recorded work ({}); set device.graph to off",
+           "the device cannot launch the recorded graph ({}); set device.graph to off",
            LOCKSTEP_DEVICE(GetErrorString)(status));
 }
 #elif LOCKSTEP_FAKE_DEVICE
@@ -95,7 +95,8 @@ void DeviceGraph::launch(const ExecSpace&) const {
   static_cast<const fake_device::FrozenWork*>(recorded_.get())->run();
 }
 #else
-DeviceGraph::DeviceGraph(const ExecSpace&, const std::function<void()>&) : failure_("this build records no kernels") {}
+DeviceGraph::DeviceGraph(const ExecSpace&, const std::function<void()>&)
+    : failure_("this build does not record kernels") {}
 
 bool DeviceGraph::is_valid(const ExecSpace&) const { return false; }
 

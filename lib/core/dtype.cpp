@@ -32,7 +32,7 @@ std::string_view name_of(DType dtype) {
 }
 
 void refuse_dtype(DType dtype, std::string_view wanted) {
-  throw Error(ExitStatus::internal, fmt::format("a tensor of {} where {} is needed", name_of(dtype), wanted));
+  throw Error(ExitStatus::internal, fmt::format("a tensor has type {}, but {} is needed", name_of(dtype), wanted));
 }
 
 }  // namespace lockstep

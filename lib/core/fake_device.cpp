@@ -257,7 +257,7 @@ namespace {
 /// Forks; the child ends with this process. Returns 0 in the child.
 pid_t copy_process() {
   const pid_t original = getpid(), copy = fork();
-  if (copy < 0) throw std::runtime_error("fake_device: no further process can be started");
+  if (copy < 0) throw std::runtime_error("fake_device: cannot start another process");
   if (copy == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != original)) _exit(1);
   return copy;
 }
@@ -295,7 +295,7 @@ bool send(int line, char message) {
 FrozenWork::FrozenWork(const std::function<void()>& work) {
   std::array<int, 2> ends;
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
-    throw std::runtime_error("fake_device: no sockets are left");
+    throw std::runtime_error("fake_device: cannot create a socket");
   // Held during the fork, so that the child owns it and no absent thread does.
   const std::lock_guard lock(device().lock);
   share_memory();

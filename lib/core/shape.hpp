@@ -20,8 +20,8 @@ class Shape {
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> extents) : Shape(std::span(extents.begin(), extents.size())) {}
   explicit Shape(std::span<const std::int64_t> extents) {
-    validate(extents.size() <= max_rank, ExitStatus::bad_data, "a shape of {} dimensions ({} are the most); use fewer",
-             extents.size(), max_rank);
+    validate(extents.size() <= max_rank, ExitStatus::bad_data,
+             "a shape of {} dimensions (the maximum is {}); use fewer", extents.size(), max_rank);
     for (const auto extent : extents) extents_[static_cast<std::size_t>(rank_++)] = extent;
   }
 

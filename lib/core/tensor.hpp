@@ -44,8 +44,8 @@ struct Tensor {
 
 /// Advice for errors about exhausted memory of a host or a device.
 inline constexpr char memory_advice[] =
-    "of what grows with examples, use a smaller batch.micro or batch.global, or more ranks; of what grows with the "
-    "model, a smaller one, or more ranks that divide it (parallel.shard)";
+    "if this grows with the examples, use a smaller batch.micro or batch.global, or more ranks; if it grows with the "
+    "model, use a smaller model, or more ranks that share it (parallel.shard)";
 
 /// Owns zeroed memory of the step. Allocated during planning, never inside a step. Copies share the memory.
 class Buffer {
