@@ -30,45 +30,48 @@ struct CheckOptions {
 };
 
 void declare_options(CLI::App& command, CheckOptions& options) {
-  command.add_option("--ranks", options.ranks, "ranks to plan for (default: those it runs on, or of its Slurm job)")
+  command
+      .add_option("--ranks", options.ranks, "ranks to plan for (default: those it runs on, or those of its Slurm job)")
       ->check(CLI::Range(1, 10000000));
-  CLI::Option* nodes =
+  CLI::Option* nodes = command
+                           .add_option(
+                               "--nodes", options.nodes,
+                               "nodes to spread these ranks over evenly (default: one node per rank, sharing nothing); "
+                               "also tabulates ways to run a step")
+                           ->check(CLI::Range(1, 10000000));
+  CLI::Option* memory =
       command
-          .add_option(
-              "--nodes", options.nodes,
-              "nodes that these ranks are on, as many on each (default: a node for each, with nothing to share); "
-              "tabulates ways to do a step")
-          ->check(CLI::Range(1, 10000000));
-  CLI::Option* memory = command
-                            .add_option(
-                                "--memory", options.memory,
-                                "gigabytes (10^9 bytes) that a rank may take, of these ways (default: the deck's)")
-                            ->option_text("GB")
-                            ->check(saying(CLI::Number,
-                                           "is no number of gigabytes (10^9 bytes); write it without a unit, as "
-                                           "--memory 40"));
+          .add_option("--memory", options.memory,
+                      "gigabytes (10^9 bytes) that each rank may use in these ways (default: as in the deck, else as "
+                      "in the machine file)")
+          ->option_text("GB")
+          ->check(saying(CLI::Number,
+                         "is not a number of gigabytes (10^9 bytes); write it without a unit, as in --memory 40"));
   CLI::Option* machine = command
-                             .add_option("--machine", options.machine,
-                                         "say in one line what these ranks of a described machine will take "
-                                         "(predict-scaling says more)")
+                             .add_option(
+                                 "--machine", options.machine,
+                                 "predict in one line the time and memory of these ranks on a described machine "
+                                 "(predict-scaling prints more)")
                              ->option_text("FILE");
   CLI::Option* device =
       command
-          .add_option("--device", options.device,
-                      "device to plan for, which need not be here: what `lockstep info --device` prints where it is")
+          .add_option(
+              "--device", options.device,
+              "device to plan for, which this machine need not have: the output of `lockstep info --device` on one "
+              "that does")
           ->option_text("FILE");
-  CLI::Option* alone = command.add_flag("--deck", options.deck_alone, "print the resolved deck, and nothing else");
+  CLI::Option* alone = command.add_flag("--deck", options.deck_alone, "print only the resolved deck");
   command
       .add_flag("--data", options.data,
                 "read all examples, and look for numbers that are not finite and classes out of range")
       ->excludes(alone);
   command
       .add_flag("--schedule", options.schedule,
-                "print the learning rate and the batch over the run, and nothing else of the plan")
+                "print the learning rate and the batch over the run instead of the plan")
       ->excludes(alone);
   command
       .add_flag("--time", options.time,
-                "run three steps, on the ranks that it is started with, and estimate the run's time")
+                "run three steps on the ranks that it is started with, and estimate the time of the run")
       ->excludes(alone)
       ->excludes(device);
   for (CLI::Option* of_the_plan : {machine, nodes, memory}) of_the_plan->excludes(alone);
@@ -80,12 +83,11 @@ RankCount count_on_nodes(int ranks, int nodes, const std::string& machine) {
   if (nodes == 0) return {ranks, machine.empty() ? ranks : static_cast<int>(read_machine(machine).nodes_of(ranks))};
   validate(
       nodes <= ranks, ExitStatus::bad_usage,
-      "check --nodes: {} nodes are more than the {} rank{} (each has one at least); give fewer nodes, or more --ranks",
+      "check --nodes: {} nodes are more than the {} rank{} (each node needs one); give fewer nodes, or more --ranks",
       nodes, ranks, ranks == 1 ? "" : "s");
-  validate(
-      ranks % nodes == 0, ExitStatus::bad_usage,
-      "check --nodes: {} ranks cannot be on {} nodes with as many on each; take ranks that are a multiple of the nodes",
-      ranks, nodes);
+  validate(ranks % nodes == 0, ExitStatus::bad_usage,
+           "check --nodes: {} ranks cannot be divided evenly among {} nodes; give a multiple of the nodes as --ranks",
+           ranks, nodes);
   return {ranks, nodes};
 }
 
@@ -95,7 +97,8 @@ void check(const Communicator& comm, RunConfig& config, const CheckOptions& opti
   const int ranks = options.ranks > 0 ? options.ranks : requested_ranks();
   const RankCount count = count_on_nodes(ranks, options.nodes, options.machine);
   validate(!options.memory || *options.memory > 0, ExitStatus::bad_usage,
-           "check --memory: {} GB hold no step; give the gigabytes that a rank may take", options.memory.value_or(0));
+           "check --memory: {} GB is out of range (more than 0 is allowed); give the gigabytes that each rank may use",
+           options.memory.value_or(0));
   std::string text = write_config(config);
   if (!options.deck_alone && !options.schedule) predict_shards(config, count);
   if (options.data) {
@@ -103,7 +106,7 @@ void check(const Communicator& comm, RunConfig& config, const CheckOptions& opti
     text += "\n" + found.text;
     if (found.is_bad) print(comm, text);
     validate(!found.is_bad, ExitStatus::bad_data,
-             "{}: some examples are of no use (see above); correct them, or leave them out", config.data.file);
+             "{}: some examples cannot be used (see above); correct them, or leave them out", config.data.file);
   }
   if (options.schedule) text += "\n" + schedule_report(config);
   std::optional<Error> refusal;
@@ -115,7 +118,7 @@ void check(const Communicator& comm, RunConfig& config, const CheckOptions& opti
     refusal = plan.refusal;
     remarks = plan.remarks;
     if (refusal && (options.ranks > 0 || options.nodes > 0 || options.memory)) {  // the run may be another one
-      remarks.push_back(fmt::format("`train` would be refused: {}", refusal->what()));
+      remarks.push_back(fmt::format("`train` would refuse this: {}", refusal->what()));
       refusal.reset();
     }
   }
@@ -130,7 +133,8 @@ void check(const Communicator& comm, RunConfig& config, const CheckOptions& opti
 }  // namespace
 
 void declare_check(CLI::App& app, Command& chosen) {
-  CLI::App* command = app.add_subcommand("check", "Validate a deck and its files, and print what a step of it needs");
+  CLI::App* command = app.add_subcommand("check",
+                                         "Validate a deck and its files, and print what one of its steps needs");
   const auto deck = std::make_shared<DeckArguments>();
   deck->declare(*command);
   const auto options = std::make_shared<CheckOptions>();

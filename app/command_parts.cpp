@@ -49,8 +49,8 @@ std::function<std::string(const std::string&)> saying(const CLI::Validator& chec
 void print(const std::string& text) {
   const bool done = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
   const int error = errno;
-  validate(done || error == EPIPE, ExitStatus::io_error,
-           "standard output: cannot be written ({}); check where it goes to", std::strerror(error));
+  validate(done || error == EPIPE, ExitStatus::io_error, "standard output: cannot be written ({}); check where it goes",
+           std::strerror(error));
 }
 
 void print(const Communicator& comm, const std::string& text) {
@@ -71,7 +71,7 @@ std::string data_place(const Communicator& comm, const CLI::App& command) {
   const std::string split = command["--split"]->as<std::string>(), group = DataPlace::of(data).group;
   on_root(comm, [&] {
     validate(group.empty() || group == "/" + split, ExitStatus::bad_usage,
-             "--split {}: --data {} names another group already; leave out one of them", split, data);
+             "--split {}: --data {} already names another group; leave out one of them", split, data);
   });
   return group.empty() ? data + ":/" + split : data;
 }
@@ -79,8 +79,8 @@ std::string data_place(const Communicator& comm, const CLI::App& command) {
 std::shared_ptr<std::string> declare_network(CLI::App& command) {
   const auto text = std::make_shared<std::string>();
   command.add_option("--emulate-network", *text,
-                     "for measuring: messages between nodes take the time that another network needs, as "
-                     "latency_us=50,bandwidth_gbps=1,ranks_per_node=1 (10^9 bytes a second; 0: without limit)");
+                     "for measurements: messages between nodes take the time that another network needs, as in "
+                     "latency_us=50,bandwidth_gbps=1,ranks_per_node=1 (10^9 bytes per second; 0: no limit)");
   return text;
 }
 

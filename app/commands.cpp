@@ -45,18 +45,19 @@ void declare_train(CLI::App& app, Command& chosen) {
 
 void declare_evaluate(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand("evaluate",
-                                         "Loss and metrics of a checkpoint on examples that it has not seen");
+                                         "Print the loss and metrics of a checkpoint on validation or other examples");
   const auto deck = std::make_shared<DeckArguments>();
   deck->declare(*command);
   const auto file = std::make_shared<std::string>();
   command->add_option("--checkpoint", *file, "checkpoint, or other file with parameters")->required();
   const auto what = std::make_shared<EvaluationData>();
-  command->add_option("--data", what->place, "FILE with examples, or FILE:/GROUP, in the place of the deck's data");
-  command->add_option("--split", what->split, "of these data: train, validation, test, or another group of FILE")
+  command->add_option("--data", what->place, "FILE with examples, or FILE:/GROUP, instead of the deck's data");
+  command->add_option("--split", what->split, "split of these data: train, validation, test, or another group of FILE")
       ->capture_default_str();
-  command->add_option("--confusion-matrix", what->confusion_matrix,
-                      "file to make (.h5, .npy or .csv): how many of each class (rows) were taken for each (columns)");
-  command->add_flag("--overwrite", what->overwrite, "replace that file when there is one");
+  command->add_option(
+      "--confusion-matrix", what->confusion_matrix,
+      "file to write (.h5, .npy or .csv): counts of examples by true class (rows) and predicted class (columns)");
+  command->add_flag("--overwrite", what->overwrite, "replace that file if it exists");
   command->callback([&chosen, deck, file, what, command] {
     const auto work = [deck, file, what, command](const Communicator& comm) {
       what->place = data_place(comm, *command);
@@ -73,7 +74,7 @@ void declare_evaluate(CLI::App& app, Command& chosen) {
 
 void declare_predict(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand(
-      "predict", "What the network of a checkpoint makes of examples; or text that a language model writes");
+      "predict", "Compute the outputs of a checkpoint's network for examples, or generate text with a language model");
   struct Options {
     PredictOptions predict;
     GenerateOptions generate;
@@ -83,22 +84,22 @@ void declare_predict(CLI::App& app, Command& chosen) {
   command->add_option("CHECKPOINT", predicting.checkpoint, "checkpoint of a run")->required();
   CLI::Option* data = command->add_option("--data", predicting.data,
                                           "FILE with examples, FILE:/GROUP, or FILE:/DATASET of inputs alone");
-  CLI::Option* output = command->add_option("--output", predicting.output, "file to make: .h5, .npy or .csv");
+  CLI::Option* output = command->add_option("--output", predicting.output, "file to write: .h5, .npy or .csv");
   CLI::Option* split =
-      command->add_option("--split", predicting.split, "group of FILE, where it has several")->capture_default_str();
+      command->add_option("--split", predicting.split, "group of FILE, if it has several")->capture_default_str();
   data->needs(output);
   output->needs(data);
   CLI::Option* classes = command->add_flag("--classes")
-                             ->description(
-                                 "the likeliest class of each example (-1: none; its outputs are not numbers)");
-  CLI::Option* probabilities = command->add_flag("--probabilities")->description("softmax of the outputs");
+                             ->description("write the most likely class of each example (-1 if an output is NaN)");
+  CLI::Option* probabilities = command->add_flag("--probabilities")->description("write the softmax of the outputs");
   CLI::Option* overwrite = command->add_flag("--overwrite", predicting.overwrite,
-                                             "replace the output file when there is one");
+                                             "replace the output file if it exists");
   classes->excludes(probabilities);
-  CLI::Option* count = command->add_option("--generate", generating.count, "tokens to write after the prompt")
+  CLI::Option* count = command
+                           ->add_option("--generate", generating.count, "number of tokens to generate after the prompt")
                            ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000000}));
   CLI::Option* prompt = command->add_option("--prompt", generating.prompt,
-                                            "text to begin with; tokens, where the data had no characters");
+                                            "text to begin with, or tokens if the data had no characters");
   count->needs(prompt);
   count->excludes(data);
   for (CLI::Option* of_data : {split, output, classes, probabilities, overwrite}) of_data->needs(data);
@@ -106,14 +107,14 @@ void declare_predict(CLI::App& app, Command& chosen) {
        {prompt,
         command
             ->add_option("--temperature", generating.temperature,
-                         "outputs are divided by it: below 1, likely tokens become likelier (0: always the likeliest)")
+                         "divides the outputs: below 1, likely tokens become more likely (0: always the most likely)")
             ->check(CLI::Range(0.0, 1e6))
             ->capture_default_str(),
-        command->add_option("--top-k", generating.top_k, "choose among so many of the likeliest tokens (0: all)")
-            ->check(saying(CLI::NonNegativeNumber, "is no number of tokens; give a whole one, from 0"))
+        command->add_option("--top-k", generating.top_k, "choose among this many of the most likely tokens (0: all)")
+            ->check(saying(CLI::NonNegativeNumber, "is not a number of tokens; give a whole number, at least 0"))
             ->capture_default_str(),
-        command->add_option("--seed", generating.seed, "of the choice: the same seed, the same text")
-            ->check(saying(CLI::NonNegativeNumber, "is no seed; give a whole number, from 0"))
+        command->add_option("--seed", generating.seed, "seed of the choice: the same seed gives the same text")
+            ->check(saying(CLI::NonNegativeNumber, "is not a seed; give a whole number, at least 0"))
             ->capture_default_str()})
     of_text->needs(count);
   command->callback([&chosen, options, command] {
@@ -133,15 +134,17 @@ void declare_predict(CLI::App& app, Command& chosen) {
 }
 
 void declare_all_reduce_bench(CLI::App& bench, Command& chosen) {
-  CLI::App* command = bench.add_subcommand("allreduce", "Sums over the ranks that it is started with, in every way");
+  CLI::App* command = bench.add_subcommand("allreduce", "Time every all-reduce over the ranks that it is started with");
   const auto options = std::make_shared<AllReduceBench>();
-  command->add_option("--bytes", options->bytes, "of each sum")->check(CLI::Range(4.0, 2e9))->capture_default_str();
+  command->add_option("--bytes", options->bytes, "sizes of the all-reduces")
+      ->check(CLI::Range(4.0, 2e9))
+      ->capture_default_str();
   CLI::Option* save = command->add_option("--save", options->save,
-                                          "file to keep the fastest in, for parallel.all_reduce_table");
-  command->add_flag("--overwrite", options->overwrite, "replace that file when there is one")->needs(save);
+                                          "file to save the fastest in, for parallel.all_reduce_table");
+  command->add_flag("--overwrite", options->overwrite, "replace that file if it exists")->needs(save);
   const auto network = declare_network(*command);
-  command->add_option("--rounds", options->rounds, "of all ways in turns; medians count")
-      ->check(saying(CLI::PositiveNumber, "is no number of rounds; give a whole one, from 1"))
+  command->add_option("--rounds", options->rounds, "rounds over all of them, of which medians are reported")
+      ->check(saying(CLI::PositiveNumber, "is not a number of rounds; give a whole number, at least 1"))
       ->capture_default_str();
   command->callback([&chosen, options, network] {
     const auto work = [options, network](const Communicator& comm) {
@@ -164,7 +167,7 @@ void declare_bench(CLI::App& app, Command& chosen) {
     static const std::map<std::string, DType> types{
         {"fp32", DType::f32}, {"fp64", DType::f64}, {"bf16", DType::bf16}, {"fp16", DType::f16}};
     const auto found = types.find(word);
-    if (found == types.end()) return fmt::format("'{}' is none of fp32, fp64, bf16, fp16; give these", word);
+    if (found == types.end()) return fmt::format("'{}' is not one of fp32, fp64, bf16, fp16; give one of these", word);
     word = std::to_string(static_cast<int>(found->second));
     return "";
   };
@@ -189,24 +192,26 @@ void declare_bench(CLI::App& app, Command& chosen) {
     });
     return bench;
   };
-  declare("peak", "Multiply-adds of one core and its memory",
+  declare("peak", "Peak rate of multiply-adds of one core, and its memory bandwidth",
           [](const Options&, const Print& print) { bench_peak(print); });
   CLI::App* const products[] = {
-      declare("gemm", "Inner products of the presets",
+      declare("gemm", "Matrix products of the presets",
               [](const Options& o, const Print& print) { bench_inner_products(o.types, o.batch, print); }),
       declare("conv", "Convolutions of the presets",
               [](const Options& o, const Print& print) { bench_convolutions(o.types, o.batch, print); })};
-  CLI::App* const kernels = declare("kernels", "Kernels that memory bounds, beside the bandwidth of a copy",
+  CLI::App* const kernels = declare("kernels", "Memory-bound kernels, compared with the bandwidth of a copy",
                                     [](const Options& o, const Print& print) { bench_kernels(o.types, print); });
   for (CLI::App* bench : {products[0], products[1], kernels})
-    bench->add_option("--types", options->types, "numbers to compute with: fp32, fp64, bf16, fp16 (default: fp32 bf16)")
+    bench
+        ->add_option("--types", options->types,
+                     "number types to compute in: fp32, fp64, bf16, fp16 (default: fp32 bf16)")
         ->transform(CLI::Validator(type_number, ""))
         ->option_text("TYPE ...");
   for (CLI::App* bench : products)
-    bench->add_option("--batch", options->batch, "examples of the small networks' products")
-        ->check(saying(CLI::PositiveNumber, "is no number of examples; give a whole one, from 1"))
+    bench->add_option("--batch", options->batch, "batch size of the products of the small networks")
+        ->check(saying(CLI::PositiveNumber, "is not a number of examples; give a whole number, at least 1"))
         ->capture_default_str();
-  declare("optimizers", "Steps of each optimizer, beside the bandwidth of a copy",
+  declare("optimizers", "Steps of each optimizer, compared with the bandwidth of a copy",
           [](const Options&, const Print& print) { bench_optimizers(print); });
   declare_all_reduce_bench(*command, chosen);
   declare_machine_bench(*command, chosen);
@@ -231,7 +236,7 @@ void refuse_what_is_not_finite(CLI::App& app) {
        app.get_options([](const CLI::Option* each) { return each->get_type_name().starts_with("FLOAT"); }))
     option->check([](const std::string& text) {
       const bool is_finite = std::isfinite(std::strtod(text.c_str(), nullptr));
-      return is_finite ? std::string() : fmt::format("'{}' is no finite number; give one", text);
+      return is_finite ? std::string() : fmt::format("'{}' is not a finite number; give one", text);
     });
   for (CLI::App* command : app.get_subcommands({})) refuse_what_is_not_finite(*command);
 }
@@ -241,8 +246,7 @@ void refuse_what_is_empty(CLI::App& app) {
   for (CLI::Option* option : app.get_options(
            [](const CLI::Option* each) { return each->get_items_expected_max() > 0 && !each->check_lname("prompt"); }))
     option->check([](const std::string& text) {
-      return text.empty() ? std::string("its value is empty (a variable of the shell that is not set?); give one")
-                          : std::string();
+      return text.empty() ? std::string("its value is empty (an unset shell variable?); give one") : std::string();
     });
   for (CLI::App* command : app.get_subcommands({})) refuse_what_is_empty(*command);
 }

@@ -42,14 +42,14 @@ void replace_generated_part(const std::string& page, const std::string& text) {
   const std::string before = read_text_file(page);
   const std::size_t place = before.find(mark);
   validate(place != std::string::npos, ExitStatus::bad_data,
-           "{}: has no line <!-- generated -->, after which the tables would go; add one, or name another page", page);
+           "{}: has no line <!-- generated --> (the tables follow it); add one, or give another page", page);
   replace_text_file(page, before.substr(0, place + mark.size()) + text.substr(0, text.find_last_not_of('\n') + 2));
 }
 
 void declare_last_examples(CLI::App& importer, std::int64_t& examples) {
   importer.add_option("--validation", examples, "the last N examples become the validation split")
       ->check(saying(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()),
-                     "is no number of examples (import text alone takes a fraction); write it whole, as "
+                     "is not a number of examples (only import text takes a fraction); give a whole number, as in "
                      "--validation 5000"));
 }
 
@@ -57,13 +57,13 @@ void declare_last_examples(CLI::App& importer, std::int64_t& examples) {
 template <class Options>
 void declare_output(CLI::App& importer, Command& chosen, const std::shared_ptr<Options>& options,
                     std::function<std::string(const Options&)> work) {
-  importer.add_option("--output", options->output, "HDF5 file to make")->required();
-  importer.add_flag("--overwrite", options->overwrite, "replace the output file when there is one");
+  importer.add_option("--output", options->output, "HDF5 file to write")->required();
+  importer.add_flag("--overwrite", options->overwrite, "replace the output file if it exists");
   importer.callback([&chosen, options, work] { chosen = printing([options, work] { return work(*options) + "\n"; }); });
 }
 
 void declare_idx(CLI::App& import, Command& chosen) {
-  CLI::App* idx = import.add_subcommand("idx", "Images and labels in IDX files (MNIST and its like), plain or gzipped");
+  CLI::App* idx = import.add_subcommand("idx", "Images and labels in IDX files (MNIST and similar), plain or gzipped");
   const auto options = std::make_shared<ImportIdxOptions>();
   idx->add_option("--images", options->images, "IDX file of images")->required();
   idx->add_option("--labels", options->labels, "IDX file of labels")->required();
@@ -72,11 +72,13 @@ void declare_idx(CLI::App& import, Command& chosen) {
 }
 
 void declare_cifar(CLI::App& import, Command& chosen, const char* name, const CifarFormat& format) {
-  CLI::App* cifar = import.add_subcommand(name, fmt::format("Images of {}, the binary version", format.name));
+  CLI::App* cifar = import.add_subcommand(name, fmt::format("Images of {} (binary version)", format.name));
   const auto options = std::make_shared<ImportCifarOptions>();
   CLI::Option_group* source = cifar->add_option_group("The images");
   source->add_option("--folder", options->folder, fmt::format("the folder {} of {}", format.folder, format.archive));
-  source->add_option("--files", options->files, fmt::format("these of its files; {} is to test on", format.test_file))
+  source
+      ->add_option("--files", options->files,
+                   fmt::format("some of its files; {} becomes the test split", format.test_file))
       ->option_text("FILE ...");
   source->require_option(1);
   declare_last_examples(*cifar, options->validation);
@@ -89,7 +91,8 @@ void declare_npy(CLI::App& import, Command& chosen) {
   CLI::App* npy = import.add_subcommand("npy", "Inputs and targets in NumPy's .npy files");
   const auto options = std::make_shared<ImportNpyOptions>();
   npy->add_option("--inputs", options->inputs, "array N×H×W×C or N×F of u1, f4 or f8")->required();
-  npy->add_option("--targets", options->targets, "array of N classes, integers, or N×K values, f4 or f8")->required();
+  npy->add_option("--targets", options->targets, "array of N classes (integers), or N×K values of f4 or f8")
+      ->required();
   declare_last_examples(*npy, options->validation);
   declare_output<ImportNpyOptions>(*npy, chosen, options, import_npy);
 }
@@ -98,14 +101,15 @@ void declare_text(CLI::App& import, Command& chosen) {
   CLI::App* text = import.add_subcommand("text", "Characters of a text file as tokens");
   const auto options = std::make_shared<ImportTextOptions>();
   text->add_option("--file", options->file, "text file (UTF-8)")->required();
-  text->add_option("--validation", options->validation, "this fraction, from the end, becomes the validation split")
-      ->check(saying(CLI::Range(0.0, 1.0),
-                     "is no fraction of the text (other importers count examples); write it as --validation 0.1"));
+  text->add_option("--validation", options->validation, "the fraction at the end that becomes the validation split")
+      ->check(
+          saying(CLI::Range(0.0, 1.0),
+                 "is not a fraction of the text (other importers count examples); give one, as in --validation 0.1"));
   declare_output<ImportTextOptions>(*text, chosen, options, import_text);
 }
 
 void declare_import(CLI::App& app, Command& chosen) {
-  CLI::App* import = app.add_subcommand("import", "Make an HDF5 dataset of other files");
+  CLI::App* import = app.add_subcommand("import", "Convert other files to an HDF5 dataset");
   import->require_subcommand(1);
   declare_idx(*import, chosen);
   declare_cifar(*import, chosen, "cifar10", cifar10);
@@ -116,7 +120,7 @@ void declare_import(CLI::App& app, Command& chosen) {
 
 void declare_inspect(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand("inspect",
-                                         "What is in a dataset or checkpoint, and whether its checksums hold");
+                                         "Print what a dataset or checkpoint contains, and verify its checksums");
   const auto file = std::make_shared<std::string>();
   command->add_option("FILE", *file, "HDF5 file")->required();
   command->callback([&chosen, file] {
@@ -136,26 +140,26 @@ void print_study(const std::string& folder) {
   try {
     write_files(report, folder);
   } catch (const Error& error) {
-    warn("{}; measurements.csv, study.json and pictures are not, or not all, those of this report", error.what());
+    warn("{}; some or all of measurements.csv, study.json and the pictures are not those of this report", error.what());
   }
 }
 
 void declare_report(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand(
       "report",
-      "Runs side by side: results, speed, scaling beside the first of the same work, and where their decks differ");
+      "Compare runs: results, speed, scaling relative to the first run of the same work, and how their decks differ");
   const auto options = std::make_shared<ReportOptions>();
-  CLI::Option* runs = command->add_option("runs", options->runs, "their output folders")->option_text("RUN ...");
+  CLI::Option* runs = command->add_option("runs", options->runs, "output folders of the runs")->option_text("RUN ...");
   const auto study = std::make_shared<std::string>();
   command->add_option("--study", *study, "output folder of a study, instead of runs")
       ->option_text("FOLDER")
       ->excludes(runs);
   command
       ->add_option("--sort", options->sort,
-                   "the best first, by one of " + fmt::format("{}", fmt::join(report_sort_keys(), ", ")))
+                   "sort by KEY, best first: one of " + fmt::format("{}", fmt::join(report_sort_keys(), ", ")))
       ->check(CLI::IsMember(report_sort_keys()))
       ->option_text("KEY");
-  command->add_flag("--csv", options->csv, "the table as CSV, for other programs");
+  command->add_flag("--csv", options->csv, "print the table as CSV, for other programs");
   command->callback([&chosen, options, study] {
     if (options->runs.empty() && study->empty()) throw CLI::RequiredError("RUN ..., or --study FOLDER");
     if (study->empty()) chosen = printing([options] { return scaling_report(*options); });
@@ -185,10 +189,10 @@ void declare_schema(CLI::App& app, Command& chosen) {
   };
   const auto options = std::make_shared<Options>();
   CLI::Option* reference = schema->add_flag("--reference", options->reference,
-                                            "the same as the Markdown tables of docs/user/deck_reference.md");
+                                            "print the same as the Markdown tables of docs/user/deck_reference.md");
   schema
       ->add_option("--write", options->page,
-                   "page whose tables are replaced by these: all that follows its line <!-- generated -->")
+                   "page whose tables are replaced by these: everything after its line <!-- generated -->")
       ->needs(reference)
       ->option_text("FILE");
   schema->callback([&chosen, options] {

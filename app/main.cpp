@@ -29,7 +29,7 @@ void start_kokkos(Start start, std::optional<Kokkos::ScopeGuard>& kokkos, const 
   if (start == Start::nothing || (start == Start::plan && runs_on_device)) return;
   comm.run_collectively([] {
     validate(device_count() > 0, ExitStatus::internal,
-             "this program computes on {}, and there is none here (a login node?); run it in a job that has one",
+             "this program computes on {}, but there is no device here (a login node?); run it in a job that has one",
              ExecSpace::name());
   });
   record_kernels();

@@ -14,7 +14,7 @@ namespace lockstep {
 
 void declare_study(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand(
-      "study", "Train many trials of a deck, one after another on each part of the ranks, and compare them");
+      "study", "Train many trials of a deck, one after another on each group of ranks, and compare them");
   const auto file = std::make_shared<std::string>();
   command->add_option("STUDY", *file, "study file (YAML)")->required();
   const auto overrides = std::make_shared<std::vector<std::string>>();

@@ -37,8 +37,8 @@ CalledCommand command_of(const CLI::App& app, std::span<char* const> arguments) 
 std::string advice_on_ranks(std::string_view option, std::span<char* const> after) {
   if (option != "-n" && option != "-np" && option != "--np" && option != "--ranks") return "";
   const std::string ranks = after.empty() ? "RANKS" : after[0];
-  return fmt::format(
-      " (a launcher starts the ranks); write -n {0}, as mpirun -n {0} lockstep …, or scripts/lockstep -n {0} …", ranks);
+  return fmt::format(" (a launcher starts the ranks); write mpirun -n {0} lockstep …, or scripts/lockstep -n {0} …",
+                     ranks);
 }
 
 /// Returns the names of all commands: "train, check, …".
@@ -67,14 +67,14 @@ std::string unknown_command(const CLI::App& app, std::span<char* const> argument
     const std::span<char* const> after = arguments.subspan(i + 1);
     if (word.starts_with('-')) {
       if (option.empty() && !command->get_option_no_throw(std::string(word)))
-        option = fmt::format("'{}' is no option of {}{}", word, command->get_name(), advice_on_ranks(word, after));
+        option = fmt::format("'{}' is not an option of {}{}", word, command->get_name(), advice_on_ranks(word, after));
       continue;
     }
     const auto is_command = [&](const char* other) { return std::ranges::find(known, other) != known.end(); };
     if (!next && !option.empty() && std::ranges::any_of(after, is_command)) continue;  // the option's value
     if (!next) {
       const std::string near = nearest(word, known);
-      return fmt::format("'{}' is no command of {} ({}){}", word, command->get_name(), fmt::join(known, ", "),
+      return fmt::format("'{}' is not a command of {} ({}){}", word, command->get_name(), fmt::join(known, ", "),
                          near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
     }
     command = next;
@@ -100,14 +100,14 @@ std::string override_with_dashes(std::string_view option, std::span<char* const>
     const std::optional<MeantKey> meant = meant_key(key);
     if (!meant) return "";
     if (meant->instead.empty())
-      return fmt::format("'{}' is no option, and not needed ({}); remove it", option, meant->why);
+      return fmt::format("'{}' is not an option, and is not needed ({}); remove it", option, meant->why);
     if (!meant->is_path())
       return fmt::format(
-          "'{}' is no option; the deck has {}, and a change to it is written without --, as run.epochs=5", option,
+          "'{}' is not an option; the deck has {}, and its changes are written without --, as in run.epochs=5", option,
           meant->instead);
     key = meant->instead;
   }
-  return fmt::format("'{}' is no option; a change to the deck is written without --: {}{}", option, key, value);
+  return fmt::format("'{}' is not an option; changes to the deck are written without --: {}{}", option, key, value);
 }
 
 /// Reports the first option that the command does not have. Empty: it has them all.
@@ -130,7 +130,7 @@ std::string unknown_option(const CalledCommand& called) {
     if (has_deck || (has_overrides && names_path))
       if (std::string change = override_with_dashes(word, after); !change.empty()) return change;
     const std::string of_launcher = advice_on_ranks(name, after), near = nearest(name, known);
-    return fmt::format("'{}' is no option of {}{}", name, called.name,
+    return fmt::format("'{}' is not an option of {}{}", name, called.name,
                        !of_launcher.empty() ? of_launcher
                        : near.empty()       ? ""
                                             : fmt::format("; did you mean '{}'?", near));
@@ -151,12 +151,12 @@ std::string unsuitable_value(const std::string& found) {
   if (const auto at = found.find(missing); at != std::string::npos && found.ends_with(" missing"))
     return fmt::format("{} has no value; give one", found.substr(0, at));
   if (constexpr std::string_view number = "Could not convert: "; found.starts_with(number))
-    return fmt::format("'{}' is no whole number; give one", found.substr(number.size()));
+    return fmt::format("'{}' is not a whole number; give one", found.substr(number.size()));
   const auto begin = found.find(value), end = found.find(range);
   if (begin == std::string::npos || end == std::string::npos || !found.ends_with(']')) return "";
   std::string limits = found.substr(end + range.size(), found.size() - 1 - end - range.size());
   if (const auto dash = limits.find(to); dash != std::string::npos) limits.replace(dash, to.size(), " to ");
-  return fmt::format("{}: '{}' is not {}; give a number in this range", found.substr(0, begin),
+  return fmt::format("{}: '{}' is out of range ({} is allowed); give a value in this range", found.substr(0, begin),
                      found.substr(begin + value.size(), end - begin - value.size()), limits);
 }
 

@@ -260,23 +260,23 @@ class BadUsage(LockstepTest):
         self.assertFalse((self.folder / "run").exists())
 
     def test_commands_that_are_none(self):
-        for arguments, words in ((["trian", "deck.yaml"], ["'trian' is no command of lockstep (train, check,", "; did you mean 'train'?"]),
-                                 (["bench", "gem"], ["'gem' is no command of bench (peak, gemm, ", "; did you mean 'gemm'?"]),
-                                 (["import", "idxx", "--images", "x"], ["'idxx' is no command of import (idx, cifar10, cifar100, npy, text)", "; did you mean 'idx'?"]),
-                                 (["--quick", "chek"], ["'chek' is no command of lockstep", "; did you mean 'check'?"]),
-                                 (["--verison"], ["'--verison' is no option of lockstep"]),
-                                 (["--quick", "train", "deck.yaml"], ["'--quick' is no option of lockstep"]),
-                                 (["fly"], ["'fly' is no command of lockstep (train, ", "schema); see lockstep --help"]),
-                                 (["check", "deck.yaml", "--memory", "inf"], ["--memory: 'inf' is no finite number; give one; see lockstep check --help"]),
-                                 (["check", "deck.yaml", "--memory", "1e400"], ["--memory: '1e400' is no finite number"]),
-                                 (["predict", "gone.h5", "--generate", "2", "--prompt", "a", "--temperature", "nan"], ["--temperature: 'nan' is no finite number"]),
+        for arguments, words in ((["trian", "deck.yaml"], ["'trian' is not a command of lockstep (train, check,", "; did you mean 'train'?"]),
+                                 (["bench", "gem"], ["'gem' is not a command of bench (peak, gemm, ", "; did you mean 'gemm'?"]),
+                                 (["import", "idxx", "--images", "x"], ["'idxx' is not a command of import (idx, cifar10, cifar100, npy, text)", "; did you mean 'idx'?"]),
+                                 (["--quick", "chek"], ["'chek' is not a command of lockstep", "; did you mean 'check'?"]),
+                                 (["--verison"], ["'--verison' is not an option of lockstep"]),
+                                 (["--quick", "train", "deck.yaml"], ["'--quick' is not an option of lockstep"]),
+                                 (["fly"], ["'fly' is not a command of lockstep (train, ", "schema); see lockstep --help"]),
+                                 (["check", "deck.yaml", "--memory", "inf"], ["--memory: 'inf' is not a finite number; give one; see lockstep check --help"]),
+                                 (["check", "deck.yaml", "--memory", "1e400"], ["--memory: '1e400' is not a finite number"]),
+                                 (["predict", "gone.h5", "--generate", "2", "--prompt", "a", "--temperature", "nan"], ["--temperature: 'nan' is not a finite number"]),
                                  (["check", "deck.yaml", "--memory", "40GB"],
-                                  ["--memory: '40GB' is no number of gigabytes (10^9 bytes); write it without a unit, as --memory 40; see lockstep check --help"]),
+                                  ["--memory: '40GB' is not a number of gigabytes (10^9 bytes); write it without a unit, as in --memory 40; see lockstep check --help"]),
                                  (["train", "deck.yaml", "--optimizer.learning_rate=0.1"],
-                                  ["a change to the deck is written without --: optimizer.learning_rate=0.1; see lockstep train --help"]),
-                                 (["bench", "gemm", "--types", "fp8"], ["--types: 'fp8' is none of fp32, fp64, bf16, fp16; give these; see"]),
-                                 (["bench", "conv", "--batch", "0"], ["--batch: '0' is no number of examples; give a whole one, from 1; see"]),
-                                 (["bench", "gemm", "--fast"], ["'--fast' is no option of lockstep bench gemm; see lockstep bench gemm --help"])):
+                                  ["changes to the deck are written without --: optimizer.learning_rate=0.1; see lockstep train --help"]),
+                                 (["bench", "gemm", "--types", "fp8"], ["--types: 'fp8' is not one of fp32, fp64, bf16, fp16; give one of these; see"]),
+                                 (["bench", "conv", "--batch", "0"], ["--batch: '0' is not a number of examples; give a whole number, at least 1; see"]),
+                                 (["bench", "gemm", "--fast"], ["'--fast' is not an option of lockstep bench gemm; see lockstep bench gemm --help"])):
             for ranks in MOSTLY:
                 with self.subTest(arguments=arguments, ranks=ranks):
                     self.refused(64, words, *arguments, ranks=ranks)

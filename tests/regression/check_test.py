@@ -115,7 +115,7 @@ class AfterARun(LockstepTest):
         for options in (["--ranks", 64], ["--ranks", 4, "--nodes", 2]):
             result = self.lockstep("check", "deck.yaml", *options, "batch.global=32")
             self.assertIn("memory of a step ", result.out)
-            self.assertRegex(result.err, "warning: `train` would be refused: .*batch.global: was 16 in run/checkpoints/step-00000004.h5 and is 32")
+            self.assertRegex(result.err, "warning: `train` would refuse this: .*batch.global: was 16 in run/checkpoints/step-00000004.h5 and is 32")
         out = self.lockstep("check", "deck.yaml", "--ranks", 8, "--machine", SOURCE / "docs/user/machines/ethernet_10g.yaml", "batch.global=32").out
         self.assertIn("begins with          the newest checkpoint of its folder, which is not looked at", out)
         self.assertIn("begins with          run/checkpoints/step-00000004.h5, after step 4", self.lockstep("check", "deck.yaml").out)

@@ -49,36 +49,36 @@ class Hints(LockstepTest):
 
     def test_keys_given_as_options(self):
         """A key that is given as an option is refused with its form section.key=value."""
-        written = "is no option; a change to the deck is written without --: "
+        written = "is not an option; changes to the deck are written without --: "
         for arguments, words in ((("--epochs", "5"), f"'--epochs' {written}run.epochs=5; see lockstep train --help"), (("--epochs=5",), f"'--epochs=5' {written}run.epochs=5"),
                                  (("--resume",), f"'--resume' {written}run.resume=VALUE"), (("--lr", "0.1"), f"'--lr' {written}optimizer.learning_rate=0.1"),
                                  (("--learning-rate", "-1"), f"{written}optimizer.learning_rate=-1"), (("run.seed=3", "--batch-size", "64"), f"{written}batch.global=64"),
                                  (("--run.epochs", "5"), f"'--run.epochs' {written}run.epochs=5"),
-                                 (("--amp",), "'--amp' is no option; the deck has precision.compute: bf16, or fp16, and a change to it is written without --, as run.epochs=5"),
-                                 (("--num-workers", "8"), "'--num-workers' is no option, and not needed (a thread of each rank reads ahead of the steps); remove it"),
+                                 (("--amp",), "'--amp' is not an option; the deck has precision.compute: bf16, or fp16, and its changes are written without --, as in run.epochs=5"),
+                                 (("--num-workers", "8"), "'--num-workers' is not an option, and is not needed (a thread of each rank reads ahead of the steps); remove it"),
                                  (("=64",), "'=64' is not an override (a key in its path is empty); write key.path=value"),
                                  (("batch.global", "=", "64"), "'batch.global' is not an override (no '='); write key.path=value, without spaces around =")):
             self.refused(64, [words], "train", "deck.yaml", *arguments)
 
     def test_options_that_are_misspelt(self):
-        self.refused(64, ["'--image' is no option of lockstep import idx; did you mean '--images'?; see lockstep import idx --help"],
+        self.refused(64, ["'--image' is not an option of lockstep import idx; did you mean '--images'?; see lockstep import idx --help"],
                      "import", "idx", "--image", "F", "--labels", "L", "--output", "x.h5")
-        self.refused(64, ["'--rank' is no option of lockstep check; did you mean '--ranks'?"], "check", "deck.yaml", "--rank", "4")
+        self.refused(64, ["'--rank' is not an option of lockstep check; did you mean '--ranks'?"], "check", "deck.yaml", "--rank", "4")
         self.refused(64, ["'first', 'second' are not expected here; see lockstep inspect"], "inspect", "x.h5", "first", "second")
         for before in (["-np", "2"], ["-n", "2"]):
-            self.refused(64, [f"'{before[0]}' is no option of lockstep (a launcher starts the ranks); write -n 2, as mpirun -n 2 lockstep …, or scripts/lockstep -n 2 …"],
+            self.refused(64, [f"'{before[0]}' is not an option of lockstep (a launcher starts the ranks); write mpirun -n 2 lockstep …, or scripts/lockstep -n 2 …"],
                          *before, "train", "deck.yaml")
-        self.refused(64, ["'-np' is no option of lockstep train (a launcher starts the ranks); write -n 2"], "train", "deck.yaml", "-np", "2")
+        self.refused(64, ["'-np' is not an option of lockstep train (a launcher starts the ranks); write mpirun -n 2 lockstep …"], "train", "deck.yaml", "-np", "2")
 
     def test_values_of_options(self):
         """Empty values (as of a shell variable that is not set), and the command-line parser's own messages in plain words."""
-        empty = "its value is empty (a variable of the shell that is not set?); give one; see lockstep"
+        empty = "its value is empty (an unset shell variable?); give one; see lockstep"
         for arguments in (["train", ""], ["train", "deck.yaml", ""], ["bench", "allreduce", "--save", ""], ["import", "text", "--file", "x", "--output", ""]):
             self.refused(64, [empty], *arguments)
-        self.refused(64, ["--ranks: '0' is not 1 to 10000000; give a number in this range; see lockstep check --help"], "check", "deck.yaml", "--ranks", "0")
+        self.refused(64, ["--ranks: '0' is out of range (1 to 10000000 is allowed); give a value in this range; see lockstep check --help"], "check", "deck.yaml", "--ranks", "0")
         self.refused(64, ["command line: a command is missing; give one of peak, gemm, "], "bench")
         self.refused(64, ["--ranks has no value; give one; see lockstep check --help"], "check", "deck.yaml", "--ranks")
-        self.refused(64, ["'--ranks' is no option of lockstep train (a launcher starts the ranks); write -n 4"], "train", "deck.yaml", "--ranks", "4")
+        self.refused(64, ["'--ranks' is not an option of lockstep train (a launcher starts the ranks); write mpirun -n 4 lockstep …"], "train", "deck.yaml", "--ranks", "4")
 
     def test_options_of_layers(self):
         for assignment, words in (("model.layers.1.bias=false", "model.layers.1.bias: 'bias' is an option of linear; write model.layers.1.linear.bias=false"),
@@ -93,9 +93,9 @@ class Hints(LockstepTest):
                      "train", "deck.yaml", "model.layers[1].features=3")
 
     def test_counts_and_fractions(self):
-        self.refused(64, ["--validation: '0.1' is no number of examples (import text alone takes a fraction); write it whole, as --validation 5000"],
+        self.refused(64, ["--validation: '0.1' is not a number of examples (only import text takes a fraction); give a whole number, as in --validation 5000"],
                      "import", "idx", "--images", "i", "--labels", "l", "--output", "x.h5", "--validation", "0.1")
-        self.refused(64, ["--validation: '1000' is no fraction of the text (other importers count examples); write it as --validation 0.1"],
+        self.refused(64, ["--validation: '1000' is not a fraction of the text (other importers count examples); give one, as in --validation 0.1"],
                      "import", "text", "--file", "t", "--output", "x.h5", "--validation", "1000")
 
     def test_names_that_others_use(self):

@@ -268,7 +268,7 @@ class Parallel(LockstepTest):
         self.refused(78, ["table.yaml", "--emulate-network"], "train", "deck.yaml", "parallel.all_reduce_table=table.yaml", *network, ranks=2)
         self.refused(78, ["parallel.shard_group", "nodes of this job have different numbers of ranks"], "train", "deck.yaml", "parallel={shard: optimizer, shard_group: node}",
                      "--emulate-network", "latency_us=1,ranks_per_node=2", ranks=3)
-        self.refused(64, ["check --nodes: 4 ranks cannot be on 3 nodes"], "check", "deck.yaml", "--ranks", "4", "--nodes", "3")
+        self.refused(64, ["check --nodes: 4 ranks cannot be divided evenly among 3 nodes"], "check", "deck.yaml", "--ranks", "4", "--nodes", "3")
         self.refused(78, ["parallel.all_reduce: mpi cannot be combined with --emulate-network"], "train", "deck.yaml", "parallel.all_reduce=mpi", *network, ranks=2)
 
     def test_deterministic_needs_a_divisor(self):

@@ -96,8 +96,8 @@ class Ways(LockstepTest):
 
     def test_bad_input(self):
         for status, words, *arguments in (
-                (64, ["check --nodes: 8 ranks cannot be on 3 nodes"], "--nodes", 3), (64, ["check --nodes: 16 nodes are more than the 8 ranks"], "--nodes", 16),
-                (64, ["--nodes"], "--nodes", 0), (64, ["check --memory: -1 GB hold no step"], "--memory", -1), (64, ["check --memory: 0 GB"], "--memory", 0),
+                (64, ["check --nodes: 8 ranks cannot be divided evenly among 3 nodes"], "--nodes", 3), (64, ["check --nodes: 16 nodes are more than the 8 ranks"], "--nodes", 16),
+                (64, ["--nodes"], "--nodes", 0), (64, ["check --memory: -1 GB is out of range"], "--memory", -1), (64, ["check --memory: 0 GB"], "--memory", 0),
                 (66, ["nowhere.yaml"], "--nodes", 2, "--machine", "nowhere.yaml"), (64, ["--deck"], "--nodes", 2, "--deck"),
                 (78, ["parallel.shard_group", "8 ranks cannot be divided into groups of 3"], "--nodes", 2, "parallel={shard: optimizer, shard_group: 3}")):
             for ranks in (1, 2):

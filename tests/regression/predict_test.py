@@ -139,7 +139,7 @@ class Predict(LockstepTest):
         for status, words, arguments in (
                 (64, ["end it with .h5, .npy or .csv"], ["predict", CHECKPOINT, "--data", "data.h5:/train", "--output", "y.txt"]),
                 (73, ["taken.npy: exists already", "--overwrite"], [*run, "--output", "taken.npy"]),
-                (64, ["--split validation: --data data.h5:/train names another group already; leave out one of them"],
+                (64, ["--split validation: --data data.h5:/train already names another group; leave out one of them"],
                  ["predict", CHECKPOINT, "--data", "data.h5:/train", "--split", "validation", "--output", "y.npy"]),
                 (64, ["--split train: --data data.h5:/validation names another group"],
                  ["evaluate", "deck.yaml", "--checkpoint", CHECKPOINT, "--data", "data.h5:/validation", "--split", "train"]),

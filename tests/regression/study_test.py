@@ -272,7 +272,7 @@ class Studies(StudyTest):
         (self.folder / "study/study.json").mkdir()
         result = self.lockstep("report", "--study", "study")
         self.assertEqual(result.out, out)
-        self.assertRegex(result.err, "warning: study/study.json: cannot be created .*not all, those of this report")
+        self.assertRegex(result.err, "warning: study/study.json: cannot be created .*some or all of measurements.csv, study.json and the pictures are not those of this report")
         self.refused(66, ["nowhere", "not the folder of a study"], "report", "--study", "nowhere")
         self.refused(64, ["--study FOLDER"], "report")
 
