@@ -52,7 +52,7 @@ class Data(LockstepTest):
         inputs[3, 7], inputs[17, 0], classes[5], validation[0][0, 0] = math.nan, math.inf, 3, -math.inf
         self.dataset("bad.h5", train=(inputs, classes), validation=validation)
         for ranks in (1, 2):
-            result = self.refused(65, ["bad.h5: some examples are of no use"], "check", "deck.yaml", "--data", ranks=ranks)
+            result = self.refused(65, ["bad.h5: some examples cannot be used"], "check", "deck.yaml", "--data", ranks=ranks)
             for line in ("bad.h5:/train: 40 examples; inputs that are not finite of 2 examples: 3, 17; classes out of 0 to 2 of 1 example: 5",
                          "bad.h5:/validation: 12 examples; inputs that are not finite of 1 example: 0"):
                 self.assertEqual(result.out.splitlines().count(line), 1, result)

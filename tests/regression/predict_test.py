@@ -141,7 +141,7 @@ class Predict(LockstepTest):
                 (73, ["taken.npy: exists already", "--overwrite"], [*run, "--output", "taken.npy"]),
                 (64, ["--split validation: --data data.h5:/train already names another group; leave out one of them"],
                  ["predict", CHECKPOINT, "--data", "data.h5:/train", "--split", "validation", "--output", "y.npy"]),
-                (64, ["--split train: --data data.h5:/validation names another group"],
+                (64, ["--split train: --data data.h5:/validation already names another group"],
                  ["evaluate", "deck.yaml", "--checkpoint", CHECKPOINT, "--data", "data.h5:/validation", "--split", "train"]),
                 (64, ["data.h5: is data.h5, which is read"], [*run[:3], "data.h5:/train", "--output", "data.h5", "--overwrite"]),
                 (64, ["run/checkpoints/step-", "which is read"], [*run[:3], "data.h5:/train", "--output", newest, "--overwrite"]),

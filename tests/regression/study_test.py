@@ -322,7 +322,7 @@ class BadInput(StudyTest):
             ({"space": {rate: {"linear": [1]}}}, [rate, "not a range"]),
             ({"space": {rate: {"discrete": [0.1, 0.5], "of_budget": True}}}, ["study.yaml:4:", "of_budget", "cannot be combined with discrete"]),
             ({"space": {rate: {"linaer": [1, 2]}}}, [rate, "did you mean 'linear'?"]),
-            ({"space": {rate: {"linear": [1, 2], "log": [1, 2]}}}, [rate, "only one of them"]),
+            ({"space": {rate: {"linear": [1, 2], "log": [1, 2]}}}, [rate, "cannot be combined with linear"]),
             ({"space": {"optimizer.lerning_rate": {"log": [0.1, 1]}}},
              ["study.yaml:4:", "optimizer.lerning_rate", "did you mean 'learning_rate'?"]),
             ({"vary": {"optimizer.nesterof": [True, False]}}, ["optimizer.nesterof", "did you mean 'nesterov'?"]),

@@ -128,7 +128,7 @@ TEST(ShortForms, MistakesHaveTheKeysOwnNameAndPlace) {
 
 TEST(ShortForms, WhereThereAreNone) {
   EXPECT_THAT(drawing_complaint(std::string("parts: [dot: 3]") + enough),
-              HasSubstr("parts.0.dot: '3' is given (a mapping (key: value) is expected); leave the value out"));
+              HasSubstr("parts.0.dot: '3' is given (a mapping (key: value) is expected); remove the value"));
   EXPECT_THAT(drawing_complaint(std::string("grid: disc") + enough),
               HasSubstr("grid: 'disc' is given (a mapping (key: value) is expected); write grid: {kind: disc}"));
   EXPECT_THAT(drawing_complaint(std::string("parts: [disc]") + enough), HasSubstr("parts.0.disc.radius: is missing"));
