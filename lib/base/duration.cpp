@@ -61,7 +61,7 @@ std::optional<double> duration_of(const std::string& text) {
 
 std::string problem_of_duration(const std::string& text) {
   return fmt::format(
-      "'{}' is not a duration (it must be more than 0 s and at most 10^9 s, with minutes and seconds up to 59 "
+      "'{}' is not a valid duration (it must be more than 0 s and at most 10^9 s, with minutes and seconds up to 59 "
       "after hours, and hours up to 23 after days); write \"2:00:00\", \"1-12:00:00\" or \"90 min\"",
       text);
 }

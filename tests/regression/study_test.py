@@ -333,7 +333,7 @@ class BadInput(StudyTest):
             ({"vary": {"run.steps": [1, 2]}}, ["vary", "run.steps", "the study itself sets the keys of run"]),
             ({"space": None}, ["trials_feasible", "without a space"]),
             ({"budgett": {"steps": 1}}, ["did you mean 'budget'?"]),
-            ({"wall_time": "1:60:00"}, ["wall_time: '1:60:00' is not a duration", "minutes and seconds up to 59"]),
+            ({"wall_time": "1:60:00"}, ["wall_time: '1:60:00' is not a valid duration", "minutes and seconds up to 59"]),
             ({"prune": "exakt"}, ["did you mean 'exact'?"]),
             ({"prune": "exact", "goal": {"metric": "validation_loss", "best": "min"}}, ["prune", "goal.value"]),
             ({"prune": "exact", "space": None, "trials_feasible": None, "seeds": 3}, ["prune", "members of an ensemble"]),
