@@ -28,12 +28,13 @@ void report(int) {
   const std::int64_t step = heart.step;
   const auto phase = phase_names[static_cast<std::size_t>(heart.phase.load())];
   write_unbuffered(fmt::format(
-      "rank {} on {} aborts{}{}{}; what its library said is above{}", own_rank, host_name(),
+      "rank {} on {} aborts{}{}{}; its library's own message is above{}", own_rank, host_name(),
       heart.beats > 0 ? fmt::format(" in '{}'", phase) : "", step > 0 ? fmt::format(" of step {}", step) : "",
       kernel.empty() ? "" : fmt::format(", after kernel {} was started", kernel),
       kernel.empty()
           ? ""
-          : " (with CUDA_LAUNCH_BLOCKING=1 in its environment, and device.graph off in its deck, that kernel is the one that failed)"));
+          : " (with CUDA_LAUNCH_BLOCKING=1 in the environment and device.graph: off, that kernel is the one that "
+            "failed)"));
   std::_Exit(static_cast<int>(ExitStatus::internal));
 }
 

@@ -69,7 +69,7 @@ std::optional<double> seconds_in(const char* variable) {
   if (!text) return std::nullopt;
   const std::optional<double> seconds = number_of(text);
   if (!seconds)
-    warn("{} is '{}', which is no number of seconds, and ends nothing; correct it, or give run.wall_time", variable,
+    warn("{} is '{}' (not a number of seconds) and has no effect; correct it, or give run.wall_time", variable,
          for_message(text, 40));
   return seconds;
 }
@@ -122,7 +122,7 @@ std::string StopRequest::reason(double seconds) {
     if (const int signal = pending_signal(::getppid(), at_launcher))
       found_ = fmt::format("{} at the launcher", name_of(signal));
     else if (std::filesystem::exists(*file_, ignored)) found_ = fmt::format("the file {}", file_->string());
-    if (!found_.empty()) log("{}: stops at a checkpoint after this step", found_);
+    if (!found_.empty()) log("{}: the run stops at a checkpoint after this step", found_);
   }
   return found_;
 }

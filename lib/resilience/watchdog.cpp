@@ -171,7 +171,7 @@ void Watchdog::look(double seconds) {
   if (!reports || (finding.fault == Fault::waits_for_others && !sees_all_ && !gives_up(finding))) return;
   write_unbuffered(report(finding));
   if (finding.fault != Fault::died && peers_[finding.peer].status->heart.beats != peers_[finding.peer].beats) {
-    write_unbuffered("… but it goes on now, and so does the run");
+    write_unbuffered("… but it continues now, and so does the run");
     return;
   }
   end_all();
@@ -183,7 +183,7 @@ void Watchdog::acknowledge_signal() {
   const auto asked = std::ranges::find_if(peers_, [](const PeerView& peer) { return peer.status->asked_by != 0; });
   if (asked == peers_.end()) return;
   has_acknowledged_ = true;
-  log("{} at rank {}: stops at a checkpoint after this step; a second signal ends the run at once, without one",
+  log("{} at rank {}: the run stops at a checkpoint after this step; a second signal ends it at once, without one",
       StopRequest::name_of(asked->status->asked_by), asked->status->rank);
 }
 
@@ -305,20 +305,21 @@ std::string Watchdog::report(const Finding& finding) const {
   std::vector<std::string> others;
   for (const auto& [where, ranks] : waiting) others.push_back(fmt::format("{} in {}", listed(ranks), where));
   const std::string waits = others.empty() ? "" : fmt::format("; meanwhile {}", fmt::join(others, ", "));
-  constexpr const char* advice = "start again: the run goes on from its last checkpoint";
+  constexpr const char* advice = "start again: the run continues from its last checkpoint";
 
   switch (finding.fault) {
     case Fault::died:
-      return fmt::format("{} has died, in {}{}; look for its last words above, and {}", who, doing(status), waits,
+      return fmt::format("{} has died in {}{}; look for its last output above, and {}", who, doing(status), waits,
                          advice);
     case Fault::waits_for_others: {
       std::vector<std::string> missed;
       for (const auto& [host, ranks] : finding.missed.value_or(std::vector<NodeLiveness::Node>()))
         missed.push_back(fmt::format("{} on {}", listed(ranks), host));
       const std::string whom =
-          !missed.empty()
-              ? fmt::format("nothing is heard of {}: stopped, cut off, or longer at work than run.hang_timeout allows",
-                            fmt::join(missed, ", "))
+          !missed.empty() ? fmt::format(
+                                "no sign of life from {} (stopped, cut off, or busy for longer than run.hang_timeout "
+                                "allows)",
+                                fmt::join(missed, ", "))
           : sees_all_ || finding.missed ? "all ranks wait for each other"
                                         : "the rank that they wait for cannot be seen from here";
       return fmt::format("{} has waited for {} in {}{}: {}; {}", who, duration_text(since(status)), doing(status),
@@ -330,8 +331,8 @@ std::string Watchdog::report(const Finding& finding) const {
   const bool stopped = finding.peer != me_ && (state == "T" || state == "t");
   const std::string stack = finding.peer == me_ ? stack_trace() : "";
   return fmt::format("{} has been in {} for {}, longer than run.hang_timeout allows{}{}; {}{}", who, doing(status),
-                     duration_text(since(status)), stopped ? " (it is stopped, by SIGSTOP or a debugger)" : "", waits,
-                     advice, stack.empty() ? "" : fmt::format("\nwhere rank {} is:\n{}", status.rank, stack));
+                     duration_text(since(status)), stopped ? " (stopped by SIGSTOP or a debugger)" : "", waits, advice,
+                     stack.empty() ? "" : fmt::format("\nstack of rank {}:\n{}", status.rank, stack));
 }
 
 }  // namespace lockstep

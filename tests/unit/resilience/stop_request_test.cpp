@@ -155,7 +155,7 @@ TEST(StopRequest, SaysWhenTheEndOfTheJobIsNoNumber) {
       said.clear();
       const Variable wrong(name, text);
       EXPECT_EQ(end_of_job(std::nullopt), std::nullopt);
-      EXPECT_EQ(said.find(std::string(name) + " is '" + text + "', which is no number"), 0u) << said;
+      EXPECT_EQ(said.find(std::string(name) + " is '" + text + "' (not a number of seconds)"), 0u) << said;
     }
   set_log_sink({});
 }
