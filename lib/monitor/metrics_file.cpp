@@ -46,7 +46,7 @@ std::string keep_rows(const std::filesystem::path& path, std::int64_t rows, cons
   for (; found < rows && std::getline(in, line) && !in.eof(); ++found)
     kept += (old_header == header ? line : rearranged(line, cells_of(old_header), cells_of(header))) + "\n";
   if (found < rows)
-    warn("{}: has {} of the {} rows that were there at the checkpoint; the curve has a gap", path.string(), found,
+    warn("{}: has only {} of the {} rows that it had at the checkpoint; the curve has a gap", path.string(), found,
          rows);
   return kept;
 }

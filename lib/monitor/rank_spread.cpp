@@ -21,7 +21,7 @@ RankSpread spread_over_ranks(const Communicator& comm, std::string_view phase, d
 }
 
 std::string spread_text(const std::vector<RankSpread>& spreads) {
-  std::string text = "| ms a step | least | mean | most | slowest rank |\n|---|--:|--:|--:|--:|\n";
+  std::string text = "| ms per step | min | mean | max | slowest rank |\n|---|--:|--:|--:|--:|\n";
   for (const RankSpread& spread : spreads)
     text += fmt::format("| {} | {:.3f} | {:.3f} | {:.3f} | {} |\n", spread.phase, spread.min, spread.mean, spread.max,
                         spread.slowest);

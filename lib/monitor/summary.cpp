@@ -103,7 +103,7 @@ std::string summary_json(const Summary& s) {
 }
 
 std::string summary_text(const Summary& s, const std::string& folder) {
-  std::string text = fmt::format("{}: {} steps, {:.1f} examples/s, {:.1f} GFLOP/s a rank", s.status, s.steps,
+  std::string text = fmt::format("{}: {} steps, {:.1f} examples/s, {:.1f} GFLOP/s per rank", s.status, s.steps,
                                  s.measured.examples_per_second(), gflops_per_rank(s));
   if (const std::optional<Metrics>& validation = s.evaluations.validation) {
     text += fmt::format(", validation loss {:.6g}", validation->loss);
