@@ -63,7 +63,7 @@ def deck_of(parts):
 
 
 def planned_bytes(lockstep, options):
-    value, unit = re.search(r"memory of a step +([0-9.]+) (\w+) a rank", run(lockstep, "check", "deck.yaml", "--ranks", 2, "--nodes", 1, *options)).groups()
+    value, unit = re.search(r"memory of a step +([0-9.]+) (\w+) per rank", run(lockstep, "check", "deck.yaml", "--ranks", 2, "--nodes", 1, *options)).groups()
     return float(value) * {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9}[unit]
 
 

@@ -91,7 +91,7 @@ class Disk(LockstepTest):
                     if result.status == 0:
                         self.assertEqual(newest, checkpoint(STEPS[-1]), f"{plan}: {result}")
                     elif newest and newest != checkpoint(STEPS[-1]):
-                        self.assertIn(f"goes on from run/checkpoints/{newest} at step", again.out, plan)
+                        self.assertIn(f"resumes from run/checkpoints/{newest} at step", again.out, plan)
                         goes_on_later += 1
                     self.assertEqual(without_times(metrics(self.folder / "whole/run")), without_times(metrics(self.folder / name / "run")), plan)
                     self.assertEqual(self.last_of("whole"), self.last_of(name), plan)
@@ -108,10 +108,10 @@ class Disk(LockstepTest):
         self.assertEqual(summary(self.folder / "run")["status"], "done")
         result = self.with_disk("step-0000000 write 0 ENOSPC", "run.overwrite=true", "run.resume=never", statuses=(74,))
         self.assertEqual(len(result.errors()), 1, result)
-        self.assertRegex(result.errors()[0], "error: run/checkpoints/step-00000006.h5: the last checkpoint is not there .*No space left on device.*make room.*begins anew")
-        self.assertNotIn("the run goes on", result.err)
+        self.assertRegex(result.errors()[0], "error: run/checkpoints/step-00000006.h5: the last checkpoint was not written .*No space left on device.*make room.*starts from scratch")
+        self.assertNotIn("the run continues", result.err)
         result = self.with_disk("step-00000006 write -2 ENOSPC", "run.overwrite=true", "run.resume=never", statuses=(74,))
-        self.assertRegex(result.errors()[0], "start again: the run goes on from step-00000004.h5$")
+        self.assertRegex(result.errors()[0], "start again: the run continues from step-00000004.h5$")
 
     def test_a_limit_on_the_size_of_files(self):
         """A limit as set by `ulimit -f`, and by some batch systems, gives an error of writing, and no signal that ends the run."""
@@ -179,7 +179,7 @@ class Disk(LockstepTest):
             with self.subTest(error=error):
                 self.write("run/stop", "")
                 result = self.with_disk(f"summary.json {error} 0 ENOSPC", statuses=(75,))
-                self.assertRegex(result.err, "warning: run/summary.json: cannot be .*No space left on device.*goes on from is there")
+                self.assertRegex(result.err, "warning: run/summary.json: cannot be .*No space left on device.*the run's checkpoints are not affected")
                 self.assertIn("stopped at step", result.out)
         self.assertIn("summary.json", self.with_disk("summary.json open 0 ENOSPC", statuses=(74,)).errors()[0])
         self.lockstep("train", "deck.yaml")

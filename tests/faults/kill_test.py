@@ -54,8 +54,8 @@ class Kill(LockstepTest):
                 kills += killed
                 self.assertGreaterEqual(self.newest(name), before, "a checkpoint is lost")
                 if "" < before < pathlib.Path(LAST).name and "run: " in out:  # the run has printed its banner
-                    self.assertIn(f"goes on from run/checkpoints/{before} at step", out)
-                resumed += "goes on from" in out
+                    self.assertIn(f"resumes from run/checkpoints/{before} at step", out)
+                resumed += "resumes from" in out
                 reported += "has died" in err
                 self.assertNotRegex(err, "fault of Lockstep|terminate called|Segmentation|none of its|damaged", err)
                 if status == 0:

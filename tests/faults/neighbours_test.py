@@ -79,8 +79,8 @@ class Neighbours(LockstepTest):
         """The run goes on to its end from this step, which has copies, but no checkpoint."""
         result = self.lockstep("train", "deck.yaml", *options, ranks=ranks)
         name = f"run/checkpoints/step-{step:08}.h5"
-        self.assertIn(f"{name}: made of the copies in the memory of the nodes", result.out)
-        self.assertIn(f"goes on from {name} at step {step}\n", result.out)
+        self.assertIn(f"{name}: made from the copies in the nodes' memory", result.out)
+        self.assertIn(f"resumes from {name} at step {step}\n", result.out)
         if warning:
             self.assertIn(warning, result.err)
         last = f"run/checkpoints/step-{STEPS:08}.h5"

@@ -97,7 +97,7 @@ class Signals(LockstepTest):
             self.stop(child, target, which)
             steps, out = self.expect_stopped(child, what)
             self.assertGreaterEqual(steps, before, what)  # the signal may have come in an evaluation, which is made up for
-            self.assertEqual("goes on from run/checkpoints/" in out, before > 0, what)
+            self.assertEqual("resumes from run/checkpoints/" in out, before > 0, what)
             before = steps
         print(f"{ROUNDS} rounds: stopped each time, after {before} steps in all")
 

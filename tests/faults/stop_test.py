@@ -192,10 +192,10 @@ class Stop(LockstepTest):
         out, _ = self.finish(child, 128 + signal.SIGTERM)
         self.assertLess(time.monotonic() - start, 2)
         self.assertNotIn("stopped at step", out)
-        said = "SIGTERM at rank 0: stops at a checkpoint after this step; a second signal ends the run at once, without one"
+        said = "SIGTERM at rank 0: the run stops at a checkpoint after this step; a second signal ends it at once, without one"
         self.assertEqual(out.count(said), 1, "while the rank sleeps in its step")
         self.lockstep("inspect", self.folder / "run/checkpoints/step-00000010.h5")
-        self.assertIn("goes on from", self.lockstep("train", "deck.yaml", "run.steps=15", ranks=2).out)
+        self.assertIn("resumes from", self.lockstep("train", "deck.yaml", "run.steps=15", ranks=2).out)
 
     def test_durations(self):
         self.deck(run=ENDLESS, **DECK)

@@ -25,7 +25,7 @@ LAUNCHER = [program.MPIEXEC[0], "--with-ft", "ulfm", *program.MPIEXEC[1:]]
 STEPS, LIMIT = 120, 100  # LIMIT: seconds after which a run counts as hanging
 LOST = re.compile(r"^warning: (rank .*) (?:is|are) lost(?:, in step \d+)?; (\d+) ranks? (?:is|are) left", re.MULTILINE)
 # A line may also begin with the checkpoint: "… is already at step N: nothing is left to do."
-GOES_ON = re.compile(r"(?:goes on from |^)run/checkpoints/step-(\d+)\.h5", re.MULTILINE)
+GOES_ON = re.compile(r"(?:resumes from |^)run/checkpoints/step-(\d+)\.h5", re.MULTILINE)
 
 # The nodes, in which ranks share memory; and the ways of training.
 NODES = {"one node": [], "nodes of 2": ["--emulate-network", "ranks_per_node=2"], "nodes of 1": ["--emulate-network", "ranks_per_node=1"]}

@@ -325,7 +325,7 @@ TEST(Asynchronous, DecksThatItIsNotDefinedForAreRefused) {
   expect_refused(with(", sync_batch_norm: true").replace(with("").find("sync_batch_norm: false, "), 24, ""),
                  "parallel.sync_batch_norm: asynchronous workers");
   expect_refused(deep_deck(asynchronously(schedule), "{type: sgd}", "fp16"),
-                 "parallel.asynchronous: gradients of workers differ");
+                 "parallel.asynchronous: gradients of workers would have different loss scales");
   expect_refused(deep_deck(asynchronously(schedule + ", staleness: compensate"), "{type: adamw}"),
                  "parallel.asynchronous: staleness: compensate");
   const auto keys = [&](const std::string& keys) { return deep_deck(asynchronously(keys)); };

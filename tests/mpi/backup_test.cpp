@@ -117,11 +117,12 @@ TEST(BackupDecks, ThatItIsNotDefinedForAreRefused) {
                  "parallel.backup.record: has no effect with mode: duplicate");
   expect_refused(backed(", local: 4"), "parallel.backup: updates the parameters of all ranks");
   expect_refused(backed(", all_reduce: ring"), "parallel.all_reduce: backup cuts batches");
-  expect_refused(backed("", "{type: sgd, clip_norm: 1}"), "parallel.backup: leaves each rank a part of an update");
+  expect_refused(backed("", "{type: sgd, clip_norm: 1}"), "parallel.backup: gives each rank a part of an update");
   if (ranks == 1) return;
   expect_refused(changed_backup("relu", "batch_norm"), "parallel.backup: lets each rank read");
-  expect_refused(changed_backup("global: 12", "global: 13"),
-                 fmt::format("batch.global: 13 examples are not {} equal parts (parallel.backup)", ranks));
+  expect_refused(
+      changed_backup("global: 12", "global: 13"),
+      fmt::format("batch.global: 13 examples cannot be divided into {} equal parts (parallel.backup)", ranks));
 }
 
 }  // namespace

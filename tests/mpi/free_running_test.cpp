@@ -199,15 +199,15 @@ TEST(FreeRunningDecks, ThatItIsNotDefinedForAreRefused) {
     return text.replace(text.find(from), from.size(), to);
   };
   expect_refused(with("{type: lamb}"), "parallel.asynchronous: schedule: {free: true} divides each update");
-  expect_refused(with("{type: sgd, clip_norm: 1}"), "optimizer.clip_norm wants the norm of all");
+  expect_refused(with("{type: sgd, clip_norm: 1}"), "optimizer.clip_norm needs the norm of the whole gradient");
   expect_refused(with("{type: sgd, ema_decay: 0.9}"), "optimizer.ema_decay averages them");
   expect_refused(changed("optimizer:", "loss_watch: {}, optimizer:"), "loss_watch: watches the losses of all ranks");
   expect_refused(changed("relu", "batch_norm"), "parallel.asynchronous.schedule.free: lets each rank read");
   expect_refused(changed("drop_last: true, ", ""), "data.drop_last: is false");
-  expect_refused(changed("global: 12", "global: 10"), "batch.global: 10 examples are not 4 equal parts");
-  expect_refused(changed("global: 12", "global: 12, ramp: [[10 steps, 24]]"), "batch.ramp: makes batches longer");
+  expect_refused(changed("global: 12", "global: 10"), "batch.global: 10 examples cannot be divided into 4 equal parts");
+  expect_refused(changed("global: 12", "global: 12, ramp: [[10 steps, 24]]"), "batch.ramp: makes batches larger");
   expect_refused(changed("optimizer:", "loss: {type: cross_entropy, ignore_class: 3}, optimizer:"),
-                 "loss: lets targets count");
+                 "loss: weights targets differently");
   expect_refused(deck("staleness: compensate, adaptive: true, schedule: {free: true}", sgd),
                  "parallel.asynchronous.adaptive");
   const int ranks = Communicator::world().size();
@@ -219,7 +219,7 @@ TEST(FreeRunningDecks, ThatItIsNotDefinedForAreRefused) {
                  "parallel.asynchronous.groups: are for ranks that run freely");
   if (ranks > 1)
     expect_refused(deck("groups: 1, collect: 4, schedule: {free: true}", sgd),
-                   fmt::format("batch.global: 12 examples are not {} equal parts", 4 * ranks));
+                   fmt::format("batch.global: 12 examples cannot be divided into {} equal parts", 4 * ranks));
   expect_refused(deck("schedule: {free: false}", sgd), "parallel.asynchronous.schedule.free: is false");
   expect_refused(deck("schedule: {free: true, replay: a}", sgd), "parallel.asynchronous.schedule");
 }

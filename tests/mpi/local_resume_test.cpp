@@ -211,7 +211,8 @@ TEST_P(OwnStepsOfGroups, AreNothingThatRanksTogetherCanGoOnWith) {
     } catch (const Error& error) {
       EXPECT_FALSE(are_the_runs);
       EXPECT_EQ(error.status(), ExitStatus::bad_deck);
-      EXPECT_NE(std::string(error.what()).find("have each counted their own steps"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("groups of ranks counted their own steps"), std::string::npos)
+          << error.what();
     }
   }
   train("alone", world_.size(), ", local: {every: 4}", 12, file("own", 8), true);

@@ -172,7 +172,7 @@ std::string fault_found(const Communicator& comm, const std::string& parallel) {
 TEST(AuditOfARun, StopsItAndKeepsTheLastGoodCheckpoint) {
   const Communicator comm = Communicator::world();
   if (comm.size() == 1) GTEST_SKIP() << "one rank has nobody to differ from";
-  EXPECT_THAT(fault_found(comm, ", all_reduce: mpi"), testing::HasSubstr("or sums of the MPI library"));
+  EXPECT_THAT(fault_found(comm, ", all_reduce: mpi"), testing::HasSubstr("or the MPI library's all-reduce"));
 }
 
 TEST(AuditOfARun, ComparesGroupsThatDivideTheModel) {

@@ -151,7 +151,7 @@ TEST_F(SessionTest, SpeaksToTheSinkOfRankZeroAlone) {
   set_log_sink({});
   ASSERT_EQ(lines.size(), comm_.is_root() ? 1u : 0u);
   if (comm_.is_root()) {
-    EXPECT_THAT(lines[0], HasSubstr("4 of 4 parameters taken"));
+    EXPECT_THAT(lines[0], HasSubstr("4 of 4 parameters loaded"));
   }
 }
 

@@ -120,7 +120,7 @@ class BadInput(MistakeTest):
             self.check(78, ["deck.yaml:3:", "model.layers.1: the layer's name has", f"{len(name.encode())} bytes (at most 200 are allowed)"], "check", "deck.yaml",
                        "run.resume=never", "run.overwrite=true", f"model.layers.1.name={name}")
         self.lockstep("train", "deck.yaml", "run.output_dir=long", f"model.layers.1.name={'ü' * 100}")
-        self.assertIn("goes on from", self.lockstep("train", "deck.yaml", "run.output_dir=long", "run.steps=6", f"model.layers.1.name={'ü' * 100}").out)
+        self.assertIn("resumes from", self.lockstep("train", "deck.yaml", "run.output_dir=long", "run.steps=6", f"model.layers.1.name={'ü' * 100}").out)
 
     def test_unwritable_output_folder(self):
         self.write("file", "not a folder")
@@ -154,7 +154,7 @@ class BadInput(MistakeTest):
         self.deck("bad.yaml", batch={"batch_size": 32, "gradient_accumulation_steps": 4}, optimizer={"lr": 0.1, "max_grad_norm": 1, "type": "AdamW"},
                   precision={"compute": "bfloat16", "amp": True}, zero_optimization={"stage": 2}, seed=3, fp16={"enabled": True}, num_workers=8)
         errors = "\n".join(self.lockstep("check", "bad.yaml", status=78).errors())
-        for words in ("batch.batch_size: has another name here (examples a step, of all ranks together); write global",
+        for words in ("batch.batch_size: has another name here (examples per step, over all ranks); write global",
                       "batch.gradient_accumulation_steps: is not needed here (it follows from batch.global, ",
                       "optimizer.type: 'AdamW' is unknown; did you mean 'adamw'? (known: sgd, ", "precision.compute: 'bfloat16' is unknown", "did you mean 'bf16'?",
                       "precision.amp: has another name here; write compute: bf16, or fp16", "zero_optimization: has another name here (ZeRO's stages 1, 2 and 3); write parallel.shard: ",
@@ -162,7 +162,7 @@ class BadInput(MistakeTest):
             self.assertIn(words, errors)
         for assignment, words in (("optimizer={lr: 0.1}", "optimizer.lr: has another name here; write learning_rate"),
                                   ("data.pin_memory=true", "data.pin_memory: is not needed here (a thread of each rank reads ahead of the steps); remove it"),
-                                  ("schedule={type: cosine, T_max: 9}", "schedule.T_max: has another name here (to the run's end, when not given); write period with its unit"),
+                                  ("schedule={type: cosine, T_max: 9}", "schedule.T_max: has another name here (to the end of the run, when not given); write period with its unit"),
                                   ("schedule={type: step, gamma: 0.1}", "schedule.gamma: has another name here; write factor"),
                                   ("optimizer={betas: [0.9, 0.99]}", "optimizer.betas: is an option of type: adam, adamw, lion, lamb, but here it is sgd; remove it, use one of these, or replace the whole section with {type: sgd}"),
                                   ("model.layers=[{conv2d: {in_channels: 1, filters: 8, kernel: 3}}]", "model.layers.0.conv2d.in_channels: is not needed here"),
@@ -218,19 +218,19 @@ class BadInput(MistakeTest):
         self.check(65, ["checkpoints"], "train", "deck.yaml", "run.steps=8",
                    "model={layers: [flatten, {linear: {features: 10}}]}", named)
         # Without a named file, the checkpoint is that of the run's folder, and the deck is wrong.
-        anew = "; give another run.output_dir or run.name, or begin anew with run.resume=never run.overwrite=true"
+        anew = "; give another run.output_dir or run.name, or start from scratch with run.resume=never run.overwrite=true"
         for command in ("check", "train"):
-            self.check(78, ["run.output_dir: run holds a run of another network (model/linear_2/weight is 10×16 there, 10×12 here)" + anew],
+            self.check(78, ["run.output_dir: run holds a run with a different network (model/linear_2/weight is 10×16 there, 10×12 here)" + anew],
                        command, "deck.yaml", "run.steps=8", "model.layers.1={linear: {features: 12}}")
             # With another batch and seed it is still reported as another network.
-            self.check(78, ["run.output_dir: run holds a run of another network (model/linear_2/weight is 10×16 there, 10×12 here)" + anew],
+            self.check(78, ["run.output_dir: run holds a run with a different network (model/linear_2/weight is 10×16 there, 10×12 here)" + anew],
                        command, "deck.yaml", "run.steps=8", "model.layers.1={linear: {features: 12}}", "batch.global=8", "run.seed=8")
         self.check(65, ["step-00000004.h5:/model/linear_2/weight"], "train", "deck.yaml", "model.layers.1={linear: {features: 12}}", "batch.global=8", named)
-        self.check(78, ["batch.global: was 16 in", "keep it, or begin another run with its parameters (model.weights: run/checkpoints/step-00000004.h5)"], "train",
+        self.check(78, ["batch.global: was 16 in", "keep it, or start a new run from its parameters (model.weights: run/checkpoints/step-00000004.h5)"], "train",
                    "deck.yaml", "batch.global=8", named)
-        self.check(78, ["run.output_dir: run holds a run of another optimizer (optimizer/exp_avg/linear_2/weight is not there)", "to begin with its parameters alone, model.weights"], "train",
+        self.check(78, ["run.output_dir: run holds a run with a different optimizer (optimizer/exp_avg/linear_2/weight is not there)", "model.weights, to start from its parameters alone"], "train",
                    "deck.yaml", "optimizer={type: adam, learning_rate: 0.1}", "run.steps=8")
-        self.check(78, ["run.output_dir: run holds a run of another optimizer (optimizer/velocity/", " is not here)"], "train", "deck.yaml",
+        self.check(78, ["run.output_dir: run holds a run with a different optimizer (optimizer/velocity/", " is not here)"], "train", "deck.yaml",
                    "optimizer.momentum=0", "run.steps=8", on=RANKS)
         self.deck("other.yaml", batch={"global": 8})
         for command in ("check", "train"):

@@ -12,7 +12,7 @@ class BadSettings(MistakeTest):
         self.train(78, [":1:", "schedule.points", "ends at 1 steps, before the end of the run"], "schedule={type: points, points: [[0, 1], [1 steps, 0]]}")
         self.train(78, [":1:", "schedule.decay", "longer than the run"], "schedule={type: warmup_stable_decay, decay: 9999 steps}")
         self.train(78, ["schedule.warmup", "a length with its unit"], "schedule={warmup: 10}")
-        self.train(78, ["batch.ramp", "in their order"], "batch.ramp=[[20 steps, 32], [10 steps, 64]]")
+        self.train(78, ["batch.ramp", "is not after the point before it"], "batch.ramp=[[20 steps, 32], [10 steps, 64]]")
         self.train(78, ["batch.ramp", "not a whole number"], "batch.ramp=[[20 steps, 32.5]]")
         self.train(78, ["batch.ramp", "a pair"], "batch.ramp=[20 steps, 32]")
         self.refused(78, ["batch.ramp", "2 examples, from 10 steps on, are less than one per rank on 4 ranks"],
@@ -25,8 +25,8 @@ class BadSettings(MistakeTest):
     def test_metrics_that_are_not_measured(self):
         values = {"data": {"synthetic": {"kind": "linear", "train": 64, "validation": 20}}, "model": {"layers": [{"linear": {"features": 1}}]},
                   "loss": {"type": "mse"}}
-        for metric, words, sections in (("validation_accuracy", "this loss has no accuracy", values), ("validation_r_squared", "do not measure r_squared", values),
-                                        ("validation_top_5", "do not measure top_5", {}), ("perplexity", "'perplexity' is unknown", {})):
+        for metric, words, sections in (("validation_accuracy", "this loss has no accuracy", values), ("validation_r_squared", "do not compute r_squared", values),
+                                        ("validation_top_5", "do not compute top_5", {}), ("perplexity", "'perplexity' is unknown", {})):
             self.deck("bad.yaml", run={"steps": 4, "output_dir": "run", "target": {"metric": metric, "value": 1}}, **sections)
             for command in ("check", "train"):
                 self.check(78, ["bad.yaml:1:", "run.target.metric: ", words], command, "bad.yaml", "run.overwrite=true", "run.resume=never")
@@ -80,8 +80,8 @@ class BadSettings(MistakeTest):
         self.train(78, ["parallel.asynchronous.schedule.simulate: neither"], "parallel={asynchronous: {schedule: {}}}")
         self.train(78, ["run.epochs: neither run.epochs nor run.steps"], "run={output_dir: run}")
         self.train(78, ["run.epoch: unknown key; did you mean 'epochs'?"], "run={output_dir: run, epoch: 3}")
-        self.train(78, ["run.evaluate_every: 0 beside run.target"], "run.target={value: 1}", "run.evaluate_every=0")
-        self.train(78, ["run.target: there are no validation examples"], "run.target={value: 1}", "data.synthetic.validation=0")
+        self.train(78, ["run.evaluate_every: 0 cannot be combined with run.target"], "run.target={value: 1}", "run.evaluate_every=0")
+        self.train(78, ["run.target: needs validation examples"], "run.target={value: 1}", "data.synthetic.validation=0")
         self.train(78, ["model.layers: has no layer with parameters (nothing would be trained); give one"], "model.layers=[flatten]")
         self.train(78, ["model.input: has more than four dimensions"], "model.input=[1, 1, 1, 1, 1, 1, 1]")
 
@@ -108,7 +108,7 @@ class BadSettings(MistakeTest):
         self.train(78, ["shuffle: false stands beside"], "data.sampler=class_balanced", "data.shuffle=false")
         self.train(78, ["data.sampler: class_balanced draws no examples of class 0 (loss.ignore_class)"], "loss.ignore_class=0",
                    "data={synthetic: {kind: random, shape: [28, 28, 1], classes: 1}, sampler: class_balanced}")
-        self.train(78, ["data.sampler: distributed_sampler deals out"], "data.sampler=distributed_sampler", "batch.global=8",
+        self.train(78, ["data.sampler: distributed_sampler makes batches depend on the ranks"], "data.sampler=distributed_sampler", "batch.global=8",
                    "parallel={deterministic: {shards: 4}}")
 
     def test_shares_that_cannot_be_measured(self):
@@ -122,18 +122,18 @@ class BadSettings(MistakeTest):
         for others, batch, words in (({"sync_batch_norm": False}, {"global": 8}, "which examples a rank's batch_norm"), ({}, {"global": 8, "micro": 2}, "which examples share a micro-batch")):
             self.deck("bad.yaml", parallel={"shares": "measured", **others}, model=norms, batch=batch)
             self.refused(78, ["bad.yaml:", "parallel.shares: measured would change", words], "train", "bad.yaml", "run.overwrite=true", "run.resume=never", ranks=2)
-        self.refused(78, ["data.sampler: distributed_sampler deals out equally many"], "train", "deck.yaml", "run.overwrite=true", "run.resume=never",
+        self.refused(78, ["data.sampler: distributed_sampler gives all ranks the same number"], "train", "deck.yaml", "run.overwrite=true", "run.resume=never",
                      "data.sampler=distributed_sampler", "parallel.shares=measured", "batch.global=8", ranks=2)
 
     def test_virtual_replicas_beside_a_sampler_by_ranks(self):
         """They are refused: of 10 examples, 2 ranks with 2 replicas have 6 and 4; reading every other one would take one twice, and another never."""
         norms = {"layers": ["flatten", {"linear": {"features": 6}}, "batch_norm", {"linear": {"features": 10}}]}
         self.deck("bad.yaml", parallel={"virtual_replicas": 2, "sync_batch_norm": False}, model=norms, batch={"global": 10})
-        self.refused(78, ["data.sampler: distributed_sampler deals out equally many", "parallel.virtual_replicas"], "train", "bad.yaml",
+        self.refused(78, ["data.sampler: distributed_sampler gives all ranks the same number", "parallel.virtual_replicas"], "train", "bad.yaml",
                      "run.overwrite=true", "run.resume=never", "data.sampler=distributed_sampler", ranks=2)
 
     def test_batches_that_cannot_be_dealt_out(self):
-        self.refused(78, ["batch.global: 9 examples cannot be dealt out to 2 ranks"], "train", "deck.yaml", "run.overwrite=true",
+        self.refused(78, ["batch.global: 9 examples cannot be divided evenly among 2 ranks"], "train", "deck.yaml", "run.overwrite=true",
                      "run.resume=never", "data.sampler=distributed_sampler", "batch.global=9", ranks=2)
 
     def test_augmentation_that_does_not_suit(self):
@@ -181,10 +181,10 @@ class BadSettings(MistakeTest):
                                    ("{type: sgd, momentum: 0.9, dampening: 0.1}", "method: dgc applies the momentum of sgd"),
                                    ("{type: sgd, momentum: 0.9, clip_norm: 1}", "method: dgc sends sums"), ("{type: sgd, momentum: 0.9, clip_value: 1}", "method: dgc sends sums")]:
             self.train(78, ["parallel.compress: " + message], "parallel={compress: {method: dgc}}", "optimizer=" + optimizer)
-        self.train(78, ["loss: lets targets count differently", "parallel.compress.method: dgc"], "parallel={compress: {method: dgc}}",
+        self.train(78, ["loss: weights targets differently", "parallel.compress.method: dgc"], "parallel={compress: {method: dgc}}",
                    "optimizer={type: sgd, momentum: 0.9}", "loss={type: cross_entropy, ignore_class: 3}")
-        self.train(78, ["parallel.compress: what compression leaves over"], "parallel={compress: {}}", "precision.compute=fp16")
-        self.train(78, ["loss_watch.on_anomaly: what is skipped"], "parallel={compress: {}}", "loss_watch={on_anomaly: skip}")
+        self.train(78, ["parallel.compress: the compression error of a step"], "parallel={compress: {}}", "precision.compute=fp16")
+        self.train(78, ["loss_watch.on_anomaly: a skipped gradient"], "parallel={compress: {}}", "loss_watch={on_anomaly: skip}")
         self.deck("bad.yaml", parallel={"compress": {"method": "topk"}, "shard": "optimizer"})
         self.check(78, ["bad.yaml:6:", "parallel.shard: compressed sums are not divided"], "train", "bad.yaml", "run.resume=never", "run.overwrite=true", on=RANKS)
 

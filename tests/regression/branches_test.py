@@ -78,7 +78,7 @@ class Branches(StudyTest):
         self.refused(65, ["/optimizer/"], "train", "other.yaml")
         self.deck("plan.yaml", run={"name": "plan", "steps": 2, "branch_from": branch},
                   data={"synthetic": {"kind": "glyphs", "train": 512, "validation": 100}})
-        self.assertIn("optimizer's state, which 32 steps have made", self.lockstep("check", "plan.yaml").out)
+        self.assertIn("optimizer state, the result of 32 steps", self.lockstep("check", "plan.yaml").out)
         self.deck("both.yaml", run={"steps": 2, "branch_from": branch}, model={"layers": ["flatten", {"linear": 10}], "weights": {"file": branch}},
                   data={"synthetic": {"kind": "glyphs", "train": 512, "validation": 100}})
         self.refused(78, ["run.branch_from", "model.weights"], "train", "both.yaml")

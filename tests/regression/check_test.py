@@ -41,11 +41,11 @@ class Data(LockstepTest):
         self.dataset("good.h5", train=self.examples(40), validation=self.examples(12))
         for ranks in (1, 2):
             out = self.lockstep("check", "deck.yaml", "--data", ranks=ranks).out
-            for line in ("good.h5:/train: 40 examples, all of use", "good.h5:/validation: 12 examples, all of use"):
+            for line in ("good.h5:/train: 40 examples, all usable", "good.h5:/validation: 12 examples, all usable"):
                 self.assertEqual(out.splitlines().count(line), 1, out)
-        self.assertNotIn("of use", self.lockstep("check", "deck.yaml").out, "it was not asked to read them all")
+        self.assertNotIn("usable", self.lockstep("check", "deck.yaml").out, "it was not asked to read them all")
         self.deck()
-        self.assertIn("synthetic glyphs, train: 64 examples, all of use", self.lockstep("check", "deck.yaml", "--data").out)
+        self.assertIn("synthetic glyphs, train: 64 examples, all usable", self.lockstep("check", "deck.yaml", "--data").out)
 
     def test_examples_that_are_of_no_use(self):
         (inputs, classes), validation = self.examples(40), self.examples(12)
@@ -53,7 +53,7 @@ class Data(LockstepTest):
         self.dataset("bad.h5", train=(inputs, classes), validation=validation)
         for ranks in (1, 2):
             result = self.refused(65, ["bad.h5: some examples cannot be used"], "check", "deck.yaml", "--data", ranks=ranks)
-            for line in ("bad.h5:/train: 40 examples; inputs that are not finite of 2 examples: 3, 17; classes out of 0 to 2 of 1 example: 5",
+            for line in ("bad.h5:/train: 40 examples; inputs that are not finite of 2 examples: 3, 17; classes outside 0 to 2 of 1 example: 5",
                          "bad.h5:/validation: 12 examples; inputs that are not finite of 1 example: 0"):
                 self.assertEqual(result.out.splitlines().count(line), 1, result)
         self.assertFalse((self.folder / "run").exists())
@@ -117,11 +117,11 @@ class AfterARun(LockstepTest):
             self.assertIn("memory of a step ", result.out)
             self.assertRegex(result.err, "warning: `train` would refuse this: .*batch.global: was 16 in run/checkpoints/step-00000004.h5 and is 32")
         out = self.lockstep("check", "deck.yaml", "--ranks", 8, "--machine", SOURCE / "docs/user/machines/ethernet_10g.yaml", "batch.global=32").out
-        self.assertIn("begins with          the newest checkpoint of its folder, which is not looked at", out)
-        self.assertIn("begins with          run/checkpoints/step-00000004.h5, after step 4", self.lockstep("check", "deck.yaml").out)
+        self.assertIn("starts from          the newest checkpoint of its folder, which is not read", out)
+        self.assertIn("starts from          run/checkpoints/step-00000004.h5, after step 4", self.lockstep("check", "deck.yaml").out)
         result = self.refused(78, ["batch.global: was 16 in run/checkpoints/step-00000004.h5 and is 32"], "check", "deck.yaml", "batch.global=32")
         self.assertIn("memory of a step ", result.out, "the plan comes first")
-        self.assertIn("begins with          nothing: run holds a run that this deck cannot go on with", result.out)
+        self.assertIn("starts from          nothing: run holds a run that this deck cannot continue", result.out)
 
 
 class Pipe(LockstepTest):
@@ -166,8 +166,8 @@ class Batch(LockstepTest):
 
     def test_ranks_that_train_would_refuse(self):
         self.assertEqual(self.step_lines("data.sampler=distributed_sampler", "--ranks", 5)[1], [])
-        self.refused(78, ["batch.global: 50 examples cannot be dealt out to 3 ranks alike"], "check", "deck.yaml", "data.sampler=distributed_sampler", "--ranks", 3)
-        self.refused(78, ["batch.global: 50 examples are not 3 equal parts (parallel.asynchronous.collect)"], "check", "deck.yaml",
+        self.refused(78, ["batch.global: 50 examples cannot be divided evenly among 3 ranks"], "check", "deck.yaml", "data.sampler=distributed_sampler", "--ranks", 3)
+        self.refused(78, ["batch.global: 50 examples cannot be divided into 3 equal parts (parallel.asynchronous.collect)"], "check", "deck.yaml",
                      "parallel.asynchronous={collect: 3, schedule: {free: true}}", "--ranks", 4)
         self.refused(66, ["nowhere.txt"], "check", "deck.yaml", "parallel.asynchronous={schedule: {replay: nowhere.txt}}")
         self.refused(66, ["table.yaml"], "check", "deck.yaml", "parallel={all_reduce: auto, all_reduce_table: table.yaml}")
@@ -180,7 +180,7 @@ class Batch(LockstepTest):
     def test_more_than_the_data_have(self):
         text, remarks = self.step_lines("--ranks", 8, "batch.global=500")
         self.assertEqual(text, "batch 64 = 8 ranks × 8, at most 8 at once")
-        self.assertEqual(remarks, ["batch.global: 500 examples are more than the 64 there are to train on; each step takes all of these"])
+        self.assertEqual(remarks, ["batch.global: 500 examples are more than the 64 training examples; each step takes all of them"])
 
     def test_batches_that_never_come(self):
         said = "batch.ramp: the run ends after 4 steps, before batches of {} begin (after {}); make it longer, or remove that point"
@@ -194,15 +194,15 @@ class Batch(LockstepTest):
         def lines(*overrides):
             out = self.lockstep("check", "deck.yaml", *overrides).out
             return [next(line for line in out.splitlines() if line.startswith(f"{what}  ")).split(None, 1)[1] for what in ("evaluations", "checkpoints")]
-        self.assertEqual(lines(), ["every epoch, 2 in all", "at the end only (checkpoint.every_minutes: 15 saves on the way)"])
+        self.assertEqual(lines(), ["every epoch, 2 in all", "only at the end (give checkpoint.every_minutes: 15 to save more often)"])
         self.assertEqual(lines("run.evaluate_every='3 steps'", "run.steps=7", "checkpoint={every_steps: 500, every_minutes: 90}"),
                          ["every 3 steps, 3 in all", "every 500 steps, every 1 h 30 min, at the end; the newest 2 are kept"])
         self.assertEqual(lines("run.evaluate_every=0", "checkpoint={every_epochs: 1, keep: 0}"), ["at the end", "every epoch, at the end"])
 
     def test_what_trains_badly(self):
         overrides = ["schedule.warmup=20 steps", "model.layers=[flatten, {linear: 10}, {softmax: {}, name: s}]"]
-        said = ["schedule.warmup: 20 steps are more than the 4 of the run, which ends before its learning rate has risen; make it shorter",
-                "model: its last layer 's' is a softmax, and loss cross_entropy has its own: such networks learn badly; remove that layer "
+        said = ["schedule.warmup: 20 steps are more than the 4 of the run, which ends before the learning rate reaches its value; make it shorter",
+                "model: its last layer 's' is a softmax, but loss cross_entropy applies its own (such networks learn badly); remove that layer "
                 "(predict --probabilities applies one)"]
         self.assertEqual(self.step_lines(*overrides)[1], said)
         err = self.lockstep("train", "deck.yaml", *overrides, ranks=2).err
@@ -211,15 +211,15 @@ class Batch(LockstepTest):
         self.deck(data={"synthetic": {"kind": "clicks", "train": 64, "validation": 20}}, loss={"type": "binary_cross_entropy"})
         for layers, loss, warns in (("{linear: 1}, {sigmoid: {}, name: s}", "binary_cross_entropy", True), ("{linear: 1}, {sigmoid: {}, name: s}", "mse", False),
                                     ("sigmoid, {linear: 1}", "binary_cross_entropy", False)):
-            said = ["model: its last layer 's' is a sigmoid, and loss binary_cross_entropy has its own: such networks learn badly; remove that layer "
+            said = ["model: its last layer 's' is a sigmoid, but loss binary_cross_entropy applies its own (such networks learn badly); remove that layer "
                     "(predict then gives logits, whose sigmoids are the probabilities)"] if warns else []
             self.assertEqual(self.step_lines("run.output_dir=third", f"model.layers=[{layers}]", f"loss.type={loss}")[1], said)
 
     def test_norms_of_one_value(self):
         """What PyTorch refuses: "Expected more than 1 value per channel when training"."""
         self.deck(batch={"global": 8}, model={"layers": ["flatten", {"linear": 4}, {"batch_norm": {}, "name": "norm"}, "relu", {"linear": 10}]})
-        said = ("model: layer 'norm' takes mean and variance of one value per channel, and so passes on nothing of its input in training; let it see more examples "
-                "at once (a larger batch.micro or batch.global, fewer ranks or shards, or parallel.sync_batch_norm: true), or take layer_norm")
+        said = ("model: layer 'norm' takes mean and variance of one value per channel, so that its output in training does not depend on its input; give it more examples "
+                "at once (a larger batch.micro or batch.global, fewer ranks or shards, or parallel.sync_batch_norm: true), or use layer_norm")
         alone, shards = "parallel={sync_batch_norm: false}", "parallel={{deterministic: {{shards: {}}}, sync_batch_norm: false}}"
         image = 'model.layers=[{conv2d: {filters: 4, kernel: 3}}, batch_norm, flatten, {linear: 10}]'
         for ranks, overrides, warns in ((1, [], False), (1, ["batch.micro=1"], True), (1, ["batch.micro=2"], False), (1, ["batch.global=1"], True),
@@ -290,14 +290,14 @@ class DescribedDevice(LockstepTest):
 
     def test_a_step_fits(self):
         out = self.lockstep(*self.described()).out
-        self.assertRegex(out, r"\nplanned for +NVIDIA H100 80GB HBM3, whose memory of 85\.03 GB a step fills to [\d.e-]+ %\n")
+        self.assertRegex(out, r"\nplanned for +NVIDIA H100 80GB HBM3 with 85\.03 GB of memory; a step takes [\d.e-]+ % of it\n")
 
     def test_16_bits(self):
         self.assertIn("\nplanned for ", self.lockstep(*self.described(), "precision.compute=bf16").out)
 
     def test_a_step_does_not_fit(self):
         out = self.lockstep(*self.described(totalGlobalMem=1024)).out
-        self.assertIn("whose memory of 1.02 KB a step exceeds; use smaller micro-batches", out)
+        self.assertIn("with 1.02 KB of memory; a step does not fit; use smaller micro-batches", out)
 
     def test_what_is_no_description(self):
         for key in self.H100:

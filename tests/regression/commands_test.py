@@ -149,8 +149,8 @@ class Commands(LockstepTest):
             self.assertIn("12560", out)  # 784·16 + 16
             self.assertIn("[16, 784]", out)
             self.assertIn("batch 16 = 3 ranks × 5 or 6, at most 6 at once", out)
-            self.assertEqual(out.count("all-reduced a step   "), 1)
-            self.assertIn("begins with          initial values of seed 7", out)
+            self.assertEqual(out.count("all-reduced per step "), 1)
+            self.assertIn("starts from          initial values from seed 7", out)
         self.assertFalse((self.folder / "run").exists(), "check leaves nothing")
         self.refused(78, ["batch.global"], "check", deck, "batch.global=0")
         self.refused(66, ["nothing.h5"], "check", deck, "data={file: nothing.h5}")

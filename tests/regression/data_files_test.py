@@ -45,7 +45,7 @@ class DataFiles(LockstepTest):
                     self.refused(65, [f"data.h5:/train/{name}: {words}"], "train", "deck.yaml", ranks=ranks)
         for options in ({"chunks": (32, 7)}, {"chunks": (32, 7), "compression": "gzip"}, {"maxshape": (None, 8)}, {"chunks": (40, 8), "fletcher32": True}):
             self.file(**options)
-            self.assertIn("data.h5:/train: 40 examples, all of use", self.lockstep("check", "deck.yaml", "--data").out)
+            self.assertIn("data.h5:/train: 40 examples, all usable", self.lockstep("check", "deck.yaml", "--data").out)
 
     def test_rows_that_cannot_be_read(self):
         self.file(chunks=(10, 8), fletcher32=True)

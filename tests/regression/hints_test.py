@@ -31,7 +31,7 @@ class Hints(LockstepTest):
         self.both(66, [f"run.branch_from: {no_such}"], "deck.yaml", "run.branch_from=nothing.h5")
         self.both(66, [f"run.resume: {no_such}"], "deck.yaml", "run.resume=nothing.h5")
         for word in ("true", "latest", "no"):
-            self.both(66, [f"run.resume: '{word}' is neither auto nor never, and there is no such file; write auto to go on"], "deck.yaml", f"run.resume={word}")
+            self.both(66, [f"run.resume: '{word}' is neither auto nor never, and there is no such file; give auto to resume"], "deck.yaml", f"run.resume={word}")
         self.write("text.txt", "to be or not to be " * 20)
         self.lockstep("import", "text", "--file", "text.txt", "--output", "text.h5")
         for key in ("validation_file", "test_file"):
@@ -107,7 +107,7 @@ class Hints(LockstepTest):
                                   *((f"optimizer.groups=[{{match: '*weight', {name}: 0.1}}]",
                                      f"optimizer.groups.0.{name}: has another name here (it multiplies optimizer.learning_rate); write learning_rate_scale")
                                     for name in ("lr", "learning_rate")),
-                                  ("loss={ignore_index: -100}", "loss.ignore_index: has another name here (a number from 0 on, which no class has, as 255); write ignore_class"),
+                                  ("loss={ignore_index: -100}", "loss.ignore_index: has another name here (a number from 0 on that no class has, such as 255); write ignore_class"),
                                   ("loss={weight: [1, 2]}", "loss.weight: has another name here; write class_weights"),
                                   *((f"loss.type={name}", f"loss.type: '{name}' is unknown; did you mean '{ours}'? (known: ")
                                     for name, ours in (("bce", "binary_cross_entropy"), ("bce_with_logits", "binary_cross_entropy"), ("nll_loss", "cross_entropy"),

@@ -52,9 +52,9 @@ class LossWatch(LockstepTest):
         jump = self.first_jump()
         for ranks in (1, 2):
             result = self.train(f"back_{ranks}", f"run.steps={jump}", on_anomaly="rollback", at_most=50, ranks=ranks)
-            self.assertRegex(result.out, rf"step {jump}: .*; goes back to step {(jump - 1) // 25 * 25}, and on with other examples")
+            self.assertRegex(result.out, rf"step {jump}: .*; rolls back to step {(jump - 1) // 25 * 25} and continues with other examples")
             # A second rollback from the same checkpoint goes further back.
-            back_to = min(int(step) for step in re.findall(r"goes back to step (\d+)", result.out))
+            back_to = min(int(step) for step in re.findall(r"rolls back to step (\d+)", result.out))
         plain, back = (metrics(self.folder / name) for name in ("stop", "back_1"))
         steps = [int(row["step"]) for row in back if row["split"] == "train"]
         self.assertEqual(steps, list(range(1, jump + 1)), "each step is in the curve once")
@@ -75,13 +75,13 @@ class LossWatch(LockstepTest):
         rows = without_times(metrics(self.folder / "whole"))
         self.assertEqual(rows, without_times(metrics(self.folder / "parts")))
         # A run that is killed after its last rollback, before the next checkpoint, does not meet the same jump again.
-        back_to = int(re.findall(r"goes back to step (\d+)", whole.out)[-1])
+        back_to = int(re.findall(r"rolls back to step (\d+)", whole.out)[-1])
         for path in (self.folder / "whole/checkpoints").glob("step-*.h5"):
             if path.name > f"step-{back_to:08}.h5":
                 path.unlink()
         again = self.train("whole", f"run.steps={jump + 20}", **options)
         self.assertIn(f"at step {back_to}", again.out)
-        self.assertNotIn("goes back", again.out)
+        self.assertNotIn("rolls back", again.out)
         self.assertEqual(without_times(metrics(self.folder / "whole")), rows)
 
     def test_rollback_without_a_checkpoint_keeps_the_step_before(self):
@@ -94,7 +94,7 @@ class LossWatch(LockstepTest):
     def test_rollback_twice_goes_further_back(self):
         """A checkpoint that is bad already cannot be helped by another order of examples."""
         result = self.train("far", "checkpoint.every_steps=5", on_anomaly="rollback", z_score=1, at_most=30, status=70)
-        steps = [int(step) for step in re.findall(r"goes back to step (\d+)", result.out)]
+        steps = [int(step) for step in re.findall(r"rolls back to step (\d+)", result.out)]
         self.assertTrue(any(after < before for before, after in itertools.pairwise(steps)), result)
         self.assertFalse(any(after == before for before, after in itertools.pairwise(steps)), result)
 
@@ -108,12 +108,12 @@ class LossWatch(LockstepTest):
                 while back_to >= before:
                     line = child.stdout.readline()
                     self.assertTrue(line, "it never went further back")
-                    if found := re.search(r"goes back to step (\d+)", line):
+                    if found := re.search(r"rolls back to step (\d+)", line):
                         before, back_to = back_to, int(found[1])
             finally:
                 child.kill()
         latest = (self.folder / "run/checkpoints/latest").resolve(strict=True).name
-        found = re.search(r"goes on from run/checkpoints/(step-\d+\.h5)", self.lockstep(*arguments, status=70).out)
+        found = re.search(r"resumes from run/checkpoints/(step-\d+\.h5)", self.lockstep(*arguments, status=70).out)
         self.assertGreaterEqual(found[1], latest)  # newer if the run was killed between a checkpoint and its link
 
     def test_a_last_evaluation_that_fails_fails_again(self):

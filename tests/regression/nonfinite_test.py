@@ -147,7 +147,7 @@ class Nonfinite(LockstepTest):
         result = self.lockstep("train", "deck.yaml", watch[0], watch[1] + "skip", "loss_watch.at_most=5")
         self.assertEqual(result.err.count("the validation loss is nan"), 3, result)
         result = self.lockstep("train", "deck.yaml", watch[0], watch[1] + "rollback", "loss_watch.at_most=2", status=70)
-        self.assertEqual(result.out.count("and on with other examples"), 2, result)
+        self.assertEqual(result.out.count("and continues with other examples"), 2, result)
 
     def test_relu_hides_nothing(self):
         """A library's may turn what is not a number into zero; the loss is none all the same, and the step is left out."""
@@ -163,14 +163,14 @@ class Nonfinite(LockstepTest):
         self.decked(self.dataset("good.h5"), loss_watch={"on_anomaly": "rollback", "at_most": 2},
                     schedule={"type": "multistep", "milestones": ["10 steps"], "factor": 1e45})
         result = self.lockstep("train", "deck.yaml", status=70)
-        self.assertEqual(result.out.count("and on with other examples"), 2, result)
+        self.assertEqual(result.out.count("and continues with other examples"), 2, result)
         self.assertRegex(result.errors()[0], "step 11: the parameters of layer 'body' .* are not finite after its update")
         self.expect_finite_checkpoints(10)
 
     def test_going_back_from_examples(self):
         self.decked(self.dataset("bad.h5", [(37, math.nan)]), loss_watch={"on_anomaly": "rollback", "at_most": 2})
         result = self.lockstep("train", "deck.yaml", status=70)
-        self.assertEqual(result.out.count("and on with other examples"), 2, result)
+        self.assertEqual(result.out.count("and continues with other examples"), 2, result)
         self.assertRegex(result.errors()[0], "the loss is nan; in its batch, the inputs of example 37 of bad.h5")
 
 

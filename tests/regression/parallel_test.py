@@ -81,15 +81,15 @@ class Parallel(LockstepTest):
         adamw = {"type": "adamw", "learning_rate": 0.01}
         self.deck(optimizer=adamw, parallel={"offload": {"optimizer": "memory"}})
         if "stand-in" not in self.lockstep("info").out:
-            self.refused(78, ["deck.yaml:", "parallel.offload: optimizer: memory is the host's, in which this build computes"], "check", "deck.yaml")
+            self.refused(78, ["deck.yaml:", "parallel.offload: optimizer: memory is host memory, where this build computes"], "check", "deck.yaml")
             return
-        self.assertRegex(self.lockstep("check", "deck.yaml").out, "optimizer's state +[0-9.]+ KB a rank in the host's memory")
+        self.assertRegex(self.lockstep("check", "deck.yaml").out, "optimizer's state +[0-9.]+ KB per rank in the host's memory")
         self.train("host", "checkpoint.every_steps=2", ranks=2)
         self.deck(optimizer=adamw)
         self.train("device", ranks=2)
         self.expect_same_state("host", "device", 4)
         self.deck(parallel={"offload": {"optimizer": "states"}})
-        self.refused(78, ["deck.yaml:", "parallel.offload: this build computes on devices, to which nothing comes from files"], "check", "deck.yaml")
+        self.refused(78, ["deck.yaml:", "parallel.offload: this build computes on devices, which cannot read the state from files"], "check", "deck.yaml")
 
     def test_more_ranks_than_examples(self):
         self.deck(model=NETWORK, batch={"global": 2}, run={"steps": 8, "log_every": 1, "seed": 7})
@@ -166,7 +166,7 @@ class Parallel(LockstepTest):
         mean = round(sum(counted) / 3)
         self.assertEqual(sum(begun), 5 * mean + 4 / 2 * 2 * 2, begun)
         for arguments, key in (((f"run.resume={file}", "run.steps=16"), "parallel.local"), ((f"run.branch_from={file}", workers(3)), "run.branch_from")):
-            self.refused(78, [key, "have each counted their own steps"], "train", "deck.yaml", "run.output_dir=other", *arguments)
+            self.refused(78, [key, "groups of ranks counted their own steps"], "train", "deck.yaml", "run.output_dir=other", *arguments)
         self.train("other", f"model.weights={file}")
 
     def test_groups_of_ranks_are_replicas(self):
@@ -183,7 +183,7 @@ class Parallel(LockstepTest):
         self.deck()
         result = self.on_each_rank('export OMP_NUM_THREADS=$((rank + 1)); exec "$0" train deck.yaml', 2)
         if re.search(r"backend +OpenMP", self.lockstep("info").out):
-            self.expect_refusal(result, 64, ["the number of threads of rank 1 on ", "'2' instead of '1'", "as many"])
+            self.expect_refusal(result, 64, ["the number of threads of rank 1 on ", "'2' instead of '1'", "give all ranks the same number (OMP_NUM_THREADS)"])
         else:
             self.assertEqual(result.status, 0, result)
 
@@ -226,7 +226,7 @@ class Parallel(LockstepTest):
             self.assertEqual((result.out + result.err).count(words), said, result)
 
     def test_what_does_not_go_together(self):
-        for parallel, words in (("{wire: fp16}", ["parallel.wire", "take bf16"]),
+        for parallel, words in (("{wire: fp16}", ["parallel.wire", "use bf16"]),
                                 ("{deterministic: {}, wire: bf16}", ["parallel.wire", "leave one out"]),
                                 ("{deterministic: {}, virtual_replicas: 2}", ["parallel.virtual_replicas", "leave one out"]),
                                 *((f"{{{way}, {key}: {value}}}", [f"parallel.{key}", f"{name} cuts batches and sums gradients in its own way", "leave one out"])
@@ -258,7 +258,7 @@ class Parallel(LockstepTest):
         self.refused(78, [*of_a_step, "shard: gradients needs"], "train", "deck.yaml", "parallel={memory_gb: 0.0205, unit_mb: 1, share_parameters: false}", ranks=4)
         self.refused(78, [*of_a_step, "use more ranks"], "train", "deck.yaml", "parallel={shard: parameters, memory_gb: 0.001}", ranks=4)
         self.refused(78, of_a_step, "check", "deck.yaml", "parallel={memory_gb: 0.001}", "--ranks", "4")
-        self.assertRegex(self.lockstep("check", "deck.yaml", "--ranks", "4").out, r"by parallel.shard +none [0-9.]+ MB, optimizer [0-9.]+ MB, gradients [0-9.]+ MB, parameters [0-9.]+ MB a rank")
+        self.assertRegex(self.lockstep("check", "deck.yaml", "--ranks", "4").out, r"by parallel.shard +none [0-9.]+ MB, optimizer [0-9.]+ MB, gradients [0-9.]+ MB, parameters [0-9.]+ MB per rank")
         self.deck(optimizer={"type": "adafactor"}, parallel={"shard": "optimizer"})
         self.refused(78, ["deck.yaml:", "parallel.shard", "adafactor keeps averages"], "train", "deck.yaml", ranks=2)
         self.deck()
@@ -362,7 +362,7 @@ class Parallel(LockstepTest):
         self.train("by_table", "parallel.all_reduce_table=table.yaml", ranks=2)
         self.expect_near("by_table", "plain", 1e-5)
         result = self.train("other_ranks", "parallel.all_reduce_table=table.yaml", ranks=3)
-        self.assertEqual(result.err.count("table.yaml: was measured with 2 ranks on 1 nodes, and not with 3 on 1"), 1, result)
+        self.assertEqual(result.err.count("table.yaml: was measured with 2 ranks on 1 nodes, not with 3 on 1"), 1, result)
 
     def test_bench_of_ranks_that_share_cores(self):
         allowed = os.sched_getaffinity(0)

@@ -51,7 +51,7 @@ class Ways(LockstepTest):
         self.assertRegex(lines[takes + 1], r"^ +the fastest of \d+ ways that fit into 18.00 MB, of \d+$")
         # A deck with these keys needs the memory and the time of the table.
         again = self.check("--ranks", 8, "--nodes", 4, "--machine", "machine.yaml", *lines[takes].split()[1:])
-        self.assertIn(f"memory of a step     {1e-6 * table[0][1]:.2f} MB a rank", again)
+        self.assertIn(f"memory of a step     {1e-6 * table[0][1]:.2f} MB per rank", again)
         self.assertAlmostEqual(float(re.search(r"ranks: ([\d.e+]+) ms per step", again)[1]), times[0], delta=0.01 * times[0])
 
     def test_without_a_machine(self):
@@ -123,7 +123,7 @@ class Auto(LockstepTest):
         # A resumed run chooses anew, since every way reads every checkpoint.
         again = self.train(0.0226, "run.steps=8")
         self.assertRegex(again.out, r"parallel.shard: auto chooses gradients: a step needs [\d.]+ MB of 22.60 MB per rank; optimizer would need [\d.]+ MB\n")
-        self.assertIn("goes on from", again.out)
+        self.assertIn("resumes from", again.out)
         self.assertIn("shard: auto", (self.folder / "run/deck.yaml").read_text())
         self.assertEqual(self.train(0, "run.steps=10", ranks=1).out.count("auto chooses none: there is one rank"), 1)
         self.assertEqual(summary(self.folder / "run")["steps"], 10)
@@ -200,7 +200,7 @@ class Memory(LockstepTest):
                           model={"activation_checkpointing": "blocks", "layers": [*[{"linear": width}, "relu"] * 7, {"linear": 10}]}, optimizer={"type": "adamw"},
                           providers={"matmul": "portable"})  # libraries may keep copies of weights in other layouts
                 out = self.lockstep("check", "deck.yaml", f"parallel={keys}", "--ranks", 2, "--nodes", 1).out
-                value, unit = re.search(r"memory of a step +([\d.]+) (\w+) a rank", out).groups()
+                value, unit = re.search(r"memory of a step +([\d.]+) (\w+) per rank", out).groups()
                 planned.append(float(value) * UNITS[unit])
                 used.append(self.used_bytes(f"parallel={keys}"))
             off = used[1] - used[0] - planned[1] + planned[0]

@@ -153,7 +153,7 @@ class Predict(LockstepTest):
                 (65, ["data.h5: has no examples in /night"], ["evaluate", "deck.yaml", "--checkpoint", CHECKPOINT, "--data", "data.h5", "--split", "night"]),
                 (65, ["two.h5: is no dataset", "it has /a, /b, /small)", "two.h5:/DATASET"], ["predict", CHECKPOINT, "--data", "two.h5", "--output", "y.npy"]),
                 (65, ["run: is a folder", "name the file in it, as run/checkpoints/latest"], ["predict", "run", "--data", "data.h5:/train", "--output", "y.npy"]),
-                (65, ["two.h5:/small: its examples are 14×14×1", "was trained on others"], ["predict", CHECKPOINT, "--data", "two.h5:/small", "--output", "y.npy"]),
+                (65, ["two.h5:/small: its examples are 14×14×1", "was trained on examples of another shape"], ["predict", CHECKPOINT, "--data", "two.h5:/small", "--output", "y.npy"]),
                 (65, ["text.h5:/validation: holds tokens, but the network of the checkpoint reads 28×28×1; give inputs of that shape"],
                  ["predict", CHECKPOINT, "--data", "text.h5:/validation", "--output", "y.npy"]),
                 (65, ["data.h5:/validation: holds no tokens, but the network of the checkpoint reads 8 tokens; give inputs of that kind, as `lockstep import text`"],
@@ -170,7 +170,7 @@ class Predict(LockstepTest):
                 (73, ["no/y.npy"], [*run[:3], "data.h5:/train", "--output", "no/y.npy"]),
                 (64, ["--data"], ["predict", CHECKPOINT]),
                 (64, ["--output"], run),
-                (64, ["is no language model"], ["predict", CHECKPOINT, "--generate", 3, "--prompt", "a"])):
+                (64, ["is not a language model"], ["predict", CHECKPOINT, "--generate", 3, "--prompt", "a"])):
             self.refused(status, words, *arguments)
         for status, words, arguments in ((65, ["has examples in /train, /validation"], [*run, "--output", "y.npy"]), (73, ["no/y.npy"], [*run[:3], "data.h5:/train", "--output", "no/y.npy"])):
             self.refused(status, words, *arguments, ranks=2)
@@ -184,10 +184,10 @@ class Predict(LockstepTest):
         with h5py.File(self.folder / "x.h5", "w") as file:
             file["x"] = numpy.ones((3, 4), "f4")
         arguments = ["predict", "values/checkpoints/latest", "--data", "x.h5", "--output", "y.csv"]
-        self.refused(64, ["gives values (loss mse)"], *arguments, "--classes")
+        self.refused(64, ["outputs values (loss mse)"], *arguments, "--classes")
         self.lockstep(*arguments)
         self.lockstep("train", "deck.yaml", "loss.type=mae", "run.output_dir=absolute")
-        self.refused(64, ["gives values (loss mae)"], "predict", "absolute/checkpoints/latest", *arguments[2:], "--overwrite", "--classes")
+        self.refused(64, ["outputs values (loss mae)"], "predict", "absolute/checkpoints/latest", *arguments[2:], "--overwrite", "--classes")
 
 
 @unittest.skipUnless(h5py, "no h5py")
@@ -221,7 +221,7 @@ class Generate(LockstepTest):
             self.assertNotEqual(hot[0], hot[2])
             # A prompt may be longer than the sequences that the network reads.
             self.assertTrue(self.generate(checkpoint, "--temperature", 0, prompt="die Katze läuft. die Katze läuft. d", count=5).endswith(" die Ka"))
-        self.refused(64, ["--prompt: '#' is none of the 13 characters"], "predict", checkpoint, "--generate", 2, "--prompt", "a#")
+        self.refused(64, ["--prompt: '#' is not one of the 13 characters"], "predict", checkpoint, "--generate", 2, "--prompt", "a#")
         self.refused(64, ["--prompt is empty"], "predict", checkpoint, "--generate", 2, "--prompt", "")
         self.refused(64, ["--prompt"], "predict", checkpoint, "--generate", 2)
         self.refused(64, ["--data"], "predict", checkpoint, "--generate", 2, "--prompt", "a", "--data", "text.h5", "--output", "y.npy")
@@ -250,7 +250,7 @@ class Generate(LockstepTest):
                                 data={"synthetic": {"kind": "random", "vocabulary": 7, "sequence_length": 5, "train": 32}})
         text = self.generate(checkpoint, prompt="3 1", count=4).split()
         self.assertEqual((text[:2], len(text)), (["3", "1"], 6))
-        self.refused(64, ["--prompt: '7' is no token from 0 to 6"], "predict", checkpoint, "--generate", 2, "--prompt", "7")
+        self.refused(64, ["--prompt: '7' is not a token from 0 to 6"], "predict", checkpoint, "--generate", 2, "--prompt", "7")
 
     def test_tokens_of_another_vocabulary(self):
         """As many characters, but others: all numbers would be in range, and wrong."""
@@ -285,7 +285,7 @@ class Generate(LockstepTest):
     def test_networks_that_look_ahead_write_nothing(self):
         layers = [{"embedding": {"vocabulary": 13, "features": 8}}, {"attention": {"heads": 2, "causal": False}}, {"linear": 13}]
         checkpoint = self.train({"layers": layers}, "run")
-        self.refused(64, ["looks at the tokens that follow"], "predict", checkpoint, "--generate", 2, "--prompt", "d")
+        self.refused(64, ["reads the tokens that follow"], "predict", checkpoint, "--generate", 2, "--prompt", "d")
 
 
 if __name__ == "__main__":

@@ -29,12 +29,12 @@ class Recommender(LockstepTest):
         ended = self.lockstep("train", DECK, "run.output_dir=ended", *fewer, status=70)
         self.assertRegex(ended.err, r"step 1: .* in its batch, the inputs of examples \d+, .* are not finite, or name rows that the tables do not have")
         found = self.lockstep("check", DECK, "--data", *fewer, status=65)
-        self.assertRegex(found.out + found.err, r"train: 1000 examples; row numbers that tables have not of \d+ examples: \d+, ")
+        self.assertRegex(found.out + found.err, r"train: 1000 examples; row numbers outside their tables of \d+ examples: \d+, ")
 
     def test_row_numbers_that_16_bits_round(self):
         tables = "[300, 50, 20, 10]"
         refused = self.lockstep("check", DECK, f"data.synthetic.vocabularies={tables}", f"model.vocabularies={tables}", "precision.compute=bf16", status=78)
-        self.assertIn("bf16 rounds the numbers of the 300 rows of a table of layer 'tables'", refused.err)
+        self.assertIn("bf16 rounds row numbers of a table with 300 rows in layer 'tables'", refused.err)
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ class Report(LockstepTest):
     def test_csv_is_quoted(self):
         self.train("plain")
         shutil.copytree(self.folder / "plain", self.folder / "runs" / "plain")
-        self.refused(66, ["runs/summary.json: is not there", "or all that are in this one, as runs/*"], "report", "runs")
+        self.refused(66, ["runs/summary.json: no such file", "or all those in this one: runs/*"], "report", "runs")
         shutil.copytree(self.folder / "plain", self.folder / 'a "b", c')
         self.assertEqual(list(self.table("plain", 'a "b", c')), ["plain", 'a "b", c'])
         self.assertIn('\n"a ""b"", c",done,', self.report("plain", 'a "b", c', "--csv"))
@@ -133,7 +133,7 @@ class Report(LockstepTest):
         for name in ("none", "empty"):
             self.refused(66, [f"{name}/summary.json", "deck.yaml", "output folder"], "report", "one", name)
         self.write("bad/summary.json", json.dumps({"ranks": 2}))
-        self.refused(65, ["bad/summary.json", "no summary"], "report", "bad")
+        self.refused(65, ["bad/summary.json", "is not the summary of a run"], "report", "bad")
 
     def test_the_deck_in_a_summary(self):
         self.train("new", 'run.name="12"', "optimizer.learning_rate=1e-8")

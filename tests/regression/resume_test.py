@@ -84,7 +84,7 @@ class Resume(LockstepTest):
                 self.deck(f"{name}/deck.yaml", **{**DECK, "batch": {**DECK["batch"], **({"ramp": after} if after else {})}})
                 for command in ("train", "check"):
                     result = self.lockstep(command, "deck.yaml", cwd=folder, status=78)
-                    self.assertRegex(result.err, r"batch\.ramp: would have come to epoch \d, example \d+ in 37 steps, and \S+37\.h5 is at epoch \d")
+                    self.assertRegex(result.err, r"batch\.ramp: would be at epoch \d, example \d+ after 37 steps, but \S+37\.h5 is at epoch \d")
                 self.assertEqual(snapshot(folder / "run"), left)
         folder = self.folder_of("ahead", batch={**DECK["batch"], "ramp": [["1 epoch", 64], ["70 steps", 80]]})
         self.train(folder, "run.steps=37", ranks=1)
@@ -331,9 +331,9 @@ class Resume(LockstepTest):
         self.assertRegex(made["data"]["train"]["fingerprint"], r"^500 examples of \d+ bytes, [0-9a-f]{16}$")
         self.assertRegex(made["data"]["validation"]["fingerprint"], r"^90 examples of \d+ bytes, [0-9a-f]{16}$")
         again = self.train(folder, "run.steps=25", ranks=1)
-        self.assertNotIn("other data", again.err)
+        self.assertNotIn("present data", again.err)
         again = self.train(folder, "run.steps=30", "data.synthetic={kind: random, train: 500, validation: 90, shape: [28, 28, 1], classes: 10}", ranks=1)
-        self.assertIn("step-00000025.h5: was made with other data than those that are there now", again.err)
+        self.assertIn("step-00000025.h5: was written with data that differ from the present data", again.err)
 
     def test_checkpoints_that_are_kept(self):
         folder = self.folder_of("kept", checkpoint={"every_steps": 20, "keep": 3})

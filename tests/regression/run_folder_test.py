@@ -39,11 +39,11 @@ class Lost(Folder):
         self.wait_for_steps(5)
         child.kill()
         out, _ = child.communicate()
-        self.assertEqual(out.count("checkpoints: at the end only; a run that is killed"), 1, out)
+        self.assertEqual(out.count("checkpoints: only at the end; a run that is killed"), 1, out)
         last = metrics(self.folder / "run")[-1]["step"]
         out = self.lockstep("train", "deck.yaml", "run.steps=3").out
-        self.assertIn(f"run: an earlier run came to step {last} without a checkpoint; begins anew", out)
-        self.assertNotIn("at the end only", out, "which is near")
+        self.assertIn(f"run: an earlier run reached step {last} without a checkpoint; this one starts from scratch", out)
+        self.assertNotIn("only at the end", out, "which is near")
         self.assertNotIn("earlier run", self.lockstep("train", "deck.yaml", "run.steps=5").out, "it goes on")
 
 
@@ -93,7 +93,7 @@ class OneAtATime(Folder):
         holder = next(child for child in children if child.returncode == 75)
         for child, _, err in ends:
             if child is not holder:
-                self.assertRegex(err, rf"error: run: another run writes here: process {holder.pid} on \S+, since \d{{4}}-")
+                self.assertRegex(err, rf"error: run: another run is writing here: process {holder.pid} on \S+, since \d{{4}}-")
         text = (self.folder / "run/deck.yaml").read_text()
         self.assertIn(f"learning_rate: {0.01 * (children.index(holder) + 1):g}", text)
         rows = [int(row["step"]) for row in metrics(self.folder / "run") if row["split"] == "train"]
@@ -108,7 +108,7 @@ class OneAtATime(Folder):
         child.communicate()
         self.assertTrue((self.folder / "run/lock").exists())
         result = self.lockstep("train", "deck.yaml", "run.wall_time=2 s", status=75)
-        self.assertIn("goes on from", result.out)
+        self.assertIn("resumes from", result.out)
         self.assertLess(result.seconds, 10, "the holder is known to be dead")
 
     def foreign_lock(self, age):
@@ -128,13 +128,13 @@ class OneAtATime(Folder):
         self.foreign_lock(STALE_AFTER - 4)
         result = self.lockstep("train", "deck.yaml", "run.output_dir=run", "run.overwrite=true", "run.resume=never")
         self.assertGreater(result.seconds, 3)
-        self.assertIn("process 4711 on elsewhere (Slurm job 17), since 2026-01-01T00:00:00Z may write here", result.out)
+        self.assertIn("process 4711 on elsewhere (Slurm job 17), since 2026-01-01T00:00:00Z may still be writing here", result.out)
 
         lock = self.foreign_lock(5)
         before = snapshot(self.folder / "run")
         alive = threading.Timer(2, lambda: os.utime(lock))
         alive.start()
-        result = self.refused(73, ["another run writes here: process 4711 on elsewhere (Slurm job 17)"], "train", "deck.yaml")
+        result = self.refused(73, ["another run is writing here: process 4711 on elsewhere (Slurm job 17)"], "train", "deck.yaml")
         alive.join()
         self.assertLess(result.seconds, 10)
         self.assertEqual({name: content for name, (_, content) in before.items()},
@@ -146,20 +146,20 @@ class OneAtATime(Folder):
         (self.folder / "run").mkdir()
         lock = self.folder / "run/lock"
         lock.symlink_to("nowhere")
-        self.refused(73, ["run/lock: cannot be read", "nobody knows who writes here"], "train", "deck.yaml")
+        self.refused(73, ["run/lock: cannot be read", "so another run may be writing here"], "train", "deck.yaml")
         lock.unlink()
 
         self.foreign_lock(-86400)  # as if the file server's clock had been set back by a day
         child = self.start()
         said = child.stdout.readline()
-        while "may write here" not in said:
+        while "may still be writing here" not in said:
             self.assertTrue(said)
             said = child.stdout.readline()
         self.assertRegex(said, r"shows a sign of life within (1 min|[0-9.]+ s)")
         child.terminate()
         _, err = child.communicate(timeout=30)
         self.assertEqual(child.returncode, 75, err)
-        self.assertIn("error: run/lock: SIGTERM has come while this run waited for process 4711 on elsewhere", err)
+        self.assertIn("error: run/lock: SIGTERM was received while this run waited for process 4711 on elsewhere", err)
 
     def test_a_lock_that_was_removed_is_made_again(self):
         self.deck(run=ENDLESS, checkpoint={"every_steps": 50})
@@ -192,7 +192,7 @@ class OneAtATime(Folder):
             before = newest()
             _, err = child.communicate(timeout=30)
             self.assertEqual(child.returncode, 73, err)
-            self.assertRegex(err, r"error: run/lock: process 4711 on elsewhere \(Slurm job 17\), since \S+ has taken this run's folder over")
+            self.assertRegex(err, r"error: run/lock: process 4711 on elsewhere \(Slurm job 17\), since \S+ has taken over this run's folder")
             self.assertEqual(newest(), before, "checkpoints were written after that")
             shutil.rmtree(self.folder / "run")
 
@@ -242,7 +242,7 @@ class NothingOfOthers(Folder):
         self.deck()
         self.lockstep("train", "deck.yaml")
         before = (self.folder / "run/deck.yaml").read_text()
-        self.refused(73, ["run/deck.yaml: is the deck that this run is started with"], "train", "run/deck.yaml", "run.steps=6")
+        self.refused(73, ["run/deck.yaml: is the deck that this run was started with"], "train", "run/deck.yaml", "run.steps=6")
         self.assertEqual((self.folder / "run/deck.yaml").read_text(), before)
         self.assertIn("nothing is left to do", self.lockstep("train", "run/deck.yaml").out)
 
@@ -318,9 +318,9 @@ class ChangedDeck(Folder):
                                "data.normalize={mean: [0.1], std: [0.3]}")
         for line in ("run.steps was 4 and is 8 from here on", "optimizer.learning_rate was 0.1 and is 0.05 from here on",
                      "data.normalize.mean was not set and is [0.1] from here on",
-                     "the learning rate of step 5 is 0.05, and would have been 0.1 with the deck of before"):
+                     "the learning rate of step 5 is 0.05 (it would have been 0.1 with the previous deck)"):
             self.assertIn(line, result.out.splitlines())
-        self.assertRegex(result.err, r"warning: model.layers.1.linear.initial_std was 0(\.0)? and is 0.3: of no effect on a run that goes on")
+        self.assertRegex(result.err, r"warning: model.layers.1.linear.initial_std was 0(\.0)? and is 0.3: has no effect on a resumed run")
         self.assertNotIn("was", self.lockstep("train", "deck.yaml", "run.steps=8", "optimizer.learning_rate=0.05",
                                               "model.layers.1.linear.initial_std=0.3", "data.normalize={mean: [0.1], std: [0.3]}").out)
 
@@ -336,9 +336,9 @@ class ChangedDeck(Folder):
         self.deck()
         self.lockstep("train", "deck.yaml")
         before = snapshot(self.folder / "run")
-        for change, words in (("optimizer.learning_rate=0.01", ["optimizer.learning_rate: was 0.1 in the run of run", "and is 0.01 in this deck"]),
+        for change, words in (("optimizer.learning_rate=0.01", ["optimizer.learning_rate: was 0.1 in the run in run, which is complete", "and is 0.01 in this deck"]),
                               ("schedule.warmup=2 steps", ["schedule.warmup: was 0"]), ("model.layers.2=tanh", ["model.layers.2.tanh"])):
-            self.refused(78, [*words, "nothing is left to do"], "train", "deck.yaml", change)
+            self.refused(78, [*words, "the change would have no effect there"], "train", "deck.yaml", change)
         for change in ("run.log_every=3", "checkpoint.keep=7", "run.wall_time=3 h"):
             self.assertIn("nothing is left to do", self.lockstep("train", "deck.yaml", change).out)
         self.assertEqual(snapshot(self.folder / "run"), before)
@@ -348,7 +348,7 @@ class ChangedDeck(Folder):
         self.deck(schedule={"type": "cosine"})
         self.lockstep("train", "deck.yaml")
         result = self.lockstep("train", "deck.yaml", "run.steps=8")
-        found = re.search(r"the learning rate of step 5 is (\S+), and would have been (\S+) with the deck of before", result.out)
+        found = re.search(r"the learning rate of step 5 is (\S+) \(it would have been (\S+) with the previous deck\)", result.out)
         self.assertEqual((float(found[1]), float(found[2])), (0.05, 0))
         self.assertEqual(float([row for row in metrics(self.folder / "run") if row["step"] == "5"][0]["learning_rate"]), 0.05)
 
@@ -357,7 +357,7 @@ class ChangedDeck(Folder):
         self.deck(run={"steps": 5, "output_dir": "run", "log_every": 1, "seed": 7}, data={"synthetic": {"kind": "random", "shape": [6], "classes": 3, "train": 64, "validation": 8}},
                   model={"layers": [{"linear": {"features": 5}}, "relu", {"linear": {"features": 3}}]})
         old = program.SOURCE / "tests/golden/checkpoints/example_order_1.h5"
-        said = "was written in the middle of an epoch by a version that shuffles in another way"
+        said = "was written in the middle of an epoch by a version that shuffles differently"
         self.assertIn(said, self.lockstep("train", "deck.yaml", f"run.resume={old}").err)
         self.assertEqual(summary(self.folder / "run")["steps"], 5)
         self.assertNotIn(said, self.lockstep("train", "deck.yaml", "run.steps=6").err)

@@ -122,10 +122,10 @@ class Selection(LockstepTest):
     def test_what_cannot_be_is_refused(self):
         for overrides, words in (
                 (["run.evaluate_every=5 minutes"], "run.evaluate_every: '5 minutes' is given"),
-                (["run.evaluate_every=0", "run.patience={evaluations: 2}"], "run.evaluate_every: 0 beside run.patience"),
+                (["run.evaluate_every=0", "run.patience={evaluations: 2}"], "run.evaluate_every: 0 cannot be combined with run.patience"),
                 (["run.patience={metric: validation_loss}"], "run.patience.evaluations: is missing"),
                 (["checkpoint.keep_best={metric: loss}"], "'loss' is unknown; did you mean 'validation_loss'? (known: validation_loss, validation_accuracy, validation_perplexity"),
-                (["data.synthetic.validation=0"], "checkpoint.keep_best: there are no validation examples")):
+                (["data.synthetic.validation=0"], "checkpoint.keep_best: needs validation examples")):
             self.deck("deck.yaml", **DECK)
             self.refused(78, [words], "check", "deck.yaml", *overrides)
         self.deck("deck.yaml", **{**DECK, "data": {"synthetic": {"kind": "linear", "features": 4, "outputs": 2, "train": 40, "validation": 8}},
@@ -191,14 +191,14 @@ class Metrics(LockstepTest):
         values = {"loss": {"type": "mse"}, "model": {"layers": [{"linear": 1}]},
                   "data": {"synthetic": {"kind": "linear", "features": 4, "train": 320, "validation": 50}}}
         for wanted, sections in (
-                ("perplexity is of classes, and this loss of values; remove it", {**values, "metrics": ["perplexity"]}),
-                ("r_squared is of values, and this loss of classes; remove it", {"metrics": ["r_squared"]}),
+                ("perplexity is a metric of classes, but this loss reads values; remove it", {**values, "metrics": ["perplexity"]}),
+                ("r_squared is a metric of values, but this loss reads classes; remove it", {"metrics": ["r_squared"]}),
                 ("did you mean 'top_5'?", {"metrics": ["top5"]}),
-                ("top_5 is the same for any 5 outputs; remove it",
+                ("top_5 is always the same with 5 outputs; remove it",
                  {"metrics": ["top_5"], "model": {"layers": [{"linear": 5}]},
                   "data": {"synthetic": {"kind": "random", "shape": [4], "classes": 5, "train": 320, "validation": 50}}}),
                 ("'top_5' is given twice; remove one", {"metrics": ["top_5", "top_5"]}),
-                ("evaluations of this deck do not measure top_3; add it to metrics",
+                ("evaluations of this deck do not compute top_3; add it to metrics",
                  {"metrics": ["top_2"], "run": {**DECK["run"], "target": {"metric": "validation_top_3", "value": 1}}})):
             for ranks in (1, 4):
                 self.assertRegex(self.train(status=78, ranks=ranks, **sections).err, r"deck\.yaml:\d+:\d+: .*" + re.escape(wanted))

@@ -65,7 +65,7 @@ class Shapes(LockstepTest):
             self.deck("deck.yaml", run={"steps": 1, "output_dir": "run"}, data={"file": "data.h5"}, batch={"global": 16},
                       model={"layers": [{"conv2d": {"filters": 2, "kernel": 3}}, "flatten", {"linear": 2}], **model},
                       optimizer={"type": "sgd", "learning_rate": 0.1})
-            self.assertIn("C = 1 for grey ones", self.lockstep("check", "deck.yaml", status=status).err)
+            self.assertIn("C = 1 for greyscale", self.lockstep("check", "deck.yaml", status=status).err)
 
 
 if __name__ == "__main__":

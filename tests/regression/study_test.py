@@ -249,7 +249,7 @@ class Studies(StudyTest):
         child = subprocess.Popen([program.PROGRAM, "study", "study.yaml"], cwd=self.folder, stdout=subprocess.PIPE,
                                  stderr=subprocess.STDOUT, text=True)
         log = self.folder / "study/trials/00-0000/log.txt"
-        while not (log.exists() and "may write here" in log.read_text()):
+        while not (log.exists() and "may still be writing here" in log.read_text()):
             self.assertIsNone(child.poll())
             time.sleep(0.05)
         child.terminate()
@@ -310,7 +310,7 @@ class BadInput(StudyTest):
         rate = "optimizer.learning_rate"
         for sections, words in [
             ({"goal": {"metric": "validation_accuracy", "value": 0.01}}, ["goal.value", "is reached at step 0"]),
-            ({"goal": {"metric": "validation_f1", "value": 0.5}}, ["study.yaml:5:", "do not measure f1; add it to metrics"]),
+            ({"goal": {"metric": "validation_f1", "value": 0.5}}, ["study.yaml:5:", "do not compute f1; add it to metrics"]),
             ({"goal": {"metric": "validation_loss", "best": "max"}}, ["goal.best", "write min"]),
             ({"goal": {"metric": "validation_loss"}}, ["goal.value", "goal.best"]),
             ({"space": {rate: {"log": [0.1, 0.1]}}}, [rate, "has one point"]),

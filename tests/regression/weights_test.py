@@ -56,16 +56,16 @@ class Weights(LockstepTest):
         weights = 'model.weights={file: w.h5, match: shapes, rename: {"encoder*": "body*"}, layout: NHWC}'
         for ranks in (1, 2):
             out = self.lockstep("train", "deck.yaml", weights, f"run.output_dir=run{ranks}", "run.steps=1", "optimizer.learning_rate=1e-30", ranks=ranks).out
-            self.assertIn("w.h5: 8 of 10 parameters taken\n", out)
-            self.assertIn("left as they are initialised: fc2/weight (10×12; 7×12 in the file), fc2/bias", out)
-            self.assertIn("of the file, unused: aux/weight", out)
+            self.assertIn("w.h5: 8 of 10 parameters loaded\n", out)
+            self.assertIn("left at their initial values: fc2/weight (10×12; 7×12 in the file), fc2/bias", out)
+            self.assertIn("unused in the file: aux/weight", out)
             found = self.arrays(self.folder / f"run{ranks}/checkpoints/latest")
             for name, values in found.items():
                 if "running" not in name:
                     self.assertEqual(self.same(values, arrays[name]), not name.startswith("fc2"), name)
-        self.assertIn("8 of 10 parameters taken", self.lockstep("check", "deck.yaml", weights).out)
+        self.assertIn("8 of 10 parameters loaded", self.lockstep("check", "deck.yaml", weights).out)
         self.refused(65, ["/model/fc2/weight: its shape is 7×12"], "check", "deck.yaml", weights.replace("match: shapes, ", ""))
-        self.refused(65, ["no parameter in it has the name and shape"], "check", "deck.yaml",
+        self.refused(65, ["none of its parameters has the name and shape"], "check", "deck.yaml",
                      "model={layers: [flatten, {linear: 10}]}", "model.weights={file: w.h5, match: shapes, layout: NHWC}")
         self.refused(78, ["model.weights.rename", "must have one * each, or none"], "check", "deck.yaml", 'model.weights={file: w.h5, rename: {"a*": "b"}}')
 
@@ -88,7 +88,7 @@ class Weights(LockstepTest):
         reshape = "model.layers.4={reshape: {shape: [36]}}"  # in place of the flatten
         self.assertEqual(self.evaluate("chw.h5", reshape, "model.weights={file: x, layout: NCHW}"), wanted)
         for command in (["train", "deck.yaml", "model.weights=chw.h5"], ["check", "deck.yaml", "model.weights=chw.h5"], ["check", "deck.yaml", reshape, "model.weights=chw.h5"]):
-            self.refused(78, ["model.weights.layout: is to be given", "layer 'fc1' reads a flatten of 3×3×4", "write NCHW"], *command)
+            self.refused(78, ["model.weights.layout: must be given", "layer 'fc1' reads a flatten of 3×3×4", "give NCHW"], *command)
         # The layout of a file that Lockstep has written is known, whatever the deck says of the file that the network began with.
         self.assertEqual(self.evaluate(self.checkpoint, "model.weights={file: x, layout: NCHW}"), wanted)
 
@@ -98,7 +98,7 @@ class Weights(LockstepTest):
         self.deck("mixed.yaml", **{**CNN, "model": {"layers": layers}})
         self.lockstep("train", "mixed.yaml", "run.output_dir=mixed", "run.steps=1")
         self.weights("w.h5", self.arrays(self.folder / "mixed/checkpoints/latest"))
-        self.refused(78, ["model.weights.layout: is to be given", "layer 'last' reads values of a flatten or reshape: in which order"], "check", "mixed.yaml", "model.weights=w.h5")
+        self.refused(78, ["model.weights.layout: must be given", "layer 'last' reads values of a flatten or reshape, whose order"], "check", "mixed.yaml", "model.weights=w.h5")
         self.refused(78, ["model.weights.layout: NCHW cannot be followed to layer 'last'"], "check", "mixed.yaml", "model.weights={file: w.h5, layout: NCHW}")
         self.lockstep("check", "mixed.yaml", "model.weights={file: w.h5, layout: NHWC}")
 
@@ -123,7 +123,7 @@ class Weights(LockstepTest):
                  {"d/weight": (9, 4, 2, 2), "d/bias": 9, "l/weight": (10, 36), "l/bias": 10})):
             with self.subTest(layers):
                 self.refused(78, ["model.weights.layout: NCHW cannot be followed to layer 'l"], *self.layout_of(layers, arrays, "NCHW"))
-                self.refused(78, ["model.weights.layout: is to be given"], *self.layout_of(layers, arrays))
+                self.refused(78, ["model.weights.layout: must be given"], *self.layout_of(layers, arrays))
                 self.lockstep(*self.layout_of(layers, arrays, "NHWC"))
         vector = {"l/weight": (10, 36), "l/bias": 10}
         self.refused(78, ["layer 'l' reads a flatten of 3×3×4"], *self.layout_of(["flatten", "relu", "flatten", linear], vector))
@@ -144,7 +144,7 @@ class Weights(LockstepTest):
                  {"l/weight": 36, "l/bias": 36, "last/weight": (10, 36), "last/bias": 10})):
             with self.subTest(layers):
                 self.refused(78, ["model.weights.layout: NCHW cannot be followed to layer 'l"], *self.layout_of(layers, arrays, "NCHW"))
-                self.refused(78, ["model.weights.layout: is to be given"], *self.layout_of(layers, arrays))
+                self.refused(78, ["model.weights.layout: must be given"], *self.layout_of(layers, arrays))
                 self.lockstep(*self.layout_of(layers, arrays, "NHWC"))
         # Without a flatten after them, the order does not matter.
         self.lockstep(*self.layout_of([{"permute": {"order": [2, 0, 1]}}, {"mean": {"axes": [1, 2]}}, linear], {**of_linear, "l/weight": (10, 4)}))
@@ -161,7 +161,7 @@ class Weights(LockstepTest):
                 ([{"patchify": 3}, linear, *pooled], {**of_linear, "l/weight": (3, 36)})):
             with self.subTest(layers):
                 self.refused(78, ["model.weights.layout: NCHW cannot be followed to layer 'l"], *self.layout_of(layers, arrays, "NCHW"))
-                self.refused(78, ["model.weights.layout: is to be given", "reads values of a flatten or reshape"], *self.layout_of(layers, arrays))
+                self.refused(78, ["model.weights.layout: must be given", "reads values of a flatten or reshape"], *self.layout_of(layers, arrays))
                 self.lockstep(*self.layout_of(layers, arrays, "NHWC"))
         # A reshape that keeps the channels has the same values in either order.
         self.lockstep(*self.layout_of([{"reshape": {"shape": [9, 4]}}, linear, *pooled], {**of_linear, "l/weight": (3, 4)}))
@@ -173,7 +173,7 @@ class Weights(LockstepTest):
             for compute in ("fp32", "bf16"):
                 folder = f"run{ranks}{compute}"
                 out = self.lockstep("train", "deck.yaml", weights, f"run.output_dir={folder}", f"precision.compute={compute}", ranks=ranks).out
-                self.assertIn("10 of 10 parameters taken; 2 layers frozen", out)
+                self.assertIn("10 of 10 parameters loaded; 2 layers frozen", out)
                 after = self.arrays(self.folder / folder / "checkpoints/latest")
                 for name, values in after.items():
                     self.assertEqual(self.same(values, before[name]), name.startswith("body"), name)
@@ -190,7 +190,7 @@ class Weights(LockstepTest):
         self.lockstep("train", "deck.yaml", weights, "run.output_dir=parts", "run.steps=3", ranks=2)
         self.lockstep("train", "deck.yaml", weights, "run.output_dir=parts", ranks=2)
         self.assertEqual(without_times(metrics(self.folder / "parts")), without_times(metrics(self.folder / "whole")))
-        for freeze, words in (("[body1]", "body2/weight was frozen in the run of parts"), ("[body1, body2, fc1]", "fc1/weight was trained in the run of parts")):
+        for freeze, words in (("[body1]", "body2/weight was frozen in the run that wrote parts"), ("[body1, body2, fc1]", "fc1/weight was trained in the run that wrote parts")):
             self.refused(78, ["model.weights.freeze: ", words], "train", "deck.yaml", f"model.weights={{file: {self.checkpoint}, freeze: {freeze}}}",
                          "run.output_dir=parts", "run.steps=8")
         self.refused(78, ["model.weights.freeze: 'body7' matches no layer"], "check", "deck.yaml", f"model.weights={{file: {self.checkpoint}, freeze: [body7]}}")

@@ -27,10 +27,10 @@ bool has_key(const nlohmann::json& section, const std::string& name) {
 
 std::span<const OtherName> other_names_of_keys() {
   static constexpr std::string_view
-      all_ranks = "examples a step, of all ranks together",
-      at_once = "the most examples that a rank computes at once; how many micro-batches there are follows",
-      follows = "it follows from batch.global, of all ranks, and batch.micro, the most that a rank computes at once",
-      reads_ahead = "a thread of each rank reads ahead of the steps", from_input = "it is that of the layer's input";
+      all_ranks = "examples per step, over all ranks",
+      at_once = "the most examples that a rank computes at once; the number of micro-batches follows",
+      follows = "it follows from batch.global, over all ranks, and batch.micro, the most that a rank computes at once",
+      reads_ahead = "a thread of each rank reads ahead of the steps", from_input = "it follows from the layer's input";
   // clang-format off
   static constexpr OtherName names[] = {
       {"batch_size", "*", "batch.global", all_ranks},
@@ -67,7 +67,7 @@ std::span<const OtherName> other_names_of_keys() {
       {"max_grad_norm", "*", "optimizer.clip_norm", ""},
       {"step_size", "*", "schedule.every with its unit, as every: 30 epochs", ""},
       {"gamma", "schedule", "factor", ""},
-      {"T_max", "*", "schedule.period with its unit, as period: 30 epochs", "to the run's end, when not given"},
+      {"T_max", "*", "schedule.period with its unit, as period: 30 epochs", "to the end of the run, when not given"},
       {"eta_min", "*", "schedule.final_fraction", "a fraction of the learning rate"},
       {"warmup_steps", "*", "schedule.warmup with its unit, as warmup: 500 steps", ""},
       {"warmup_epochs", "*", "schedule.warmup with its unit, as warmup: 5 epochs", ""},
@@ -80,7 +80,7 @@ std::span<const OtherName> other_names_of_keys() {
       {"embedding_dim", "*", "features", ""},
       {"p", "*.dropout", "rate", ""},
       {"path", "data", "file", ""},
-      {"ignore_index", "*", "loss.ignore_class", "a number from 0 on, which no class has, as 255"},
+      {"ignore_index", "*", "loss.ignore_class", "a number from 0 on that no class has, such as 255"},
       {"weight", "loss", "loss.class_weights", ""},
       {"num_workers", "*", "", reads_ahead},
       {"pin_memory", "*", "", reads_ahead},

@@ -61,8 +61,8 @@ void RunOptions::describe(Fields& fields) {
   for (const auto& [present, key] : {std::pair(target.present, "target"), {patience.present, "patience"}})
     fields.check(
         !present || evaluates, "evaluate_every",
-        fmt::format("0 beside run.{} (which is looked at in evaluations, and there is none before the end); give "
-                    "the epochs or steps between two",
+        fmt::format("0 cannot be combined with run.{} (which is checked in evaluations, and there would be none "
+                    "before the end); give an interval in epochs or steps",
                     key));
   static constexpr std::string_view ends[] = {"epochs", "steps"};
   fields.need(Needs::at_least_one, ends, "the run would not end");
@@ -112,7 +112,8 @@ void RunConfig::describe(Fields& fields) {
   fields.section("model", [&](Fields& f) { model.describe(f); },
                  "The network, as a preset or layer by layer, and the weights that it starts with", Presence::required);
   fields.check(run.branch_from.empty() || !model.weights.present, "run.branch_from",
-               "stands beside model.weights (a branch has its parameters from the checkpoint); remove one of them");
+               "cannot be combined with model.weights (a branch takes its parameters from the checkpoint); remove "
+               "one of them");
   fields.section("loss", [&](Fields& f) { loss.describe(f); }, "The loss function, which training minimises");
   fields.words("metrics", metrics, metric_names(),
                "metrics that evaluations compute in addition to the loss and the accuracy of classes: " +
@@ -126,51 +127,50 @@ void RunConfig::describe(Fields& fields) {
   fields.section("parallel", [&](Fields& f) {
     parallel.describe(f);
     f.check(parallel.wire != ParallelConfig::Wire::fp16 || precision.scales_loss(), "wire",
-            "sums of gradients overflow in fp16 where no loss_scale keeps them small; take bf16, or set precision.loss_scale");
+            "sums of gradients overflow in fp16 unless a loss scale keeps them small; use bf16, or set precision.loss_scale");
     f.check(parallel.shard == ParallelConfig::Shard::none || optimizer.rule().divides(), "shard",
-            optimizer.type + " keeps averages of whole rows and columns, which ranks cannot divide; take another optimizer, or shard: none");
+            optimizer.type + " keeps averages of whole rows and columns, which cannot be sharded; use another optimizer, or shard: none");
     if (const AsynchronousConfig& asynchronous = parallel.asynchronous; asynchronous.present) {
       f.check(!precision.scales_loss(), "asynchronous",
-              "gradients of workers differ in their loss scale (precision.loss_scale, which fp16 has); compute in bf16, or leave one out");
+              "gradients of workers would have different loss scales (precision.loss_scale, which fp16 has); compute in bf16, or leave one out");
       f.check(!asynchronous.compensates() || optimizer.type == "sgd", "asynchronous",
-              "staleness: compensate is an estimate for steps along the gradient, and " + optimizer.type + " takes others; take sgd, or another staleness");
+              "staleness: compensate is an estimate for steps along the gradient, but " + optimizer.type + " takes other steps; use sgd, or another staleness");
     }
     if (parallel.runs_freely()) {
       const bool backs_up = parallel.backup.present;
       const auto refuse = [&](bool is_set, const std::string& why) {
         f.check(!is_set, backs_up ? "backup" : "asynchronous", (backs_up ? "" : "schedule: {free: true} ") + why);
       };
-      refuse(memory_is_separate, "keeps the parameters in the memory of hosts, and this build computes on devices; use a build for CPUs, or leave it out");
-      refuse(backs_up && precision.scales_loss(), "lets each rank judge its gradient by itself, and gradients of a scaled loss (precision.loss_scale, which fp16 has) are judged by all; compute in bf16, or leave one out");
+      refuse(memory_is_separate, "keeps the parameters in host memory, but this build computes on devices; use a build for CPUs, or leave it out");
+      refuse(backs_up && precision.scales_loss(), "lets each rank check its own gradient, but gradients of a scaled loss (precision.loss_scale, which fp16 has) are checked by all ranks together; compute in bf16, or leave one out");
       const bool updates_parts = !parallel.has_stepping_workers();
       refuse(updates_parts && (!optimizer.rule().divides() || optimizer.type == "lars" || optimizer.type == "lamb"),
-             "divides each update among ranks that do not wait for each other, and " + optimizer.type + " looks at whole parameters; take another optimizer");
-      refuse(updates_parts && optimizer.rule().clip_norm > 0, "leaves each rank a part of an update, and optimizer.clip_norm wants the norm of all; take clip_value, or leave one out");
-      refuse(optimizer.averages(), "updates parameters between steps, and optimizer.ema_decay averages them after each; leave one out");
-      refuse(parallel.offload.present, "takes the optimizer's state from memory alone; leave parallel.offload out");
+             "divides each update among ranks that do not wait for each other, but " + optimizer.type + " needs whole parameters; use another optimizer");
+      refuse(updates_parts && optimizer.rule().clip_norm > 0, "gives each rank a part of an update, but optimizer.clip_norm needs the norm of the whole gradient; use clip_value, or leave one out");
+      refuse(optimizer.averages(), "updates parameters between steps, but optimizer.ema_decay averages them after each step; leave one out");
+      refuse(parallel.offload.present, "needs the optimizer's state in memory; leave parallel.offload out");
     }
     f.check(!parallel.has_stepping_workers() || !memory_is_separate, "local",
-            "of asynchronous workers keeps parameters in the memory of hosts, and this build computes on devices; use a build for CPUs, or leave one out");
+            "with asynchronous workers keeps parameters in host memory, but this build computes on devices; use a build for CPUs, or leave one out");
     if (parallel.local.present) {
       f.check(!optimizer.averages(), "local",
-              "leaves each group of ranks its own moving average (optimizer.ema_decay), of which evaluations would look at "
-              "several; leave one out");
+              "gives each group of ranks its own moving average (optimizer.ema_decay), but evaluations need a single one; leave one out");
     }
     f.check(!parallel.offload.present || optimizer.offloads(), "offload",
-            optimizer.type + (optimizer.rule().divides() ? " has no state here, of which something could be elsewhere; remove it"
-                                                  : " keeps averages of whole rows and columns, which are little and cross all blocks; remove it, or take another optimizer"));
+            optimizer.type + (optimizer.rule().divides() ? " has no state here that could be offloaded; remove it"
+                                                  : " keeps averages of whole rows and columns, which are small and span all blocks; remove it, or use another optimizer"));
     f.check(!parallel.offload.present || !memory_is_separate || parallel.offload.is_to_memory(), "offload",
-            "this build computes on devices, to which nothing comes from files; write optimizer: memory (the host's), or use a build for CPUs");
+            "this build computes on devices, which cannot read the state from files; give optimizer: memory (the host's), or use a build for CPUs");
     f.check(!parallel.offload.is_to_memory() || memory_is_separate, "offload",
-            "optimizer: memory is the host's, in which this build computes, so that nothing would be saved; name a folder on a disk (one of that name is ./memory), or remove it");
+            "optimizer: memory is host memory, where this build computes, so nothing would be saved; give a folder on a disk (./memory for one of that name), or remove it");
     f.check(!parallel.offload.present || !parallel.local.present, "offload",
-            "local averages or forgets states where groups synchronize, which it takes from memory alone; leave one out");
+            "local averages or resets states where groups synchronize, and needs them in memory; leave one out");
     f.check(!parallel.compress.present || !precision.scales_loss(), "compress",
-            "what compression leaves over of a step whose scaled gradients overflow is lost; take precision.compute bf16 or fp32, without loss_scale, or leave compress out");
+            "the compression error of a step whose scaled gradients overflow is lost; use precision.compute bf16 or fp32, without loss_scale, or leave compress out");
     f.check(!parallel.compress.corrects_momentum() || optimizer.rule().gradient_momentum().factor > 0, "compress",
-            "method: dgc applies the momentum of sgd before it compresses, and there is none (optimizer.type, momentum, dampening); take sgd with momentum and without dampening, or method: topk");
+            "method: dgc applies the momentum of sgd before it compresses, but there is none (optimizer.type, momentum, dampening); use sgd with momentum and without dampening, or method: topk");
     f.check(!parallel.compress.corrects_momentum() || !optimizer.clips(), "compress",
-            "method: dgc sends sums of several steps' gradients, which are no longer what optimizer.clip_norm and clip_value are for; leave them out, or take method: topk");
+            "method: dgc sends sums of several steps' gradients, but optimizer.clip_norm and clip_value are for gradients of single steps; leave them out, or use method: topk");
   }, "How ranks divide batches and the model, and sum gradients");
   fields.section("providers", [&](Fields& f) { providers.describe(f); },
                  "Libraries that compute matrix products, convolutions, attention and recurrent layers");
@@ -178,7 +178,7 @@ void RunConfig::describe(Fields& fields) {
   fields.section("checkpoint", [&](Fields& f) {
     checkpoint.describe(f);
     f.check(checkpoint.neighbours_every == 0 || !parallel.offload.present, "neighbours_every",
-            "copies the optimizer's state to memory, which parallel.offload is to save; leave one out");
+            "copies the optimizer's state to memory, but parallel.offload is there to save memory; leave one out");
   }, "When checkpoints are written, and how many are kept");
   fields.optional_section("loss_watch", loss_watch.present, [&](Fields& f) {
     loss_watch.describe(f);
@@ -186,17 +186,17 @@ void RunConfig::describe(Fields& fields) {
     f.check(!rolls_back || checkpoint.regular(), "on_anomaly",
             "rollback needs checkpoints to go back to; set checkpoint.every_steps, every_epochs or every_minutes");
     f.check(!rolls_back || data.shuffle, "on_anomaly",
-            "rollback goes on with the examples in another order, and data.shuffle is false; take skip or stop");
+            "rollback continues with the examples in another order, but data.shuffle is false; use skip or stop");
     f.check(!parallel.compress.keeps_errors() || loss_watch.on_anomaly != LossWatchConfig::Action::skip, "on_anomaly",
-            "what is skipped would come back by parallel.compress.error_feedback; take rollback or stop");
+            "a skipped gradient would come back through parallel.compress.error_feedback; use rollback or stop");
   },
                           "What to do when the loss is not finite, or far above those before it (when not given: a "
                           "loss that is not finite is a warning, and a second one in a row, or parameters that would "
                           "not be finite, end the run)");
   fields.check(!loss_watch.present || !parallel.local.present, "loss_watch",
-               "watches the losses of all ranks, and parallel.local lets groups of them go on by themselves; leave one out");
+               "watches the losses of all ranks, but parallel.local lets groups of ranks train on their own; leave one out");
   fields.check(!loss_watch.present || !parallel.runs_freely(), "loss_watch",
-               fmt::format("watches the losses of all ranks, and parallel.{} lets each go on by itself; leave one out",
+               fmt::format("watches the losses of all ranks, but parallel.{} lets each rank train on its own; leave one out",
                            parallel.backup.present ? "backup" : "asynchronous.schedule.free"));
   // clang-format on
 }
@@ -206,12 +206,12 @@ RunLength run_length(const RunConfig& config, std::int64_t examples) {
   for (const RunLength::Stage& stage : stages)
     validate_key(!config.data.drop_last || stage.batch <= examples,
                  stage.begin.count > 0 ? "batch.ramp" : "batch.global",
-                 "{} examples are more than the {} there are (data.drop_last then leaves nothing); use fewer",
+                 "{} examples are more than the {} training examples (data.drop_last would leave none); use fewer",
                  stage.batch, examples);
   const RunLength length(examples, config.data.drop_last, stages, config.run.epochs, config.run.steps);
   for (std::size_t i = 1; i < stages.size(); ++i) {
     validate_key(length.step_of(stages[i].begin) > length.step_of(stages[i - 1].begin), "batch.ramp",
-                 "{} is not after the point before it; put them in their order", config.batch.ramp[i - 1].first);
+                 "{} is not after the point before it; put the points in order", config.batch.ramp[i - 1].first);
   }
   return length;
 }

@@ -19,7 +19,7 @@ void check_shape(const Dataset& data, const AugmentConfig& augment, const Shape&
   const bool of_tokens = data.format().has_tokens() && given.rank() == 1 && wanted.rank() == 1;
   validate(given == wanted, ExitStatus::bad_data, "{}: its examples are {}, but the model reads {} (model.input); {}",
            data.description(), to_string(given), to_string(wanted),
-           no_channels ? "store images as N×H×W×C, C = 1 for grey ones"
+           no_channels ? "store images as N×H×W×C, with C = 1 for greyscale"
            : of_tokens ? fmt::format("set model.sequence: {} (of a preset), or the data's sequence_length: {}",
                                      given[0], wanted[0])
                        : "use other data, or set model.input");
@@ -48,7 +48,7 @@ void check_row_numbers(const Graph& graph, DType dtype) {
   for (const GraphNode& node : graph.nodes())
     for (const std::int64_t rows : node.layer->traits().tables)
       validate_key(rows - 1 <= exact, "precision.compute",
-                   "{} rounds the numbers of the {} rows of a table of layer '{}' (it is exact up to {}); use fp32",
+                   "{} rounds row numbers of a table with {} rows in layer '{}' (it is exact up to {}); use fp32",
                    name_of(dtype), rows, node.name, exact);
 }
 
@@ -68,20 +68,20 @@ void check_targets(const Dataset& data, const Loss& loss, const Shape& output) {
   }
   const bool of_vectors = target.rank() == (format.has_classes() ? 0 : 1);
   validate_key(!of_vectors || output.rank() == 1, "model",
-               "its output is {} (targets of {} ask for a vector); end with a flatten or linear layer",
-               to_string(output), data.description());
+               "its output is {} (targets of {} need a vector); end with a flatten or linear layer", to_string(output),
+               data.description());
   if (loss.wants_classes()) {
     const bool one_hot = target.rank() == 1 && output.rank() == 1 && target == output;
     const std::string_view one_hot_advice = one_hot ? "; if they are one-hot, store labels.argmax(axis=1)" : "";
     validate(format.has_classes(), ExitStatus::bad_data,
-             "{}: its targets are values, but loss cross_entropy reads classes; use a loss of values, as loss: {{type: "
-             "mse}}, or store classes as N integers: labels.astype(\"i4\"){}",
+             "{}: its targets are values, but loss cross_entropy reads classes; use a loss for values, such as loss: "
+             "{{type: mse}}, or store classes as N integers: labels.astype(\"i4\"){}",
              data.description(), one_hot_advice);
     const Shape places(output.extents().first(static_cast<std::size_t>(std::max(output.rank() - 1, 0))));
-    validate(
-        places == target, ExitStatus::bad_data,
-        "{}: its targets are {} classes each, but the model's output is {} (it is to be {}×classes); change the model{}",
-        data.description(), to_string(target), to_string(output), to_string(target), one_hot_advice);
+    validate(places == target, ExitStatus::bad_data,
+             "{}: its targets are {} classes each, but the model's output is {} (it must be {}×classes); change the "
+             "model{}",
+             data.description(), to_string(target), to_string(output), to_string(target), one_hot_advice);
     data.check_classes(output[-1], loss.ignored_class());
   } else {
     validate(!format.has_classes(), ExitStatus::bad_data,
@@ -105,13 +105,13 @@ void check(const RunConfig& config, const Datasets& data, const Graph& graph, co
   const auto& [target, patience, keep_best] = config.selection();
   const auto check_selection = [&](const auto& options, const std::string& key) {
     validate_key(!options.present || data.validation, key,
-                 "there are no validation examples to decide on it; remove it, or give some");
+                 "needs validation examples, and there are none; remove it, or give some");
     if (!options.present) return;
     const std::string_view name = options.metric.name();
     validate_key(name != "accuracy" || loss.wants_classes(), key + ".metric",
                  "this loss has no accuracy; use validation_loss");
     validate_key(find_metric(name) == nullptr || std::ranges::find(config.metrics, name) != config.metrics.end(),
-                 key + ".metric", "evaluations of this deck do not measure {}; add it to metrics", name);
+                 key + ".metric", "evaluations of this deck do not compute {}; add it to metrics", name);
   };
   check_metrics(config.metrics, loss, graph.output_shape());
   check_selection(target, "run.target");
@@ -125,7 +125,8 @@ void check(const RunConfig& config, const Datasets& data, const Graph& graph, co
   config.optimizer.groups(layout);
   LearningRateSchedule(config.schedule, run_length(config, data.train->size()));
   validate_key(graph.parameter_count() > 0, "model.layers",
-               "has no layer with parameters (nothing would be trained); give one, as {{linear: {{features: {}}}}}",
+               "has no layer with parameters (nothing would be trained); give one, such as {{linear: {{features: "
+               "{}}}}}",
                graph.output_shape()[-1]);
 }
 
@@ -141,9 +142,9 @@ std::optional<std::string> remark_on_norms(const RunConfig& config, const Graph&
   for (const GraphNode& node : graph.nodes())
     if (node.layer->traits().needs_statistics && node.shape.rows() == 1)
       return fmt::format(
-          "model: layer '{}' takes mean and variance of one value per channel, and so passes on nothing of its input in "
-          "training; let it see more examples at once (a larger batch.micro or batch.global, fewer ranks or shards, or "
-          "parallel.sync_batch_norm: true), or take layer_norm",
+          "model: layer '{}' takes mean and variance of one value per channel, so that its output in training does "
+          "not depend on its input; give it more examples at once (a larger batch.micro or batch.global, fewer ranks "
+          "or shards, or parallel.sync_batch_norm: true), or use layer_norm",
           node.name);
   return std::nullopt;
 }
@@ -174,9 +175,9 @@ void check_metrics(std::span<const std::string> names, const Loss& loss, const S
   const bool classes = loss.wants_classes();
   for (const std::string& name : names) {
     const MetricKind& kind = *find_metric(name);
-    validate_key(kind.of_classes == classes, "metrics", "{} is of {}, and this loss of {}; remove it", name,
+    validate_key(kind.of_classes == classes, "metrics", "{} is a metric of {}, but this loss reads {}; remove it", name,
                  classes ? "values" : "classes", classes ? "classes" : "values");
-    validate_key(output[-1] >= kind.least_outputs, "metrics", "{} is the same for any {} outputs; remove it", name,
+    validate_key(output[-1] >= kind.least_outputs, "metrics", "{} is always the same with {} outputs; remove it", name,
                  output[-1]);
   }
 }
@@ -243,7 +244,7 @@ std::vector<std::string> run_remarks(const RunConfig& config, const Graph& graph
   const std::int64_t largest = std::ranges::max(stages, {}, &RunLength::Stage::batch).batch;
   if (examples < largest)
     remarks.push_back(
-        fmt::format("batch.{}: {} examples are more than the {} there are to train on; each step takes all of these",
+        fmt::format("batch.{}: {} examples are more than the {} training examples; each step takes all of them",
                     config.batch.ramp.empty() ? "global" : "ramp", largest, examples));
   const std::int64_t batch = std::min(examples, std::ranges::min(stages, {}, &RunLength::Stage::batch).batch);
   std::int64_t idle = 0;
@@ -255,8 +256,8 @@ std::vector<std::string> run_remarks(const RunConfig& config, const Graph& graph
                     partition.ranks, batch));
   if (const std::int64_t warmup = length.step_of(training_span_of(config.schedule.warmup)); warmup > length.steps())
     remarks.push_back(
-        fmt::format("schedule.warmup: {} steps are more than the {} of the run, which ends before its learning rate "
-                    "has risen; make it shorter",
+        fmt::format("schedule.warmup: {} steps are more than the {} of the run, which ends before the learning rate "
+                    "reaches its value; make it shorter",
                     warmup, length.steps()));
   if (std::optional<std::string> remark = remark_on_norms(config, graph, partition, batch))
     remarks.push_back(std::move(*remark));
@@ -264,8 +265,8 @@ std::vector<std::string> run_remarks(const RunConfig& config, const Graph& graph
   const auto has_its_own = [&](std::string_view type, std::string_view loss, std::string_view afterwards) {
     if (last.layer->type() == type && config.loss.type == loss)
       remarks.push_back(
-          fmt::format("model: its last layer '{}' is a {}, and loss {} has its own: such networks learn badly; remove "
-                      "that layer ({})",
+          fmt::format("model: its last layer '{}' is a {}, but loss {} applies its own (such networks learn badly); "
+                      "remove that layer ({})",
                       last.name, type, loss, afterwards));
   };
   has_its_own("softmax", "cross_entropy", "predict --probabilities applies one");

@@ -44,9 +44,8 @@ std::string agreed_deck(const Communicator& comm, const std::string& deck) {
   expect_agreement(comm,
                    {"the program", build_info_text(), "start the same lockstep on all ranks", ExitStatus::bad_usage});
   expect_agreement(comm, {"the number of threads", std::to_string(ExecSpace().concurrency()),
-                          "give all ranks as many (OMP_NUM_THREADS)", ExitStatus::bad_usage});
-  expect_agreement(comm,
-                   {"the deck", deck, "give all ranks the same deck and the same changes to it", ExitStatus::bad_deck});
+                          "give all ranks the same number (OMP_NUM_THREADS)", ExitStatus::bad_usage});
+  expect_agreement(comm, {"the deck", deck, "give all ranks the same deck and overrides", ExitStatus::bad_deck});
   return deck;
 }
 

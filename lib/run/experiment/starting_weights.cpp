@@ -105,10 +105,10 @@ NamedArray channels_last(const NamedArray& array, const Shape& image) {
 
 /// Advice on what to write as model.weights.layout.
 std::string_view advice_for(const Flattened& values) {
-  if (!values.image) return "write NHWC if it had them as this network has";
+  if (!values.image) return "give NHWC if it had them in the order of this network";
   if (values.image->rank() == 2)
-    return "write NCHW after PyTorch's Conv1d (N×C×T), or NHWC after its LSTM, Embedding or attention (N×T×C)";
-  return "write NCHW for one with channels first, as PyTorch's, or NHWC";
+    return "give NCHW after PyTorch's Conv1d (N×C×T), or NHWC after its LSTM, Embedding or attention (N×T×C)";
+  return "give NCHW for a network with channels first, such as PyTorch's, or NHWC";
 }
 
 std::string listed(const std::string& title, const std::vector<std::string>& names) {
@@ -149,15 +149,16 @@ ChosenWeights choose_weights(const WeightsConfig& config, const ParameterFile& f
     if (values && !file.is_checkpoint() && has_one_for_each_input(node, parameter)) {
       validate_key(
           config.layout != Layout::automatic, "model.weights.layout",
-          "is to be given ({} is no checkpoint of Lockstep, and layer '{}' reads {}: in which order the file's network "
-          "had these values is not known); {}",
+          "must be given ({} is not a checkpoint of Lockstep, and layer '{}' reads {}, whose order in the file's "
+          "network is not known); {}",
           config.file, node.name,
           values.image ? "a flatten of " + to_string(*values.image) : "values of a flatten or reshape",
           advice_for(values));
       validate_key(
           config.layout == Layout::nhwc || !values.mixed, "model.weights.layout",
-          "NCHW cannot be followed to layer '{}' (what it reads of a flatten or reshape is beside other values, added to "
-          "them, in groups, or under another shape or order); bring its parameters in {}, or those before the reshape, into this network's order, and write NHWC",
+          "NCHW cannot be followed to layer '{}' (its values from a flatten or reshape are concatenated with others, "
+          "added to others, grouped, reshaped or permuted); bring its parameters in {}, or those before the reshape, "
+          "into this network's order, and give NHWC",
           node.name, config.file);
       if (config.layout == Layout::nchw) *found = channels_last(*found, *values.image);
     }
@@ -166,13 +167,13 @@ ChosenWeights choose_weights(const WeightsConfig& config, const ParameterFile& f
   }
   for (const NamedArray& array : arrays) chosen.unused.push_back(array.name.substr(prefix.size()));
   validate(!chosen.taken.empty(), ExitStatus::bad_data,
-           "{}: no parameter in it has the name and shape of one of the network (those of the file: {}); see "
+           "{}: none of its parameters has the name and shape of a parameter of the network (the file holds {}); see "
            "model.weights.rename, and `lockstep check` for the network's names",
            config.file, fmt::join(chosen.unused, ", "));
   const auto frozen = std::ranges::count_if(graph.nodes(), [](const GraphNode& node) { return node.frozen; });
-  chosen.text = fmt::format("{}: {} of {} parameters taken", config.file, chosen.taken.size(), parameters.size()) +
+  chosen.text = fmt::format("{}: {} of {} parameters loaded", config.file, chosen.taken.size(), parameters.size()) +
                 (frozen > 0 ? fmt::format("; {} layer{} frozen", frozen, frozen == 1 ? "" : "s") : "") +
-                listed("left as they are initialised", chosen.left) + listed("of the file, unused", chosen.unused);
+                listed("left at their initial values", chosen.left) + listed("unused in the file", chosen.unused);
   return chosen;
 }
 

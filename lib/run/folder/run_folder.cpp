@@ -91,8 +91,8 @@ void refuse_foreign_files(const RunPaths& paths, const std::string& input_deck, 
   std::error_code ignored;
   validate(
       !fs::equivalent(own_deck, input_deck, ignored) || text_of(own_deck) == deck, ExitStatus::cannot_create,
-      "{}: is the deck that this run is started with, and would be replaced by another one (as resolved, with the changes of "
-      "the command line); start from a copy of it, or choose another run.output_dir",
+      "{}: is the deck that this run was started with, and would be replaced by the resolved one (with the command "
+      "line's overrides); start from a copy of it, or choose another run.output_dir",
       own_deck.string());
   validate(
       !fs::exists(paths.stop_file()) ||
@@ -106,16 +106,15 @@ void refuse_foreign_files(const RunPaths& paths, const std::string& input_deck, 
 void refuse_earlier_run(const RunPaths& paths, const RunOptions& options) {
   if (options.overwrite || !holds_a_run(paths)) return;
   validate(options.resume == "auto", ExitStatus::cannot_create,
-           "{}: holds an earlier run, which is not overwritten; choose another run.output_dir, go on with "
+           "{}: holds an earlier run, which is not overwritten; choose another run.output_dir, continue with "
            "run.resume=auto, or give run.overwrite=true",
            paths.path().string());
   const auto json = nlohmann::json::parse(text_of(paths.summary()), nullptr, false);
   const std::string status = status_of(json);
-  validate(
-      status.empty() || status == failed_status, ExitStatus::cannot_create,
-      "{}: holds a run that has ended ({}), whose checkpoints are gone; it is not begun anew over its results: choose another "
-      "run.output_dir, or give run.overwrite=true",
-      paths.path().string(), status);
+  validate(status.empty() || status == failed_status, ExitStatus::cannot_create,
+           "{}: holds a run that has ended ({}), whose checkpoints are gone (its results are not overwritten); choose "
+           "another run.output_dir, or give run.overwrite=true",
+           paths.path().string(), status);
 }
 
 /// Throws cannot_create if a run that begins would replace the record of the order of gradients of another run, unless
@@ -145,7 +144,8 @@ void say_what_is_lost(const RunPaths& paths) {
     if (!row.empty()) last = row;
   const std::string step = last.substr(0, last.find(','));
   if (number_of(step))
-    log("{}: an earlier run came to step {} without a checkpoint; begins anew", paths.path().string(), step);
+    log("{}: an earlier run reached step {} without a checkpoint; this one starts from scratch", paths.path().string(),
+        step);
 }
 
 std::vector<fs::path> files_of_run(const RunPaths& paths) {
@@ -163,9 +163,9 @@ void refuse_own_start(const RunPaths& paths, const char* key, const std::string&
   const fs::path place = place_of(start), target = fs::canonical(start);
   for (const fs::path& file : files_of_run(paths)) {
     if (const fs::path removed = place_of(file); removed != place && removed != target) continue;
-    const KeyError error(key, fmt::format("{} belongs to the earlier run in {}, which run.overwrite would remove "
-                                          "before this one has begun with it; choose another run.output_dir, or copy "
-                                          "the file to another folder",
+    const KeyError error(key, fmt::format("{} belongs to the earlier run in {}, which run.overwrite would remove, "
+                                          "but this run starts from it; choose another run.output_dir, or copy the "
+                                          "file to another folder",
                                           start, paths.path().string()));
     throw Error(ExitStatus::cannot_create, located(input_deck, error).what());
   }
@@ -201,16 +201,16 @@ std::optional<RunFolder::Found> RunFolder::newest_checkpoint(const std::string& 
     try {
       return Found{candidate->string(), open_checkpoint(*candidate, sign_of_life)};
     } catch (const Error& error) {
-      warn("{}{}", error.what(), candidate + 1 == candidates.rend() ? "" : "; the one before it is tried");
+      warn("{}{}", error.what(), candidate + 1 == candidates.rend() ? "" : "; the previous checkpoint is tried");
       all_damaged = all_damaged && error.status() == ExitStatus::bad_data;
     }
   }
-  validate(
-      candidates.empty() || !all_damaged, ExitStatus::bad_data,
-      "{}: none of its {} checkpoints can be read; remove them, or start anew with run.resume=never run.overwrite=true",
-      checkpoints().string(), candidates.size());
+  validate(candidates.empty() || !all_damaged, ExitStatus::bad_data,
+           "{}: none of its {} checkpoints can be read; remove them, or start from scratch with run.resume=never "
+           "run.overwrite=true",
+           checkpoints().string(), candidates.size());
   validate(candidates.empty(), ExitStatus::io_error,
-           "{}: none of its {} checkpoints can be read now; look at the file system, and start again",
+           "{}: none of its {} checkpoints can be read now; check the file system, and start again",
            checkpoints().string(), candidates.size());
   return std::nullopt;
 }

@@ -187,7 +187,7 @@ class Claim {
   throw Error(
       ExitStatus::cannot_create,
       fmt::format(
-          "{}: another run writes here: {} ({}); choose another run.output_dir or run.name, or wait for its end",
+          "{}: another run is writing here: {} ({}); choose another run.output_dir or run.name, or wait until it ends",
           lock.parent_path().string(), holder.name(), RunLock::file_name));
 }
 
@@ -202,12 +202,12 @@ void wait_until_stale(const fs::path& lock, const Holder& holder, const Claim& o
     const double age = std::max(own.now() - *first, waiting.seconds());
     if (!last || (age >= stale_after && *last == *first)) return;
     const std::string signal = StopRequest::signal();
-    validate(signal.empty(), ExitStatus::stopped_early, "{}: {} has come while this run waited for {}; start it again",
-             lock.string(), signal, holder.name());
+    validate(signal.empty(), ExitStatus::stopped_early,
+             "{}: {} was received while this run waited for {}; start it again", lock.string(), signal, holder.name());
     if (*last != *first || holder.life() == Holder::Life::alive) refuse(lock, holder_of(lock).value_or(holder));
     if (!std::exchange(said, true))
-      log("{}: {} may write here; this run begins unless that one shows a sign of life within {}", lock.string(),
-          holder.name(), duration_text(stale_after - age));
+      log("{}: {} may still be writing here; this run starts unless that one shows a sign of life within {}",
+          lock.string(), holder.name(), duration_text(stale_after - age));
     heartbeat().beat();
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }
@@ -272,8 +272,8 @@ void RunLock::acquire() {
   for (bool taken_over = false; !own.becomes(path_); taken_over = true) {
     const LockStatus found = look_at(path_);
     validate(found.holder || found.is_missing(), ExitStatus::cannot_create,
-             "{}: cannot be read ({}), so that nobody knows who writes here; choose another run.output_dir, or remove "
-             "it if no run does",
+             "{}: cannot be read ({}), so another run may be writing here; choose another run.output_dir, or remove "
+             "the file if no run is",
              path_.string(), std::strerror(found.error));
     if (!found.holder) {  // released meanwhile
       std::this_thread::sleep_for(moment);
@@ -281,7 +281,7 @@ void RunLock::acquire() {
     }
     const Holder& holder = *found.holder;
     validate(holder.is_ours() || holder.text.empty(), ExitStatus::cannot_create,
-             "{}: is no lock of Lockstep's, and is not replaced; choose another run.output_dir", path_.string());
+             "{}: is not a lock file of Lockstep, and is not replaced; choose another run.output_dir", path_.string());
     if (holder.life() != Holder::Life::ended) wait_until_stale(path_, holder, own);
     if (taken_over) std::this_thread::sleep_for(moment);  // other processes try as well
     take_away(path_, holder);
@@ -323,7 +323,8 @@ void RunLock::require_lately() const {
   const std::optional<Holder> holder = holder_of(path_);
   throw Error(
       ExitStatus::cannot_create,
-      fmt::format("{}: {} has taken this run's folder over, as this run had shown no sign of life for {}; it ends here",
+      fmt::format("{}: {} has taken over this run's folder, because this run had shown no sign of life for {}; this "
+                  "run ends here",
                   path_.string(), holder && holder->is_ours() ? holder->name() : "another run",
                   duration_text(stale_after)));
 }

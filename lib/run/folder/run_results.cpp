@@ -54,8 +54,9 @@ void read_summary(const fs::path& file, RunResults& run) {
     const Json& deck = json.at("deck");  // earlier versions wrote it as text
     run.deck = deck_values(deck.is_string() ? deck.get<std::string>() : deck.dump(), file.string());
   } catch (const Json::exception& error) {
-    throw Error(ExitStatus::bad_data, fmt::format("{}: is no summary of a run ({}); name the output folder of a run",
-                                                  file.string(), error.what()));
+    throw Error(ExitStatus::bad_data,
+                fmt::format("{}: is not the summary of a run ({}); give the output folder of a run", file.string(),
+                            error.what()));
   }
 }
 
@@ -107,10 +108,10 @@ RunResults read_run_results(const fs::path& folder) {
     return run;
   }
   const std::string text = fs::exists(deck) ? read_text_file(deck.string()) : "";
-  validate(
-      text.starts_with(resolved_deck_begins), ExitStatus::missing_file,
-      "{}: is not there, nor is a run's deck.yaml beside it (so no run has begun there); name the output folder of a run{}",
-      summary.string(), holds_runs(folder) ? fmt::format(", or all that are in this one, as {}/*", run.name) : "");
+  validate(text.starts_with(resolved_deck_begins), ExitStatus::missing_file,
+           "{}: no such file, and no run's deck.yaml beside it (no run has started there); give the output folder of a "
+           "run{}",
+           summary.string(), holds_runs(folder) ? fmt::format(", or all those in this one: {}/*", run.name) : "");
   run.status = "unfinished";
   run.deck = deck_values(text, deck.string());
   read_last_rows(folder / "metrics.csv", run);

@@ -87,7 +87,7 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Ev
       constexpr std::int64_t most = 10000;
       const std::int64_t classes = loss->wants_classes() ? model->graph().output_shape()[-1] : 0;
       validate(classes > 0 && classes <= most, ExitStatus::bad_usage,
-               "--confusion-matrix: is of 1 to {} classes (this network has {}); leave it out", most, classes);
+               "--confusion-matrix: needs 1 to {} classes (this network has {}); leave it out", most, classes);
       sums->count_confusions();
     }
   });

@@ -35,7 +35,7 @@ class Vocabulary {
       for (const std::uint32_t point : decoded.points) {
         const auto place = std::ranges::find(characters_, point);
         validate(place - characters_.begin() < std::min(tokens, size()), ExitStatus::bad_usage,
-                 "--prompt: '{}' is none of the {} characters that the network has learned from; leave it out",
+                 "--prompt: '{}' is not one of the {} characters that the network was trained on; leave it out",
                  encode_utf8({point}), std::min(tokens, size()));
         found.push_back(static_cast<std::int32_t>(place - characters_.begin()));
       }
@@ -46,8 +46,8 @@ class Vocabulary {
       const std::optional<double> number = number_of(word);
       validate(
           number && *number < static_cast<double>(tokens) && std::floor(*number) == *number, ExitStatus::bad_usage,
-          "--prompt: '{}' is no token from 0 to {} (the network's data did not say which characters they stand for); "
-          "give numbers",
+          "--prompt: '{}' is not a token from 0 to {} (the network's data did not say which characters tokens stand "
+          "for); give numbers",
           word, tokens - 1);
       found.push_back(static_cast<std::int32_t>(*number));
     }
@@ -72,12 +72,12 @@ class LanguageModel {
     const RunConfig& config = trained.config;
     const ExampleFormat format = known_format(config.data).value_or(ExampleFormat{});
     validate(format.has_tokens(), ExitStatus::bad_usage,
-             "{}: is no language model (its network was not trained on tokens); use --data to let it predict", name_);
+             "{}: is not a language model (its network was not trained on tokens); give --data for predictions", name_);
     const std::int64_t length = format.input_shape[0];
     Graph graph = make_graph(config, format);
     const Shape& output = graph.output_shape();
     validate(output.rank() == 2 && output[0] == length, ExitStatus::bad_usage,
-             "{}: is no language model (of {} tokens it makes {}); use --data to let it predict", name_, length,
+             "{}: is not a language model (for {} tokens it outputs {}); give --data for predictions", name_, length,
              to_string(output));
     tokens_ = vocabulary.size() > 0 ? std::min(output[1], vocabulary.size()) : output[1];
     if (const std::int64_t known = vocabulary_of(graph); known > 0) tokens_ = std::min(tokens_, known);
@@ -103,11 +103,10 @@ class LanguageModel {
     const std::vector<std::int32_t> first{0};
     const auto row = output_.get().shape[2];
     const std::vector<double> a = outputs_of(first, 0), b = outputs_of(first, static_cast<std::int32_t>(tokens_ - 1));
-    validate(
-        length() == 1 || std::equal(a.begin(), a.begin() + row, b.begin()), ExitStatus::bad_usage,
-        "{}: its network looks at the tokens that follow (attention that is not causal), and cannot write them; train "
-        "one with causal attention",
-        name_);
+    validate(length() == 1 || std::equal(a.begin(), a.begin() + row, b.begin()), ExitStatus::bad_usage,
+             "{}: its network reads the tokens that follow (attention that is not causal), and cannot generate them; "
+             "train one with causal attention",
+             name_);
   }
 
  private:
@@ -162,7 +161,7 @@ std::string generate(const GenerateOptions& options) {
   for (std::int64_t i = 0; i < options.count; ++i) {
     const std::vector<double> outputs = model.next(text);
     validate(std::ranges::all_of(outputs, [](double value) { return std::isfinite(value); }), ExitStatus::bad_data,
-             "{}: its network's outputs are not finite; take another checkpoint", options.checkpoint);
+             "{}: its network's outputs are not finite; use another checkpoint", options.checkpoint);
     text.push_back(choose(outputs, options.temperature, options.top_k, random.uniform(static_cast<std::uint64_t>(i))));
   }
   return vocabulary.text_of(text);

@@ -114,7 +114,8 @@ void require_shape(const Dataset& data, const TrainedModel& trained, const Param
   try {
     check_arrays(trained.file.arrays, "/model", trained.name, parameters.parameters());
   } catch (const Error& error) {
-    throw Error(error.status(), fmt::format("{}: its examples are {}, and the network was trained on others ({})",
+    throw Error(error.status(), fmt::format("{}: its examples are {}, but the network was trained on examples of "
+                                            "another shape ({})",
                                             data.description(), to_string(data.format().input_shape), error.what()));
   }
 }
@@ -142,7 +143,7 @@ std::string predict(const PredictOptions& options, const Communicator& comm) {
     check_normalize(data->format(), config.data.normalize);
     validate(options.form == PredictOptions::Form::outputs || config.loss.make()->wants_classes(),
              ExitStatus::bad_usage,
-             "{}: its network gives values (loss {}) and not classes; leave out --classes and --probabilities",
+             "{}: its network outputs values (loss {}), not classes; leave out --classes and --probabilities",
              options.checkpoint, config.loss.type);
     blocks.emplace(config, std::move(graph), *data, options.form);
   });

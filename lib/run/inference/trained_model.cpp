@@ -10,7 +10,7 @@ TrainedModel TrainedModel::read(const std::string& file) {
   TrainedModel trained{.name = file, .file = read_parameters(file)};
   const auto deck = trained.file.texts.find("deck");
   validate(deck != trained.file.texts.end(), ExitStatus::bad_data,
-           "{}: holds no deck, which says what network its parameters belong to; give a checkpoint of a run", file);
+           "{}: holds no deck to say which network its parameters belong to; give a checkpoint of a run", file);
   trained.deck = deck->second;
   if (const auto found = trained.file.texts.find("provenance"); found != trained.file.texts.end())
     trained.provenance = found->second;

@@ -67,11 +67,11 @@ DataScan scan(const Dataset& data, std::int64_t classes, std::int64_t ignored, s
   DataScan result;
   result.is_bad = bad_inputs.count() + bad_rows.count() + bad_targets.count() + bad_classes.count() > 0;
   const std::string found = bad_inputs.text("inputs that are not finite") +
-                            bad_rows.text("row numbers that tables have not") +
+                            bad_rows.text("row numbers outside their tables") +
                             bad_targets.text("targets that are not finite") +
-                            bad_classes.text(fmt::format("classes out of 0 to {}", classes - 1));
+                            bad_classes.text(fmt::format("classes outside 0 to {}", classes - 1));
   result.text = fmt::format("{}: {} examples{}\n", data.description(), data.size(),
-                            result.is_bad ? found : ", all of use");
+                            result.is_bad ? found : ", all usable");
   return result;
 }
 

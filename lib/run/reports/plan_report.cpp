@@ -61,7 +61,7 @@ std::string starting_point(const RunConfig& config, const Experiment& experiment
   require_resumed_file(config);
   if (run == PlannedRun::elsewhere && folder.goes_on_by_itself()) {
     if (!list_checkpoints(folder.checkpoints()).empty())
-      return "the newest checkpoint of its folder, which is not looked at (the plan is for elsewhere)";
+      return "the newest checkpoint of its folder, which is not read (the plan is for another machine)";
   } else if (const auto checkpoint = folder.find_checkpoint()) {
     const std::string& file = folder.resumed_from();
     check_resume(*checkpoint, file, config, experiment.data.train->size(), parameters);
@@ -70,11 +70,11 @@ std::string starting_point(const RunConfig& config, const Experiment& experiment
   if (const std::string& file = config.run.branch_from; !file.empty()) {
     const Checkpoint checkpoint = open_branching_point(config);
     check_branch(checkpoint, file, config.optimizer, parameters);
-    return fmt::format("{}: its parameters and its optimizer's state, which {} steps have made", file,
+    return fmt::format("{}: its parameters and optimizer state, the result of {} steps", file,
                        optimizer_steps_of(checkpoint, file));
   }
   const WeightsConfig& weights = config.model.weights;
-  if (!weights.present) return fmt::format("initial values of seed {}", config.run.seed);
+  if (!weights.present) return fmt::format("initial values from seed {}", config.run.seed);
   return choose_weights(weights, read_weights(weights), experiment.graph, parameters).text;
 }
 
@@ -115,7 +115,7 @@ std::string steps_text(const RunConfig& config, std::int64_t examples) {
 /// Says when the run evaluates, as in "every 2 epochs, 5 in all". The last evaluation comes at the end, whatever the
 /// interval.
 std::string evaluations_text(const RunConfig& config, const Datasets& data) {
-  if (!data.validation) return "none: there are no examples to validate on";
+  if (!data.validation) return "none: there are no validation examples";
   const RunOptions::Interval every = config.run.evaluation_interval();
   if (every.count == 0) return "at the end";
   const RunLength length = run_length(config, data.train->size());
@@ -129,7 +129,7 @@ std::string checkpoints_text(const CheckpointOptions& options) {
   std::string text;
   if (options.neighbours_every > 0)
     text = fmt::format("copies in memory every {}, ", interval_text(options.neighbours_every, "step"));
-  else if (!options.regular()) return "at the end only (checkpoint.every_minutes: 15 saves on the way)";
+  else if (!options.regular()) return "only at the end (give checkpoint.every_minutes: 15 to save more often)";
   if (options.every_steps > 0) text += fmt::format("every {}, ", interval_text(options.every_steps, "step"));
   if (options.every_epochs > 0) text += fmt::format("every {}, ", interval_text(options.every_epochs, "epoch"));
   if (options.every_minutes > 0) text += fmt::format("every {}, ", duration_text(60 * options.every_minutes));
@@ -144,13 +144,14 @@ std::string planned_for(double step) {
   const DeviceDescription* device = described_device();
   if (device == nullptr)
     return device_count() > 0 ? ""
-                              : "planned for          no device: none is here, and libraries for devices plan for one; "
-                                "`check --device FILE` names one\n";
+                              : "planned for          no device: there is none here, and device libraries plan for a "
+                                "particular one; give `check --device FILE`\n";
   const double share = step / static_cast<double>(device->memory_bytes);
-  return fmt::format("planned for          {}, whose memory of {} a step {}\n", device->name,
+  return fmt::format("planned for          {} with {} of memory; a step {}\n", device->name,
                      bytes_text(static_cast<double>(device->memory_bytes)),
-                     share < 1 ? fmt::format("fills to {:.3g} %", 100 * share)
-                               : "exceeds; use smaller micro-batches, model.activation_checkpointing, or more ranks");
+                     share < 1 ? fmt::format("takes {:.3g} % of it", 100 * share)
+                               : "does not fit; use smaller micro-batches, model.activation_checkpointing, or more "
+                                 "ranks");
 }
 
 PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
@@ -164,7 +165,7 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
   } catch (const KeyError& error) {
     if (config.run.resume != "auto" || error.status() == ExitStatus::missing_file) throw;
     refusal = located(config.source, error);
-    start = fmt::format("nothing: {} holds a run that this deck cannot go on with", config.output_dir());
+    start = fmt::format("nothing: {} holds a run that this deck cannot continue", config.output_dir());
   }
   check_output_folder(config.output_dir());
 
@@ -199,21 +200,21 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
   text += fmt::format("checkpoints          {}\n", checkpoints_text(config.checkpoint));
   text += fmt::format("step                 {}, at most {} at once\n", batch_text(config, partition, train),
                       partition.largest_micro_batch(global));
-  text += fmt::format("operations a step    {:.4g} GFLOP (large products, forward and backward, all ranks)\n",
+  text += fmt::format("operations per step  {:.4g} GFLOP (large products, forward and backward, all ranks)\n",
                       1e-9 * flops);
   text += fmt::format(
-      "memory of a step     {} a rank (parameters {}, gradients {}, optimizer {}, activations {}, workspace {}, "
+      "memory of a step     {} per rank (parameters {}, gradients {}, optimizer {}, activations {}, workspace {}, "
       "batches {})\n",
       bytes_text(memory.total()), bytes_text(memory.parameters + memory.rounded), bytes_text(memory.gradients),
       bytes_text(memory.states), bytes_text(memory.activations), bytes_text(memory.workspace),
       bytes_text(memory.batches));
   if (memory.offloaded > 0)
     text += fmt::format(
-        "{:<21}{} a rank in {}\n", memory.elsewhere > 0 ? "state and parameters" : "optimizer's state",
+        "{:<21}{} per rank in {}\n", memory.elsewhere > 0 ? "state and parameters" : "optimizer's state",
         bytes_text(memory.offloaded * (config.checkpoint.regular() ? 2 : 1)),
         config.parallel.offload.is_to_memory() ? "the host's memory" : config.parallel.offload.optimizer);
   if (ranks > 1 && config.optimizer.rule().divides())
-    text += fmt::format("by parallel.shard    {} a rank\n", memory_by_shard(config, graph, memory, count));
+    text += fmt::format("by parallel.shard    {} per rank\n", memory_by_shard(config, graph, memory, count));
   text += choice;
   if (config.parallel.compress.present && count.nodes == 1)
     text += "parallel.compress    nothing is compressed: all ranks are on one node\n";
@@ -224,14 +225,14 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
   const double missing = code_bytes + (mpi_has_started() ? 0 : mpi_bytes);
   const bool copies = config.checkpoint.regular() || config.checkpoint.neighbours_every > 0;
   const double copy = copies ? memory.checkpoint : 0;  // a copy of the state, while a checkpoint is written
-  text += fmt::format("peak memory          {} a rank, with the program and the data that are in memory\n",
+  text += fmt::format("peak memory          {} per rank, including the program and the data in memory\n",
                       bytes_text(memory.total() + copy + missing + static_cast<double>(resident_bytes())));
   if (config.checkpoint.neighbours_every > 0)  // four: for two steps, this rank's and another rank's
-    text += fmt::format("copies in memory     up to {} a rank in its node's /dev/shm\n",
+    text += fmt::format("copies in memory     up to {} per rank in its node's /dev/shm\n",
                         bytes_text(4 * memory.checkpoint));
   text += planned_for(memory.total());
-  text += fmt::format("begins with          {}\n", start);
-  text += fmt::format("all-reduced a step   {} a rank\n",
+  text += fmt::format("starts from          {}\n", start);
+  text += fmt::format("all-reduced per step {} per rank\n",
                       bytes_text(ranks > 1 ? static_cast<double>(graph.parameter_count()) *
                                                  static_cast<double>(size_of(master_dtype(config.dtype())))
                                            : 0));

@@ -28,7 +28,7 @@ class PassingFolder {
       std::error_code code;
       std::string name = (fs::temp_directory_path(code) / "lockstep-check-XXXXXX").string();
       validate(!code && ::mkdtemp(name.data()) != nullptr, ExitStatus::io_error,
-               "{}: cannot be made ({}); set TMPDIR to another folder", name, std::strerror(errno));
+               "{}: cannot be created ({}); set TMPDIR to another folder", name, std::strerror(errno));
       path_ = name;
     });
     comm.broadcast(path_);

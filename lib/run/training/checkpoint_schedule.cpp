@@ -15,8 +15,8 @@ void CheckpointSchedule::say_when_only_at_the_end(double seconds_left) {
   constexpr double far = 600;
   if (options_.regular() || options_.neighbours_every > 0 || seconds_left < far || has_said_when_) return;
   has_said_when_ = true;
-  log("checkpoints: at the end only; a run that is killed before begins anew (checkpoint.every_minutes: 15 saves on the "
-      "way)");
+  log("checkpoints: only at the end; a run that is killed before that starts from scratch (give "
+      "checkpoint.every_minutes: 15 to save more often)");
 }
 
 }  // namespace lockstep

@@ -40,8 +40,8 @@ void check_frozen(const Checkpoint& checkpoint, const std::string& file, const s
     if (is_frozen && !was_trained) continue;
     validate_key(
         is_frozen != was_trained, "model.weights.freeze",
-        "{} was {} in the run of {} (which layers are frozen cannot change in mid-run); keep the list, or start another "
-        "run with model.weights: {}",
+        "{} was {} in the run that wrote {} (the frozen layers of a run cannot change); keep the list, or start a "
+        "new run with model.weights: {}",
         parameter.name, was_trained ? "trained" : "frozen", file, file);
   }
 }
@@ -57,8 +57,8 @@ void check_batches(const Checkpoint& checkpoint, const std::string& file, const 
   const RunPoint wanted = length.point_of({static_cast<double>(step), TrainingSpan::Unit::steps});
   validate_key(
       at == SamplerPosition{wanted.epoch, wanted.next}, "batch.ramp",
-      "would have come to epoch {}, example {} in {} steps, and {} is at epoch {}, example {} (the run's length "
-      "and learning rate would be those of other batches); keep its points up to that step, or {}",
+      "would be at epoch {}, example {} after {} steps, but {} is at epoch {}, example {} (the run's length and "
+      "learning rate would not match its batches); keep the points up to that step, or {}",
       wanted.epoch + 1, wanted.next, step, file, at.epoch + 1, at.next, advice);
 }
 
@@ -71,8 +71,8 @@ void require_resumed_file(const RunConfig& config) {
   if (std::error_code code; is_word && !std::filesystem::exists(file, code))
     throw KeyError(
         "run.resume",
-        fmt::format("'{}' is neither auto nor never, and there is no such file; write auto to go on, or never "
-                    "to begin anew",
+        fmt::format("'{}' is neither auto nor never, and there is no such file; give auto to resume, or never to "
+                    "start from scratch",
                     file),
         ExitStatus::missing_file);
   require_file_of("run.resume", file);
@@ -95,9 +95,9 @@ void check_own_steps(const Checkpoint& checkpoint, const std::string& file, cons
     numbers->read(array.name, 0, 1, DType::f64, reinterpret_cast<std::byte*>(&next));
     validate_key(
         next == static_cast<double>(optimizer_steps_of(checkpoint, file) + 1), key,
-        "workers, or groups of ranks, of the run of {} have each counted their own steps, without which this optimizer "
-        "does not know what its averages are of; go on with parallel.local and parallel.asynchronous as they were, or "
-        "begin another run with model.weights: {}",
+        "workers or groups of ranks counted their own steps in the run that wrote {} (this optimizer needs to know "
+        "how many steps its averages cover); resume it with its own parallel.local and parallel.asynchronous, or "
+        "start a new run with model.weights: {}",
         file, file);
   }
 }
@@ -110,24 +110,25 @@ void check_resume(const Checkpoint& checkpoint, const std::string& file, const R
     if (config.run.resume != "auto") throw;
     // No file was named, so the folder holds another run than this deck's.
     throw KeyError("run.output_dir",
-                   fmt::format("{} holds a run of another {} ({}); give another run.output_dir or run.name{}, or begin "
-                               "anew with run.resume=never run.overwrite=true",
+                   fmt::format("{} holds a run with a different {} ({}); give another run.output_dir or run.name{}, "
+                               "or start from scratch with run.resume=never run.overwrite=true",
                                config.output_dir(), differ.of().what, differ.difference(),
                                differ.of().what == std::string_view("optimizer")
-                                   ? " (and, to begin with its parameters alone, model.weights)"
+                                   ? " (and model.weights, to start from its parameters alone)"
                                    : ""));
   }
   ExampleOrder saved;
   restore_state(checkpoint, file, [&](StateFields& fields) { saved.describe_state(fields); });
   const ExampleOrder wanted(config, dataset_size);
   const std::string advice = config.run.resume == "auto"
-                                 ? "start anew with run.resume=never run.overwrite=true"
-                                 : fmt::format("begin another run with its parameters (model.weights: {})", file);
+                                 ? "start from scratch with run.resume=never run.overwrite=true"
+                                 : fmt::format("start a new run from its parameters (model.weights: {})", file);
   const auto same = [&](const char* key, std::string_view what, auto was, auto is) {
     validate_key(
         was == is, key,
-        "{} {} in {} and is {} in this deck (the order of the examples would change in mid-run); keep it, or {}", what,
-        was, file, is, advice);
+        "{} {} in {} and is {} in this deck (the order of the examples would change in the middle of the run); keep "
+        "it, or {}",
+        what, was, file, is, advice);
   };
   same("run.seed", "was", saved.seed, wanted.seed);
   same("batch.global", "was", saved.global_batch, wanted.global_batch);
@@ -174,20 +175,20 @@ void check_changes(const RunConfig& config, const std::string& deck, const Check
     throw located(
         config.source,
         KeyError(change.key,
-                 fmt::format("was {} in the run of {}, which has come to its end, and is {} in this deck (nothing is "
-                             "left to do there with it); choose another run.output_dir or run.name, go on with more "
-                             "run.epochs or run.steps, or begin anew with run.resume=never run.overwrite=true",
+                 fmt::format("was {} in the run in {}, which is complete, and is {} in this deck (the change would "
+                             "have no effect there); choose another run.output_dir or run.name, continue with more "
+                             "run.epochs or run.steps, or start from scratch with run.resume=never run.overwrite=true",
                              change.was, config.output_dir(), change.is)));
   };
   for (const DeckChange& change : changes_between(before->second, deck)) {
     if (point.complete && change.effect == DeckChange::Effect::training) refuse(change);
     if (!point.complete && change.key == "data.validation_seed")
-      throw located(config.source,
-                    KeyError(change.key,
-                             fmt::format("was {} in {} and is {} in this deck (the run would validate on examples that "
-                                         "it has trained on); keep it, or start anew with run.resume=never "
-                                         "run.overwrite=true",
-                                         change.was, point.file, change.is)));
+      throw located(
+          config.source,
+          KeyError(change.key, fmt::format("was {} in {} and is {} in this deck (the run would validate on examples "
+                                           "that it has trained on); keep it, or start from scratch with "
+                                           "run.resume=never run.overwrite=true",
+                                           change.was, point.file, change.is)));
   }
 }
 
@@ -197,8 +198,8 @@ void say_what_has_changed(const RunConfig& config, const std::string& deck, cons
   if (before == checkpoint.texts.end()) return;
   for (const DeckChange& change : changes_between(before->second, deck)) {
     if (change.effect == DeckChange::Effect::none)
-      warn("{} was {} and is {}: of no effect on a run that goes on (it matters at step 0 alone)", change.key,
-           change.was, change.is);
+      warn("{} was {} and is {}: has no effect on a resumed run (it matters only at step 0)", change.key, change.was,
+           change.is);
     else log("{} was {} and is {} from here on", change.key, change.was, change.is);
   }
   try {
@@ -209,7 +210,7 @@ void say_what_has_changed(const RunConfig& config, const std::string& deck, cons
     };
     const double was = learning_rate(then), is = learning_rate(config);
     if (was != is)
-      log("the learning rate of step {} is {:.4g}, and would have been {:.4g} with the deck of before", point.step + 1,
+      log("the learning rate of step {} is {:.4g} (it would have been {:.4g} with the previous deck)", point.step + 1,
           is, was);
   } catch (const Error&) {  // the deck is of another version
   }

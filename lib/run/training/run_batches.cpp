@@ -14,23 +14,24 @@ void check_sampler(const RunConfig& config, int ranks) {
   for (const RunLength::Stage& stage : config.batch.stages())
     validate_key(
         stage.batch % ranks == 0, stage.begin.count > 0 ? "batch.ramp" : "batch.global",
-        "{} examples cannot be dealt out to {} ranks alike, as data.sampler: distributed_sampler does it; use a "
-        "multiple of the ranks",
+        "{} examples cannot be divided evenly among {} ranks (data.sampler: distributed_sampler needs that); use a "
+        "multiple of the number of ranks",
         stage.batch, ranks);
   validate_key(
       !config.parallel.deterministic.present && !config.parallel.asynchronous.present &&
           !config.parallel.backup.present,
       "data.sampler",
-      "distributed_sampler deals out other batches to other ranks (parallel.{} wants the same); remove one of them",
+      "distributed_sampler makes batches depend on the ranks (parallel.{} needs batches that do not); remove one of "
+      "them",
       config.parallel.deterministic.present ? "deterministic"
       : config.parallel.backup.present      ? "backup"
                                             : "asynchronous");
   validate_key(!config.parallel.measures_shares(), "data.sampler",
-               "distributed_sampler deals out equally many examples to each rank (parallel.shares: measured does not); "
-               "remove one of them");
+               "distributed_sampler gives all ranks the same number of examples (parallel.shares: measured does "
+               "not); remove one of them");
   validate_key(config.parallel.virtual_replicas == 1, "data.sampler",
-               "distributed_sampler deals out equally many examples to each rank (parallel.virtual_replicas cuts "
-               "batches in another way); remove one of them");
+               "distributed_sampler gives all ranks the same number of examples (parallel.virtual_replicas divides "
+               "batches differently); remove one of them");
 }
 
 RunBatches::RunBatches(const OpenedDeck& deck, DataPosition& state)
@@ -127,7 +128,7 @@ void RunBatches::set_shares(const std::vector<std::int64_t>& shares) {
     prepare(partition);
   });
   loader_->set_shares(partition.rank_shares);
-  log("shares       by speed: {} to {} {} a rank, in the next steps", std::ranges::min(partition.rank_shares),
+  log("shares       by speed: {} to {} {} per rank in the next steps", std::ranges::min(partition.rank_shares),
       std::ranges::max(partition.rank_shares), partition.separate ? "shards" : "examples");
 }
 

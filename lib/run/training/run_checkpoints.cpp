@@ -67,7 +67,7 @@ void RunCheckpoints::recover_from_neighbours(bool takes_up) {
   comm_.run_collectively([&] { memory.emplace(folder_.path()); });
   const CheckpointEvents events{.progress = [] { heartbeat().beat(); }};
   if (const auto step = lockstep::recover_from_neighbours(Topology(comm_), *memory, mark, newest, path, events))
-    log("{}: made of the copies in the memory of the nodes, which are newer than what was on disk",
+    log("{}: made from the copies in the nodes' memory, which are newer than the checkpoints on disk",
         (path / checkpoint_name(*step)).string());
 }
 
@@ -146,10 +146,10 @@ void RunCheckpoints::finish() {
       const std::filesystem::path path = folder_.checkpoints();
       const std::int64_t newest = newest_step(path);
       throw Error(error.status(),
-                  fmt::format("{}: the last checkpoint is not there ({}); make room, or mend what else is wrong, and "
-                              "start again: the run {}",
+                  fmt::format("{}: the last checkpoint was not written ({}); make room, or fix what else is wrong, "
+                              "and start again: the run {}",
                               (path / checkpoint_name(trainer_.steps())).string(), error.what(),
-                              newest < 0 ? "begins anew" : "goes on from " + checkpoint_name(newest)));
+                              newest < 0 ? "starts from scratch" : "continues from " + checkpoint_name(newest)));
     }
   });
   if (copies_) copies_->remove();

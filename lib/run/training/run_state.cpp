@@ -62,8 +62,8 @@ void restore_state(const Checkpoint& checkpoint, const std::string& file, const 
     restore_state(checkpoint.texts.at("state"), describe);
   } catch (const std::exception& error) {
     throw Error(ExitStatus::bad_data,
-                fmt::format("{}: holds no state of a run ({}); use a checkpoint that Lockstep wrote "
-                            "(for parameters alone: model.weights)",
+                fmt::format("{}: does not hold the state of a run ({}); use a checkpoint that Lockstep wrote (for "
+                            "parameters alone: model.weights)",
                             file, error.what()));
   }
 }

@@ -44,7 +44,7 @@ void SavedState::restore(const Checkpoint& checkpoint, const std::string& file) 
   });
   if (const auto before = checkpoint.texts.find("provenance");
       before != checkpoint.texts.end() && !same_data(before->second, deck_.provenance))
-    warn("{}: was made with other data than those that are there now; the run goes on with these", file);
+    warn("{}: was written with data that differ from the present data; the run continues with the present data", file);
   restored_.emplace(file);
   ExampleOrder order;
   restore_state(checkpoint, file, [&](StateFields& fields) {
@@ -53,8 +53,8 @@ void SavedState::restore(const Checkpoint& checkpoint, const std::string& file) 
   });
   if (order.version != example_order && order.shuffle && state_.data.position.next > 0)
     warn(
-        "{}: was written in the middle of an epoch by a version that shuffles in another way; what is left of this epoch "
-        "has some examples for the second time, and others not at all",
+        "{}: was written in the middle of an epoch by a version that shuffles differently; the rest of this epoch "
+        "repeats some examples and leaves out others",
         file);
   selection_.forget_best([&](std::int64_t step) {  // its checkpoint is in another folder, or removed
     return step != trainer_.steps() && !std::filesystem::exists(folder_.checkpoints() / checkpoint_name(step));
@@ -71,7 +71,7 @@ void SavedState::branch() {
   restored_.emplace(file);
   const std::int64_t steps = optimizer_steps_of(checkpoint, file);
   trainer_.update().branch_after(steps);
-  log("{}: the run begins with its parameters and its optimizer's state, which {} steps have made", file, steps);
+  log("{}: the run starts from its parameters and optimizer state, the result of {} steps", file, steps);
 }
 
 void SavedState::share() {

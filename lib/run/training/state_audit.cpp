@@ -13,8 +13,8 @@ namespace {
 std::string other_cause(const ParallelConfig& parallel) {
   const bool by_library = parallel.all_reduce && parallel.all_reduce->by_library;
   if (!by_library && parallel.all_reduce_table.empty()) return "";
-  return "; or sums of the MPI library (parallel.all_reduce: mpi, or in a table) left other bits on some ranks, which "
-         "the MPI standard forbids: take another algorithm";
+  return "; or the MPI library's all-reduce (parallel.all_reduce: mpi, or in a table) gave some ranks different "
+         "bits, which the MPI standard forbids: use another algorithm";
 }
 
 }  // namespace
@@ -30,8 +30,8 @@ StateAudit::StateAudit(const OpenedDeck& deck)
   audit_.reset();
   if (comm_.is_root())
     warn(
-        "parallel.audit_every: there is nothing to compare, as parallel.shard leaves each number to one rank alone; "
-        "leave it out, or divide the model in groups (parallel.shard_group), which are compared");
+        "parallel.audit_every: there is nothing to compare (with parallel.shard, only one rank holds each value); "
+        "leave it out, or shard the model within groups (parallel.shard_group), which are compared");
 }
 
 void StateAudit::compare_if_due(std::int64_t steps) {

@@ -19,8 +19,8 @@ void check_survival(int ranks) {
   const std::string hindrance = SurvivingRanks::hindrance();
   validate_key(hindrance.empty(), "parallel.survive", "{}, or leave survive out", hindrance);
   validate_key(!is_a_device, "parallel.survive",
-               "sums on devices may wait for a lost rank in kernels, which nothing ends (this program computes on {}); "
-               "leave survive out, and start again from the last checkpoint",
+               "all-reduces on devices may wait for a lost rank inside kernels, which cannot be interrupted (this "
+               "program computes on {}); leave survive out, and start again from the last checkpoint",
                ExecSpace::name());
 }
 
@@ -57,10 +57,10 @@ class SurvivingRun {
     const std::int64_t step = ranks().all_reduce_max(step_);
     std::vector<std::string> who;
     for (const auto& [rank, host] : unsaid_) who.push_back(fmt::format("rank {} on {}", rank, host));
-    warn("{} {} lost{}; {} left, and {} on from the newest checkpoint, or else from the beginning",
-         fmt::join(who, ", "), who.size() == 1 ? "is" : "are", step > 0 ? fmt::format(", in step {}", step) : "",
+    warn("{} {} lost{}; {} left, and {} from the newest checkpoint, or from the beginning if there is none",
+         fmt::join(who, ", "), who.size() == 1 ? "is" : "are", step > 0 ? fmt::format(" in step {}", step) : "",
          ranks().size() == 1 ? "1 rank is" : fmt::format("{} ranks are", ranks().size()),
-         ranks().size() == 1 ? "goes" : "go");
+         ranks().size() == 1 ? "continues" : "continue");
     unsaid_.clear();
     step_ = 0;
   }
@@ -93,7 +93,7 @@ ExitStatus train_surviving(const RunConfig& config, const Communicator& all,
   try {
     survivors.emplace(all);
   } catch (const RankLost&) {
-    throw Error(ExitStatus::rank_lost, "a rank has died before the run has begun; look for its last words above");
+    throw Error(ExitStatus::rank_lost, "a rank died before the run began; look for its last output above");
   }
   for (;;) {
     std::optional<Communicator> ranks;

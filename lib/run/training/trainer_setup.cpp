@@ -30,14 +30,13 @@ std::vector<AllReduceRow> read_all_reduce_table(const ParallelConfig& parallel, 
     const AllReduceTable table = read_table(text, file);
     rows = table.rows();
     const bool by_library = std::ranges::any_of(rows, [](const auto& row) { return row.algorithm->by_library; });
-    validate(
-        !by_library || (parallel.wire == ParallelConfig::Wire::fp32 && !comm.network()), ExitStatus::bad_deck,
-        "{}: takes the MPI library's sums, which know neither parallel.wire nor --emulate-network; leave these out, or "
-        "the table",
-        file);
+    validate(!by_library || (parallel.wire == ParallelConfig::Wire::fp32 && !comm.network()), ExitStatus::bad_deck,
+             "{}: uses the MPI library's all-reduce, which supports neither parallel.wire nor --emulate-network; leave "
+             "these out, or the table",
+             file);
     if (table.ranks == comm.size() && table.nodes == nodes) return;
     if (comm.is_root())
-      warn("{}: was measured with {} ranks on {} nodes, and not with {} on {}; it is not used", file, table.ranks,
+      warn("{}: was measured with {} ranks on {} nodes, not with {} on {}; it is ignored", file, table.ranks,
            table.nodes, comm.size(), nodes);
     rows.clear();
   });
@@ -55,7 +54,7 @@ RunConfig with_chosen_shard(const RunConfig& config, Graph& graph, const Dataset
     with_positions(config.source, [&] {
       validate_key(
           config.parallel.machine.empty() || config.shard_times, "parallel.machine",
-          "is what lockstep train asks, and neither studies nor other programs do; leave it out, or name a shard");
+          "is read only by lockstep train, not in studies or in other programs; leave it out, or name a shard");
       const std::optional<ShardChoice> choice = resolve_shard(chosen, graph, step_memory(config, graph, train, ranks),
                                                               ranks, has_whole_sums(config.parallel, facts));
       if (choice->fits) log("parallel.shard: {}", choice->why);
@@ -111,23 +110,25 @@ void check_parts(const RunConfig& config, std::int64_t examples, std::int64_t pa
   const std::int64_t batch = config.batch.global, parts = parts_of_batch * members;
   const std::string key = config.parallel.backup.present ? "parallel.backup"
                           : parts_of_batch != config.parallel.asynchronous.collect
-                              ? "as the record has them"
+                              ? "as in the record"
                               : fmt::format("parallel.asynchronous.collect{}",
                                             members > 1 ? fmt::format(", and {} ranks of a group", members) : "");
   validate_key(config.batch.ramp.empty(), "batch.ramp",
-               "makes batches longer, and these ranks take equal parts ({}); leave it out", key);
+               "makes batches larger, but these ranks take equal parts ({}); leave it out", key);
   validate_key(batch % parts == 0, "batch.global",
-               "{} examples are not {} equal parts ({}), which ranks take one after the other; use a multiple", batch,
-               parts, key);
-  validate_key(batch <= examples, "batch.global", "{} examples are more than the {} there are to train on; use fewer",
+               "{} examples cannot be divided into {} equal parts ({}), which ranks take one after another; use a "
+               "multiple",
+               batch, parts, key);
+  validate_key(batch <= examples, "batch.global", "{} examples are more than the {} training examples; use fewer",
                batch, examples);
   validate_key(
       config.data.drop_last || examples % batch == 0, "data.drop_last",
-      "is false, and the last batch of an epoch of {} examples has less than {}; these ranks take equal parts ({}): set "
+      "is false, and the last batch of an epoch of {} examples has fewer than {} (ranks take equal parts: {}); set "
       "it to true",
       examples, batch, key);
   validate_key(!config.data.augment.mixes(), "data.augment",
-               "mixes images with the next ones of a batch, of which ranks take parts ({}); leave mixup and cutmix out",
+               "mixes each image with the next one of the batch, but ranks take parts of a batch ({}); leave mixup "
+               "and cutmix out",
                key);
 }
 
@@ -135,11 +136,11 @@ void check_parts(const RunConfig& config, std::int64_t examples, std::int64_t pa
 
 void check_ranks(const RunConfig& config, const Loss& loss, std::int64_t examples, int ranks) {
   validate_key(!config.parallel.runs_freely() || config.parallel.has_stepping_workers() || loss.counts_alike(), "loss",
-               "lets targets count differently (class_weights, ignore_class), and ranks that run freely divide an "
-               "update by its examples before they know what these count; leave one out");
+               "weights targets differently (class_weights, ignore_class), but ranks that run freely divide an "
+               "update by its number of examples before they know these weights; leave one out");
   validate_key(!config.parallel.compress.corrects_momentum() || loss.counts_alike(), "loss",
-               "lets targets count differently (class_weights, ignore_class), so that steps are divided by different "
-               "numbers, and parallel.compress.method: dgc keeps velocities from one to the next; take topk, or "
+               "weights targets differently (class_weights, ignore_class), so that steps are divided by different "
+               "numbers, but parallel.compress.method: dgc keeps velocities from one step to the next; use topk, or "
                "leave one out");
   if (config.parallel.runs_freely())
     check_parts(config, examples, config.parallel.parts_of_batch(ranks), config.parallel.asynchronous.members(ranks));

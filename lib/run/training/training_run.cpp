@@ -24,7 +24,7 @@ std::string banner(const OpenedDeck& deck) {
   const std::int64_t batch = deck.largest_batch(), at_once = partition.largest_micro_batch(batch);
   const std::string micro = at_once < partition.largest_share(batch) ? fmt::format(", at most {} at once", at_once)
                                                                      : "";
-  return fmt::format("{}: {} parameters, {} training examples, {}{}, {}, {} with {} thread{} a rank, {} steps{}",
+  return fmt::format("{}: {} parameters, {} training examples, {}{}, {}, {} with {} thread{} per rank, {} steps{}",
                      config.run.name, trainer.model().graph().parameter_count(), examples,
                      batch_text(config, partition, examples), micro,
                      precision_names[static_cast<std::size_t>(config.precision.compute)], ExecSpace::name(), threads,
@@ -39,7 +39,7 @@ ExitStatus TrainingRun::run() {
        run_remarks(deck_.config, trainer_.model().graph(), trainer_.partition(), deck_.examples()))
     warn("{}", remark);
   if (!folder_.resumed_from().empty() && !is_complete_)
-    log("goes on from {} at step {}", folder_.resumed_from(), trainer_.steps());
+    log("resumes from {} at step {}", folder_.resumed_from(), trainer_.steps());
   if (is_complete_) {
     log("{} is already at step {}: nothing is left to do.", folder_.resumed_from(), trainer_.steps());
     return ExitStatus::done;
@@ -68,7 +68,7 @@ ExitStatus TrainingRun::run() {
   const bool early = trainer_.steps() < total_steps();
   const Selection& selection = evaluations_.selection();
   if (early)
-    log("{}: the run ends at step {}", evaluations_.ended_by_owner() ? "it has been told so" : selection.reason(),
+    log("{}: the run ends at step {}", evaluations_.ended_by_owner() ? "ended by the study" : selection.reason(),
         trainer_.steps());
   write_summary(selection.target_reached()      ? "target_reached"
                 : evaluations_.ended_by_owner() ? "ended"
@@ -236,8 +236,8 @@ void TrainingRun::roll_back(StepFinding finding) {
   });
   if (comm_.all_reduce_max(found ? 1 : 0) == 0) {
     finding.message +=
-        "; there is no checkpoint to go back to (loss_watch.on_anomaly is rollback); go on from the checkpoint of the step "
-        "before, with a smaller learning rate";
+        "; there is no checkpoint to go back to (loss_watch.on_anomaly is rollback); continue from the checkpoint of "
+        "the step before, with a smaller learning rate";
     give_up(finding);
   }
   batches_.end();
@@ -260,7 +260,7 @@ void TrainingRun::roll_back(StepFinding finding) {
     checkpoints_.wait();
     batches_.begin();
   });
-  log("{}; goes back to step {}, and on with other examples", finding.message, trainer_.steps());
+  log("{}; rolls back to step {} and continues with other examples", finding.message, trainer_.steps());
   last_step_ = {};
 }
 

@@ -38,7 +38,7 @@ ExitStatus TrainingRun::stop() {
     return ExitStatus::stopped_early;
   }
   stop_vote_.stopped(*std::ranges::find_if(reasons, [](const std::string& each) { return !each.empty(); }));
-  log("stopped at step {} of {}: {}; {} goes on from there", trainer_.steps(), total_steps(), stopped_by(),
+  log("stopped at step {} of {}: {}; {} continues from there", trainer_.steps(), total_steps(), stopped_by(),
       folder_.goes_on_by_itself() ? "the same command" : "this deck with run.resume=auto");
   return ExitStatus::stopped_early;
 }
@@ -73,7 +73,7 @@ void TrainingRun::write_summary(const std::string& status, const std::string& fa
     folder_.write_text("summary.json", summary_json(summary));
   } catch (const Error& error) {
     if (status != stopped_status && status != failed_status) throw;
-    warn("{}; what the run goes on from is there all the same", error.what());
+    warn("{}; the run's checkpoints are not affected", error.what());
   }
   log("{}", summary_text(summary, folder_.metrics().parent_path().string()));
 }
