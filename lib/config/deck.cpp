@@ -216,10 +216,11 @@ std::string read_text_file(const std::string& path) {
   validate(status.type() != std::filesystem::file_type::directory, ExitStatus::bad_data,
            "{}: is a folder, not a file; name a file in it", path);
   std::ifstream in(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  validate(in.is_open() && !in.bad(), ExitStatus::io_error, "{}: cannot be read ({}); check its permissions", path,
-           std::strerror(errno));
-  return text;
+  std::ostringstream text;
+  if (in.peek() != std::ifstream::traits_type::eof()) text << in.rdbuf();
+  validate(in.is_open() && !in.bad() && text.good(), ExitStatus::io_error,
+           "{}: cannot be read ({}); check its permissions", path, std::strerror(errno));
+  return text.str();
 }
 
 }  // namespace lockstep

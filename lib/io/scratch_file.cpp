@@ -24,9 +24,10 @@ bool is_full(int error) { return error == ENOSPC || error == EDQUOT || error == 
 
 /// Returns the descriptor of a new file that is already unlinked.
 int open_nameless(const std::filesystem::path& folder) {
-  struct stat status{};
-  validate(::stat(folder.c_str(), &status) == 0, ExitStatus::missing_file,
-           "{}: there is no such folder ({}); make it, on a disk of each node", folder.string(), std::strerror(errno));
+  std::error_code code;
+  const bool exists = std::filesystem::exists(folder, code);
+  validate(!code, ExitStatus::io_error, "{}: cannot be opened ({})", folder.string(), code.message());
+  validate(exists, ExitStatus::missing_file, "{}: no such folder; make it, on a disk of each node", folder.string());
   struct statfs system{};
   validate(::statfs(folder.c_str(), &system) != 0 || (system.f_type != TMPFS_MAGIC && system.f_type != RAMFS_MAGIC),
            ExitStatus::cannot_create, "{}: is in memory (tmpfs), where nothing would be saved; name a folder on a disk",

@@ -60,7 +60,7 @@ class OffloadFaults(LockstepTest):
     def test_folders_of_no_use(self):
         self.write("file", "")
         for ranks in (1, 2) if FULL else (2,):
-            for folder, status, words in (("none", 66, ["none: there is no such folder", "make it"]), ("file", 73, ["file: no file can be made there"]),
+            for folder, status, words in (("none", 66, ["none: no such folder", "make it"]), ("file", 73, ["file: no file can be made there"]),
                                           *([("/dev/shm", 73, ["/dev/shm: is in memory (tmpfs)"])] if os.path.ismount("/dev/shm") else [])):
                 self.configure(folder)
                 self.refused(status, words, "train", "deck.yaml", ranks=ranks)

@@ -293,9 +293,10 @@ TEST(PushOrder, OfFilesThatAreNoneIsRefused) {
   refused(text.substr(0, text.find('\n') + 1) + "workers 3\nmembers 0\ncollect 2\n",
           "the number of 'members' is missing");
   refused(head + "0 0\n1 0\n2 0\n", "has 3 gradients");
-  refused(head + "0 0\n1 0\n2 0\nx 1\n", "has 3 gradients");
-  refused(PushOrder::head(3, 2, {}, 2, 2) + "0 0 0\n1 0 9223372036854775807\n2 0 1\n0 1 2\n", "has 1 gradients");
-  refused(text, "gradients that can be read, but the run needs 50 updates of 2", 50);
+  refused(head + "0 0\n1 0\n2 0\nx 1\n", "the line of gradient 4 is invalid");
+  refused(PushOrder::head(3, 2, {}, 2, 2) + "0 0 0\n1 0 9223372036854775807\n2 0 1\n0 1 2\n",
+          "the line of gradient 2 is invalid");
+  refused(text, "gradients, but the run needs 50 updates of 2", 50);
   refused(head + "0 0\n1 0\n3 0\n0 1\n", "there are 3 workers");
   refused(head + "0 0\n1 0\n2 0\n0 1\n3 1\n", "there are 3 workers");
   refused(head + "0 0\n1 1\n2 0\n0 1\n", "less than its update, 1");

@@ -292,7 +292,7 @@ TEST(SteppingWorkersBySpeed, AreThoseOfTheRecord) {
   EXPECT_EQ(PushOrder::parse(order.text(), "file", config, 3, by_speed).text(), order.text());
   std::string changed = order.text();
   changed.replace(changed.find("\n0 0 4") + 5, 1, "5");
-  expect_error(ExitStatus::bad_data, "gradients that can be read",
+  expect_error(ExitStatus::bad_data, "is invalid; give a file that parallel.asynchronous.schedule.record has written",
                [&] { PushOrder::parse(changed, "file", config, 3, by_speed); });
   expect_error(ExitStatus::bad_data, "parallel.local.steps_by_speed",
                [&] { PushOrder::parse(order.text(), "file", config, 3, Rounds{4, false}); });

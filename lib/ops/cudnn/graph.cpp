@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "core/device.hpp"
+#include "core/execution.hpp"
 #include "ops/device_description.hpp"
 
 namespace cudnn_frontend {
@@ -53,7 +55,12 @@ struct CudnnDevice::Implementation {
 
 CudnnDevice::CudnnDevice() {
   auto device = std::make_shared<Implementation>();
-  expect_success(fe::detail::create_handle(&device->handle), "use the device");  // kept for the life of the process
+  const cudnnStatus_t status = fe::detail::create_handle(&device->handle);  // kept for the life of the process
+  validate(status == CUDNN_STATUS_SUCCESS || !runs_on_device || device_count() == 0, ExitStatus::internal,
+           "cuDNN cannot use the device: {}; check that its version fits the driver, or build without it "
+           "(LOCKSTEP_ENABLE_CUDNN=OFF)",
+           fe::detail::get_error_string(status));
+  expect_success(status, "plan without a device");
   implementation_ = std::move(device);
 }
 
@@ -67,7 +74,10 @@ const CudnnDevice& CudnnDevice::current() {
 
 CudnnDevice::CudnnDevice(const std::string& properties, int capability) {
   auto described = std::make_shared<fe::DeviceProperties>();
-  expect_good(described->deserialize({properties.begin(), properties.end()}), "read this device description");
+  const fe::error_t status = described->deserialize({properties.begin(), properties.end()});
+  validate(status.is_good(), ExitStatus::bad_data,
+           "cuDNN cannot read this device description: {}; give the output of `lockstep info --device`",
+           status.get_message());
   implementation_ = std::make_shared<Implementation>(Implementation{nullptr, std::move(described), capability});
 }
 
@@ -110,9 +120,11 @@ void CudnnGraph::run(cudaStream_t stream, std::span<void* const> tensors, void* 
   Implementation& it = *implementation_;
   std::unordered_map<std::int64_t, void*> pointers;
   for (std::size_t i = 0; i < tensors.size(); ++i) pointers[static_cast<std::int64_t>(i) + 1] = tensors[i];
-  const bool ordered = fe::detail::set_stream(it.handle, stream) == CUDNN_STATUS_SUCCESS;
-  auto status = it.graph.execute(it.handle, pointers, workspace);
-  validate(ordered && status.is_good(), ExitStatus::internal, "cuDNN failed to run its plan: {}", status.get_message());
+  const cudnnStatus_t ordered = fe::detail::set_stream(it.handle, stream);
+  validate(ordered == CUDNN_STATUS_SUCCESS, ExitStatus::internal, "cuDNN cannot use the stream of the step: {}",
+           fe::detail::get_error_string(ordered));
+  const fe::error_t status = it.graph.execute(it.handle, pointers, workspace);
+  validate(status.is_good(), ExitStatus::internal, "cuDNN failed to run a planned operation: {}", status.get_message());
 }
 
 namespace {

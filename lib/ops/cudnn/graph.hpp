@@ -19,11 +19,11 @@ namespace lockstep {
 class CudnnDevice {
  public:
   /// The device that this process plans for: described_device() if there is one, else the one that it computes on.
-  /// Throws PlanError if there is none.
+  /// Throws PlanError if there is none, and Error(internal) if there is one that cuDNN cannot use.
   static const CudnnDevice& current();
   /// A described device. `properties`: JSON in cuDNN's format (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION);
-  /// `capability`: 90 for 9.0. Its graphs can be planned but not run. Throws PlanError if cuDNN rejects the
-  /// description.
+  /// `capability`: 90 for 9.0. Its graphs can be planned but not run. Throws Error(bad_data) if cuDNN rejects
+  /// the description.
   CudnnDevice(const std::string& properties, int capability);
 
   /// The device's properties in that JSON format. Throws PlanError if cuDNN does not provide them.

@@ -52,9 +52,12 @@ void OrderedStore::go_on_after(std::int64_t updates) {
 void OrderedStore::take_up_record(std::int64_t updates) {
   const Rounds rounds{rules_.steps.every, rules_.by_speed};
   const PushOrder done = PushOrder::parse(read_text_file(config_.record), config_.record, config_, updates, rounds);
-  validate(done.workers() == rules_.workers && done.members() == members_ && done.has_parts() &&
-               done.parts_of_batch() == rules_.parts_of_batch,
-           ExitStatus::bad_data,
+  validate(
+      !done.has_parts() || done.parts_of_batch() == rules_.parts_of_batch, ExitStatus::bad_data,
+      "{}: batches are divided into {} parts in the record, but into {} here; continue with the parallel.backup or "
+      "parallel.asynchronous that the run began with, or begin a new run with another record",
+      config_.record, done.parts_of_batch(), rules_.parts_of_batch);
+  validate(done.workers() == rules_.workers && done.members() == members_ && done.has_parts(), ExitStatus::bad_data,
            "{}: is the record of {} workers of {} rank{}, not of {} ranks that run freely in {} groups (the run "
            "continues from step {}); continue with the same ranks and groups, or begin a new run with another record",
            config_.record, done.workers(), done.members(), done.members() == 1 ? "" : "s", ranks_.size(),

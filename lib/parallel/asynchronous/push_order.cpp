@@ -242,10 +242,12 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
     if (has_parts) parts.push_back(part);
     (std::ssize(pushes) < updates * collect ? pushes : after).push_back(push);
   }
-  validate(in.eof() && std::ssize(pushes) == updates * collect, ExitStatus::bad_data,
-           "{}: has {} gradients that can be read, but the run needs {} updates of {}; give a longer record, or run "
-           "fewer steps",
-           file, std::ssize(pushes) + std::ssize(after), updates, collect);
+  validate(in.eof(), ExitStatus::bad_data,
+           "{}: the line of gradient {} is invalid; give a file that parallel.asynchronous.schedule.record has written",
+           file, std::ssize(pushes) + std::ssize(after) + 1);
+  validate(std::ssize(pushes) == updates * collect, ExitStatus::bad_data,
+           "{}: has {} gradients, but the run needs {} updates of {}; give a longer record, or run fewer steps", file,
+           std::ssize(pushes) + std::ssize(after), updates, collect);
   try {
     PushOrder order(static_cast<int>(workers), collect, config.bound, std::move(pushes), std::move(after),
                     std::move(parts), rounds);

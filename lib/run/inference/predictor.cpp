@@ -113,7 +113,7 @@ class Blocks {
 void require_shape(const Dataset& data, const TrainedModel& trained, const ParameterBuffer& parameters) {
   try {
     check_arrays(trained.file.arrays, "/model", trained.name, parameters.parameters());
-  } catch (const Error& error) {
+  } catch (const ArraysDiffer& error) {
     throw Error(error.status(), fmt::format("{}: its examples are {}, but the network was trained on examples of "
                                             "another shape ({})",
                                             data.description(), to_string(data.format().input_shape), error.what()));

@@ -27,8 +27,9 @@ class PassingFolder {
       if (!is_mine_) return;
       std::error_code code;
       std::string name = (fs::temp_directory_path(code) / "lockstep-check-XXXXXX").string();
-      validate(!code && ::mkdtemp(name.data()) != nullptr, ExitStatus::io_error,
-               "{}: cannot be created ({}); set TMPDIR to another folder", name, std::strerror(errno));
+      if (!code && ::mkdtemp(name.data()) == nullptr) code.assign(errno, std::generic_category());
+      validate(!code, ExitStatus::io_error, "{}: cannot be created ({}); set TMPDIR to another folder", name,
+               code.message());
       path_ = name;
     });
     comm.broadcast(path_);

@@ -193,7 +193,7 @@ INSTANTIATE_TEST_SUITE_P(Blocks, PassingBlocksTest,
 
 TEST(ScratchFile, SaysWhatIsWrongWithItsFolder) {
   const test::ScratchFolder folder;
-  test::expect_error(ExitStatus::missing_file, "there is no such folder", [&] { ScratchFile(folder / "none"); });
+  test::expect_error(ExitStatus::missing_file, "none: no such folder", [&] { ScratchFile(folder / "none"); });
   test::write_file(folder / "file", "");
   test::expect_error(ExitStatus::cannot_create, "no file can be made there", [&] { ScratchFile(folder / "file"); });
 }

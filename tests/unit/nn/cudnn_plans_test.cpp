@@ -16,6 +16,7 @@
 #include "nn/presets.hpp"
 #include "ops/cudnn/graph.hpp"
 #include "support/fixtures.hpp"
+#include "support/scratch.hpp"
 
 // Plans of cuDNN for an H100, made from a description of the device where there is none.
 
@@ -145,6 +146,11 @@ TEST_F(CudnnPlans, ChoicesChangeThePlan) {
   fastest.choices.deterministic = false;
   EXPECT_NE(cudnn_attention_gradient(*h100(), fixed)->workspace_bytes(),
             cudnn_attention_gradient(*h100(), fastest)->workspace_bytes());
+}
+
+TEST(CudnnDescriptions, ThatCudnnRejectsAreErrors) {
+  test::expect_error(ExitStatus::bad_data, "cuDNN cannot read this device description",
+                     [] { CudnnDevice("{\"deviceName\": 1}", 90); });
 }
 
 TEST_F(CudnnPlans, WhatItDeclinesIsSaid) {
