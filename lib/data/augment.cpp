@@ -90,7 +90,7 @@ void AugmentConfig::ResizedCrop::describe(Fields& fields) {
                  "smallest and largest ratio of width to height that a crop has before it is scaled");
   for (const auto& [key, range] : {std::pair("area", &area), {"aspect", &aspect}})
     fields.check(range->size() == 2 && (*range)[0] <= (*range)[1], key,
-                 "is no range; give two numbers, the smaller one first");
+                 "is not a range; give two numbers, the smaller one first");
 }
 
 void AugmentConfig::ColorJitter::describe(Fields& fields) {
@@ -134,7 +134,7 @@ void AugmentConfig::describe(Fields& fields) {
       "Random crop of the image, scaled to the image's size or to `size` (Szegedy et al. 2015; torchvision's "
       "RandomResizedCrop)");
   fields.check(!random_resized_crop.present || random_crop == 0, "random_resized_crop",
-               "stands beside random_crop; remove one of them");
+               "cannot be combined with random_crop; remove one of them");
   fields.boolean("horizontal_flip", horizontal_flip, "whether each image is mirrored left to right with probability ½");
   fields.optional_section(
       "color_jitter", color_jitter.present, [this](Fields& f) { color_jitter.describe(f); },
@@ -156,23 +156,23 @@ void AugmentConfig::describe(Fields& fields) {
 
 void check_augment(const ExampleFormat& format, const AugmentConfig& augment) {
   validate_key(!augment.does_something() || format.input_shape.rank() == 3, "data.augment",
-               "the inputs are {}{}, no images (H×W×C); remove it", to_string(format.input_shape),
+               "the inputs are {}{}, not images (H×W×C); remove it", to_string(format.input_shape),
                format.has_tokens() ? " tokens" : "");
   validate_key(!augment.does_something() || format.target_shape.rank() <= (format.has_classes() ? 0 : 1),
                "data.augment",
-               "the targets are at the pixels of the images ({}), which it would move away from them; remove it",
+               "the targets belong to the pixels of the images ({}), which it would move away from them; remove it",
                to_string(format.target_shape));
   validate_key(!augment.color_jitter.present || format.input_dtype == DType::u8, "data.augment.color_jitter",
-               "the inputs are {} (colours from 0 to 255, u8, are expected); remove it, or store them so",
+               "the inputs are {} (colours from 0 to 255, u8, are expected); remove it, or store them as u8",
                name_of(format.input_dtype));
   for (const auto& [key, amount] :
        {std::pair("saturation", augment.color_jitter.saturation), {"hue", augment.color_jitter.hue}})
     validate_key(amount == 0 || format.input_shape[-1] == 3, fmt::format("data.augment.color_jitter.{}", key),
-                 "the images have {} channels (red, green and blue are expected); remove it", format.input_shape[-1]);
+                 "the number of channels is {} (red, green and blue are expected); remove it", format.input_shape[-1]);
   const std::optional<std::int64_t>& size = augment.random_resized_crop.size;
   validate_key(!size || (format.input_shape[0] >= *size && format.input_shape[1] >= *size),
                "data.augment.random_resized_crop.size",
-               "the images are {}, smaller than {}×{} (evaluations read the middle of that size); make it smaller",
+               "the images are {}, smaller than {}×{} (evaluations crop the centre to that size); make it smaller",
                to_string(format.input_shape), *size, *size);
 }
 

@@ -18,7 +18,7 @@ namespace lockstep {
 namespace {
 
 std::string format_text(const ExampleFormat& format) {
-  if (format.has_tokens()) return fmt::format("{} tokens, and those that follow them", to_string(format.input_shape));
+  if (format.has_tokens()) return fmt::format("sequences of {} tokens", to_string(format.input_shape));
   return fmt::format(
       "inputs {} {}, targets {} {}", to_string(format.input_shape), name_of(format.input_dtype),
       format.has_classes() && format.target_shape.rank() == 0 ? "classes" : to_string(format.target_shape),
@@ -57,18 +57,20 @@ std::string group_in(const Hdf5File& file, const DataPlace& place, const std::st
   if (!place.group.empty() && has_it) return place.group;
   const std::vector<std::string> groups = groups_of(file);
   validate(!groups.empty(), ExitStatus::bad_data,
-           "{}: is no dataset (nowhere in it there are inputs, or tokens{}); store them by these names, with h5py or "
-           "`lockstep import`, or name a dataset of inputs alone for predictions, as {}:/DATASET",
+           "{}: is not a dataset (it has neither inputs nor tokens anywhere{}); store them under these names, with "
+           "h5py or `lockstep import`, or, for predictions, name a dataset of inputs alone, as {}:/DATASET",
            file.name(), found_in(file), file.name());
   const auto is_there = [&](const std::string& group) { return std::ranges::count(groups, group) > 0; };
   if (!place.group.empty()) {
-    validate(is_there(place.group), ExitStatus::bad_data, "{}: has no examples in {} (but in {}); name one of these",
-             file.name(), place.group, listed(groups));
+    validate(is_there(place.group), ExitStatus::bad_data,
+             "{}: has no examples in {} (it has some in {}); name one of these", file.name(), place.group,
+             listed(groups));
     return place.group;
   }
   if (is_there(preferred)) return preferred;
-  validate(groups.size() == 1, ExitStatus::bad_data, "{}: has examples in {}, and none in {}; say which, as {}:{}",
-           file.name(), listed(groups), preferred, file.name(), groups.front());
+  validate(groups.size() == 1, ExitStatus::bad_data,
+           "{}: has examples in {}, but none in {}; say which to use, as {}:{}", file.name(), listed(groups), preferred,
+           file.name(), groups.front());
   return groups.front();
 }
 
@@ -98,8 +100,9 @@ std::unique_ptr<Dataset> open_group(const std::shared_ptr<const Hdf5File>& file,
 
 void check_like_train(const Dataset& train, const Dataset* other) {
   if (!other) return;
-  validate(train.format() == other->format(), ExitStatus::bad_data, "{} differs from /train ({}; {}); store both alike",
-           other->description(), format_text(other->format()), format_text(train.format()));
+  validate(train.format() == other->format(), ExitStatus::bad_data,
+           "{} differs from /train ({}; {}); store both in the same format", other->description(),
+           format_text(other->format()), format_text(train.format()));
   check_vocabulary(*other, train.vocabulary(), train.description());
 }
 
@@ -113,15 +116,15 @@ Datasets open_files(const DataConfig& config, const SharedReading& reading) {
   });
   const std::shared_ptr<const Hdf5File> file = open_file(place.file, reading);
   reading.run_collectively([&] {
-    validate_key(place.group.empty(), "data.file", "{} names a group (of a whole file /train is read); write {}",
-                 config.file, place.file);
+    validate_key(place.group.empty(), "data.file",
+                 "{} names a group (training examples are always read from /train); write {}", config.file, place.file);
     validate(file->has("/train/inputs") || file->has("/train/targets") || file->has("/train/tokens"),
              ExitStatus::bad_data,
-             "{}: is no dataset (it has no /train/inputs and /train/targets, and no /train/tokens{}); store the "
-             "examples by these names, with h5py or `lockstep import`",
+             "{}: is not a dataset (it has neither /train/inputs and /train/targets nor /train/tokens{}); store the "
+             "examples under these names, with h5py or `lockstep import`",
              file->name(), found_in(*file));
     validate_key(config.validation == 0 || !(file->has("/validation/inputs") || file->has("/validation/tokens")),
-                 "data.validation", "is given, but {} has a /validation already; remove it, or that", file->name());
+                 "data.validation", "is given, but {} already has a /validation; remove one of them", file->name());
   });
   Datasets datasets;
   datasets.train = open_group(file, "/train", config.sequence_length, reading);
@@ -134,7 +137,7 @@ Datasets open_files(const DataConfig& config, const SharedReading& reading) {
     reading.run_collectively([&] {
       const bool of_tokens = file->has("/train/tokens");
       validate(!file->has(std::string(name) + (of_tokens ? "/inputs" : "/tokens")), ExitStatus::bad_data,
-               "{}: {} differs from /train ({}); store both alike", file->name(), name,
+               "{}: {} differs from /train ({}); store both in the same format", file->name(), name,
                of_tokens ? "inputs and targets; tokens" : "tokens; inputs and targets");
     });
     const bool inputs_alone = file->has(std::string(name) + "/inputs") && !file->has(std::string(name) + "/targets");
@@ -158,8 +161,9 @@ void hold_out(const DataConfig& config, Datasets& datasets) {
                held_out > 0 ? "nothing" : "none", held_out > 0 ? "train on" : "validate on");
   const Permutation order(size, {static_cast<std::uint64_t>(config.validation_seed), RandomPurpose::shuffle,
                                  ~std::uint64_t{0} >> 8});  // not the number of any epoch
-  datasets.train = std::make_unique<ChosenExamples>(all, order, held_out, size - held_out, "all but those held out");
-  datasets.validation = std::make_unique<ChosenExamples>(all, order, 0, held_out, "those held out");
+  datasets.train = std::make_unique<ChosenExamples>(all, order, held_out, size - held_out,
+                                                    "without the held-out examples");
+  datasets.validation = std::make_unique<ChosenExamples>(all, order, 0, held_out, "held-out examples");
 }
 
 }  // namespace
@@ -190,7 +194,7 @@ void MemoryConfig::describe(Fields& fields) {
                tokens ? "must be the number of tokens of an example; write it as [64]"
                       : "must be the shape of one example, of 1 to 5 dimensions; write it as [28, 28, 1]");
   fields.check(!tokens || !targets, "targets",
-               "stands beside input_type: tokens (the targets are tokens, too); remove it");
+               "cannot be combined with input_type: tokens (the targets are then tokens, too); remove it");
 }
 
 ExampleFormat MemoryConfig::format() const {
@@ -239,19 +243,21 @@ void DataConfig::describe(Fields& fields) {
       {"validation_file", !validation_file.empty()}, {"test_file", !test_file.empty()}, {"validation", validation > 0}};
   for (const auto& [key, is_given] : of_files)
     fields.check(!is_given || !has_synthetic, key,
-                 "stands beside synthetic (which has a number of validation examples); remove it");
-  fields.check(validation == 0 || validation_file.empty(), "validation",
-               "stands beside validation_file (the examples to validate on come from one of them); remove one of them");
+                 "cannot be combined with synthetic (which makes its own validation examples); remove it");
+  fields.check(
+      validation == 0 || validation_file.empty(), "validation",
+      "cannot be combined with validation_file (validation examples come from one of them); remove one of them");
   fields.check(
       validation == 0 || shuffle, "validation",
-      "stands beside shuffle: false (a choice by chance has no file order); use shuffle: true, or a file with /validation");
+      "cannot be combined with shuffle: false (held-out examples are chosen at random, not in file order); use "
+      "shuffle: true, or a file with /validation");
   fields.optional_section(
       "normalize", has_normalize, [this](Fields& section) { normalize.describe(section); },
       "Subtracts a mean from the inputs and divides them by a standard deviation");
   fields.integer("sequence_length", sequence_length, {1, 1e6},
                  "number of tokens of an example, which files of tokens need and others refuse");
   fields.check(!sequence_length || !file.empty(), "sequence_length",
-               "is given without a file (it cuts the tokens of one); remove it");
+               "is given without a file (it divides the tokens of one into examples); remove it");
   fields.boolean("shuffle", shuffle,
                  "true: a new random order of the examples in every epoch; false: the order of the file");
   fields.choice("sampler", sampler, sampler_names,
@@ -259,9 +265,9 @@ void DataConfig::describe(Fields& fields) {
                 "DistributedSampler deals them out to ranks); weighted (drawn with replacement by the weights in "
                 "/train/weights of the file); class_balanced (drawn with replacement, all classes equally likely)");
   const bool draws = sampler == SamplerKind::weighted || sampler == SamplerKind::class_balanced;
-  fields.check(shuffle || !draws, "shuffle", "false stands beside a sampler that draws by chance; remove it");
+  fields.check(shuffle || !draws, "shuffle", "false cannot be combined with a sampler that draws at random; remove it");
   fields.check(!has_memory || sampler == SamplerKind::permutation, "sampler",
-               "stands beside memory (the program chooses the examples); remove it");
+               "cannot be combined with memory (the program chooses the examples); remove it");
   fields.section(
       "augment", [this](Fields& section) { augment.describe(section); }, "Random changes of the training images");
   fields.boolean("drop_last", drop_last, "whether to leave out the last batch of an epoch if it is not full");
@@ -274,12 +280,12 @@ Sampling sampling_of(const DataConfig& config, const Dataset& data, std::int64_t
     case DataConfig::SamplerKind::permutation: return each_once(data.size(), config.shuffle, seed);
     case DataConfig::SamplerKind::distributed_sampler:
       validate_key(!config.drop_last || data.size() >= ranks, key,
-                   "leaves nothing of {} examples on {} ranks; use fewer", data.size(), ranks);
+                   "with drop_last leaves no examples ({} examples on {} ranks); use fewer ranks", data.size(), ranks);
       return distributed_sampler(data.size(), ranks, config.shuffle, config.drop_last, seed);
     case DataConfig::SamplerKind::weighted: {
       const std::vector<double> weights = data.sampling_weights();
       validate_key(!weights.empty(), key,
-                   "weighted reads weights, and {} has none; store them as /train/weights, N f32 numbers",
+                   "weighted needs weights, but {} has none; store them as /train/weights, N f32 numbers",
                    data.description());
       double sum = 0;
       for (std::size_t i = 0; i < weights.size(); ++i) {
@@ -288,7 +294,7 @@ Sampling sampling_of(const DataConfig& config, const Dataset& data, std::int64_t
                  data.description(), data.number_in_file(static_cast<std::int64_t>(i)), weights[i]);
         sum += weights[i];
       }
-      validate(sum > 0, ExitStatus::bad_data, "{}: all weights are 0, so that nothing can be drawn; correct them",
+      validate(sum > 0, ExitStatus::bad_data, "{}: all weights are 0 (no example can be drawn); correct them",
                data.description());
       return weighted_sampling(weights, seed);
     }
@@ -297,7 +303,7 @@ Sampling sampling_of(const DataConfig& config, const Dataset& data, std::int64_t
       for (std::int64_t i = 0; i < data.size(); ++i) {
         const std::optional<std::int32_t> number = data.class_of(i);
         validate_key(number.has_value(), key,
-                     "class_balanced needs examples of one class each ({} has others); choose another sampler",
+                     "class_balanced needs examples of one class each ({} has other targets); choose another sampler",
                      data.description());
         classes.push_back(*number);
       }
@@ -323,15 +329,15 @@ void check_vocabulary(const Dataset& data, const std::string& vocabulary, const 
   validate(
       own.empty() || vocabulary.empty() || own == vocabulary, ExitStatus::bad_data,
       "{}: its tokens stand for other characters than those of {} (their vocabularies differ); import both texts as "
-      "one file (`lockstep import text` splits off its end, by --validation), so that they have one vocabulary",
+      "one file, so that they share a vocabulary (`lockstep import text --validation` holds out the end of it)",
       data.description(), whose);
 }
 
 Datasets open_datasets(const DataConfig& config, std::uint64_t seed, const SharedReading& reading) {
   validate_key(
       !config.has_memory, "data.memory",
-      "stands for examples that a program gives (one that trains by lockstep::Session; there is none here); use "
-      "data.file, or that program");
+      "is for examples that a program passes to lockstep::Session (this command has no such program); use data.file, "
+      "or run that program");
   if (config.synthetic) {
     const auto& synthetic = dynamic_cast<const SyntheticConfig&>(*config.synthetic);
     return {synthetic.make(Split::train, seed), synthetic.make(Split::validation, seed), nullptr};

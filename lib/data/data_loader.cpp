@@ -114,8 +114,8 @@ bool DataLoader::fill_slot(HostBatch& batch) {
 }
 
 void DataLoader::read(HostBatch& batch) {
-  validate(batch.size() <= max_batch_, ExitStatus::internal, "the loader has room for {} examples, {} are asked for",
-           max_batch_, batch.size());
+  validate(batch.size() <= max_batch_, ExitStatus::internal,
+           "the loader has room for {} examples, but {} are requested", max_batch_, batch.size());
   std::vector<std::int64_t> examples = batch.plan.examples, draws = batch.plan.draws;
   if (augmenter_.mixes() && !examples.empty()) {
     examples.push_back(batch.plan.next_example);

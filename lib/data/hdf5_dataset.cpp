@@ -53,9 +53,9 @@ void require(bool ok, const std::string& where, fmt::format_string<Args...> prob
 void check_weights(const StoredArray& weights, const std::string& where, std::int64_t examples,
                    const std::string& inputs) {
   require(weights.type == StoredType::of(DType::f32) && weights.extents.size() == 1, where,
-          "holds {} {} (N f32 numbers are expected); store it so", extents_text(weights.extents),
+          "holds {} {} (N f32 numbers are expected); store one f32 number per example", extents_text(weights.extents),
           to_string(weights.type));
-  require(weights.extents[0] == examples, where, "has {} weights ({} has {} examples); give each example its weight",
+  require(weights.extents[0] == examples, where, "has {} weights ({} has {} examples); give one weight per example",
           weights.extents[0], inputs, examples);
 }
 

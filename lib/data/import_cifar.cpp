@@ -42,7 +42,7 @@ std::size_t record_bytes(const CifarFormat& format) { return format.classes.size
 
 std::string python_advice(const CifarFormat& format) {
   return fmt::format(
-      "of the Python version, which is pickled and is not read; download the binary version, {}, from "
+      "from the Python version, which is pickled and is not read; download the binary version, {}, from "
       "https://www.cs.toronto.edu/~kriz/cifar.html",
       format.archive);
 }
@@ -62,7 +62,7 @@ Error lacking(const CifarFormat& format, const std::filesystem::path& folder, co
     if (std::filesystem::exists(folder / name, ignored))
       return {ExitStatus::bad_data, fmt::format("{}, but {}, {}", lacks, name, python_advice(format))};
   return {ExitStatus::missing_file,
-          fmt::format("{}; check the path, or name those files that there are by --files", lacks)};
+          fmt::format("{}; check the path, or name the files that are there with --files", lacks)};
 }
 
 /// Returns the format's files in a folder; the test file may be missing.
@@ -72,7 +72,7 @@ std::vector<std::string> files_in(const CifarFormat& format, const std::filesyst
   validate(std::filesystem::exists(status), ExitStatus::missing_file, "{}: no such folder; check the path",
            folder.string());
   validate(std::filesystem::is_directory(status), ExitStatus::bad_data,
-           "{}: is no folder; give the one that {} unpacks to ({}), or name files by --files", folder.string(),
+           "{}: is not a folder; give the one that {} unpacks to ({}), or name files with --files", folder.string(),
            format.archive, format.folder);
   std::vector<std::string> files;
   for (const std::string& file : format.train_files) {
@@ -96,11 +96,11 @@ std::int64_t count_records(const CifarFormat& format, const std::string& name) {
   file.read(0, begin.data(), std::min<std::uint64_t>(begin.size(), size));
   // The first bytes of gzip and of pickle are larger than any first label.
   validate(begin[0] != '\x1f' || begin[1] != '\x8b', ExitStatus::bad_data,
-           "{}: is packed (gzip); unpack it (tar xzf, of an archive), and give the files in it", name);
+           "{}: is compressed (gzip); unpack it (tar xzf for an archive), and give the files in it", name);
   validate(begin[0] != '\x80', ExitStatus::bad_data, "{}: is {}", name, python_advice(format));
   const std::uint64_t record = record_bytes(format);
   validate(size % record == 0, ExitStatus::bad_data,
-           "{}: is truncated, or no binary version of {} (record {} has {} bytes, of {}); copy it again", name,
+           "{}: is truncated, or not the binary version of {} (record {} has {} of {} bytes); copy it again", name,
            format.name, size / record, size % record, record);
   return static_cast<std::int64_t>(size / record);
 }
@@ -125,7 +125,7 @@ void add_records(const CifarFormat& format, const std::string& name, std::int64_
       const std::uint8_t* record = piece.data() + i * bytes;
       for (std::size_t label = 0; label < labels; ++label)
         validate(record[label] < format.classes[label], ExitStatus::bad_data,
-                 "{}: record {} has the label {} ({} has 0 to {} there); copy it again, if it is {}'s binary version",
+                 "{}: record {} has the label {} ({} has 0 to {} there); if it is {}'s binary version, copy it again",
                  name, first + static_cast<std::int64_t>(i), record[label], format.name, format.classes[label] - 1,
                  format.name);
       classes[i] = record[labels - 1];
@@ -148,7 +148,7 @@ std::string import_cifar(const CifarFormat& format, const ImportCifarOptions& op
     records.push_back(count_records(format, file));
     (is_for_tests(format, file) ? test : train) += records.back();
   }
-  validate(train > 0, ExitStatus::bad_usage, "--files: names no file to train on ({} is to test on); name {}",
+  validate(train > 0, ExitStatus::bad_usage, "--files: names no training file ({} is for tests); name {}",
            format.test_file, fmt::join(format.train_files, ", "));
   std::vector<SplitSize> splits = hold_out_examples(train, options.validation);
   if (test > 0) splits.push_back({"/test", test});

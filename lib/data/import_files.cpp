@@ -13,7 +13,7 @@ RawFile open_input(const std::string& path) {
   validate(std::filesystem::exists(status), ExitStatus::missing_file,
            "{}: no such file; check the path (relative paths start at the working folder)", path);
   validate(std::filesystem::is_regular_file(status), ExitStatus::bad_data,
-           "{}: is no file that can be read twice (a pipe, say); copy it into one", path);
+           "{}: is not a file that can be read twice (a pipe, say); copy it into one", path);
   return RawFile(path, RawFile::Access::read);
 }
 

@@ -61,7 +61,7 @@ class NpySource {
       double wide = 0;
       std::memcpy(&wide, numbers + i * sizeof wide, sizeof wide);
       validate(std::abs(wide) <= std::numeric_limits<float>::max() || !std::isfinite(wide), ExitStatus::bad_data,
-               "{}: example {} holds {:g} (f32, which is stored, ends at 3.4e38); scale the numbers", name(),
+               "{}: example {} holds {:g} (numbers are stored as f32, at most 3.4e38); scale them", name(),
                (first + static_cast<std::int64_t>(i)) / of_each, wide);
       const auto number = static_cast<float>(wide);
       std::memcpy(numbers + i * sizeof number, &number, sizeof number);
@@ -76,8 +76,8 @@ void check_arrays(const NpySource& inputs, const NpySource& targets) {
   const StoredArray in = inputs.stored(), out = targets.stored();
   validate(
       in.type.kind != StoredType::Kind::integer || in.type == StoredType::of(DType::u8), ExitStatus::bad_data,
-      "{}: holds {} (inputs are u8, which count as 0 to 255 of white, f32 or f64); save X.astype(\"u1\") of images, "
-      "X.astype(\"f4\") of other numbers; tokens are stored as one long row, by h5py",
+      "{}: holds {} (inputs are u8, 0 to 255 from black to white, f32 or f64); save images as X.astype(\"u1\"), other "
+      "numbers as X.astype(\"f4\"); store tokens as one long row, with h5py",
       inputs.name(), to_string(in.type));
   check_inputs(in, inputs.name());
   check_targets(out, targets.name(), in.extents[0], inputs.name());

@@ -41,10 +41,10 @@ void for_each_character(const RawFile& file, Use use) {
       if (character.cut_off && done < size) break;
       const std::uint64_t at = done - text.size();
       validate(character.bytes > 0, ExitStatus::bad_data,
-               "{}: byte {} is no UTF-8 (0x{:02x}); convert the file to UTF-8", file.name(), at,
+               "{}: byte {} is not UTF-8 (0x{:02x}); convert the file to UTF-8", file.name(), at,
                static_cast<std::uint8_t>(text[0]));
-      validate(character.code_point != 0, ExitStatus::bad_data, "{}: byte {} is 0 (no text has that); give a text file",
-               file.name(), at);
+      validate(character.code_point != 0, ExitStatus::bad_data,
+               "{}: byte {} is 0 (which no text contains); give a text file", file.name(), at);
       if (at > 0 || character.code_point != byte_order_mark) use(character.code_point);
       text.remove_prefix(character.bytes);
     }
@@ -105,11 +105,11 @@ void write_tokens(Hdf5File& to, const StoredType& type, const RawFile& from, con
   std::uint64_t number = 0;
   for_each_character(from, [&](std::uint32_t point) {
     validate(number < contents.characters && contents.vocabulary[token_of[point]] == point, ExitStatus::bad_data,
-             "{}: it has changed while it was read; import it again", from.name());
+             "{}: changed while it was being read; import it again", from.name());
     ++number;
     row.add(token_of[point]);
   });
-  validate(number == contents.characters, ExitStatus::bad_data, "{}: it has changed while it was read; import it again",
+  validate(number == contents.characters, ExitStatus::bad_data, "{}: changed while it was being read; import it again",
            from.name());
   row.finish();
 }
@@ -119,7 +119,7 @@ void write_tokens(Hdf5File& to, const StoredType& type, const RawFile& from, con
 std::string import_text(const ImportTextOptions& options) {
   check_output(options.output, options.overwrite, {options.file});
   validate(options.validation >= 0 && options.validation < 1, ExitStatus::bad_usage,
-           "--validation {}: is no fraction of the characters (at least 0, below 1); give 0.1, say",
+           "--validation {}: is not a fraction of the characters (at least 0, below 1); give 0.1, say",
            options.validation);
   const RawFile file = open_input(options.file);
   const Contents contents(file);

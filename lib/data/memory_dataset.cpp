@@ -43,17 +43,16 @@ std::vector<double> DatasetWithTargets::sampling_weights() const {
 
 void DatasetWithTargets::check_classes(std::int64_t classes, std::int64_t ignored) const {
   validate(format_.has_classes(), ExitStatus::bad_data,
-           "{}: has targets of {} numbers, not classes; choose a loss for values, as mse, or give class numbers",
+           "{}: has targets of {} numbers, not classes; choose a loss for values, such as mse, or give class numbers",
            description_, to_string(format_.target_shape));
   if (targets_.largest_class < classes) return;
   const std::int64_t of_each = format_.target_shape.count();
   for (std::int64_t place = 0; place < size_ * of_each; ++place) {
     const std::int32_t target = class_at(targets_.values.get(), place);
-    validate(
-        target < classes || target == ignored, ExitStatus::bad_data,
-        "{}: example {} is of class {} (the model has {} classes, 0 to {}); correct the targets, give the model's last "
-        "layer more features, or leave out those that have no class: loss.ignore_class",
-        description_, place / of_each, target, classes, classes - 1);
+    validate(target < classes || target == ignored, ExitStatus::bad_data,
+             "{}: example {} is of class {} (the model has {} classes, 0 to {}); correct the targets, give the model's "
+             "last layer more features, or set loss.ignore_class for targets without a class",
+             description_, place / of_each, target, classes, classes - 1);
   }
 }
 

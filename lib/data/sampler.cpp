@@ -16,11 +16,11 @@ Sampler::Sampler(const Options& options, SamplerPosition start) : options_(optio
   order_epoch_ = start.epoch;
   const std::int64_t batch = options_.batch_at(position_);
   validate(!options_.drop_last || batch <= order_.size, ExitStatus::bad_data,
-           "a batch of {} examples is more than the {} of an epoch (drop_last then leaves nothing); use a smaller one",
+           "a batch of {} examples is larger than an epoch of {} (drop_last then leaves nothing); use a smaller batch",
            batch, order_.size);
   validate(options_.parts_of_batch == 0 || position_ == position_after(options_.batches), ExitStatus::bad_data,
-           "epoch {}, example {} is not where {} batches of {} examples end: a run that takes parts of batches in an "
-           "order of their own goes on with the same batch.global and data",
+           "epoch {}, example {} is not where {} batches of {} examples end (the run takes parts of batches in an "
+           "order of their own); continue it with the batch.global and data that it began with",
            start.epoch + 1, start.next, options_.batches, options_.global_batch);
   end_epoch();
 }

@@ -184,7 +184,7 @@ class ComputedValues : public ComputedDataset {
   using ComputedDataset::ComputedDataset;
   void check_classes(std::int64_t, std::int64_t) const override {
     throw Error(ExitStatus::bad_data,
-                fmt::format("{}: has targets of {} numbers, not classes; choose a loss for values, as mse",
+                fmt::format("{}: has targets of {} numbers, not classes; choose a loss for values, such as mse",
                             description(), to_string(format().target_shape)));
   }
 };

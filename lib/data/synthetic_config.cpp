@@ -29,7 +29,7 @@ void LinearDataConfig::describe(Fields& fields) {
                  "number of targets of an example; the weight of input j for target k is ((3k + j) mod 9 - 4) / 4");
   fields.number("noise", noise, not_negative, "standard deviation of the noise added to the targets");
   fields.check(static_cast<double>(features) * static_cast<double>(outputs) <= 1e8, "outputs",
-               "times features, more than 1e8 (all are multiplied for each example); use fewer");
+               "times features is more than 1e8 (all of them are multiplied for each example); use fewer");
 }
 
 void ClicksConfig::describe(Fields& fields) {
@@ -53,20 +53,20 @@ void RandomConfig::describe(Fields& fields) {
                  "number of distinct tokens: the inputs are random tokens, and the targets those that follow them");
   fields.integer("sequence_length", sequence_length, {1, 1e6}, "number of tokens of an example, with vocabulary");
   const char* const beside =
-      "stands beside vocabulary (tokens need vocabulary and sequence_length alone); remove one of them";
+      "cannot be combined with vocabulary (tokens need only vocabulary and sequence_length); remove one of them";
   fields.check(!vocabulary || shape.empty(), "shape", beside);
   fields.check(!vocabulary || !classes, "classes", beside);
   fields.check(!vocabulary || type == Type::f32, "type", beside);
   fields.check(!vocabulary || sequence_length, "sequence_length",
-               "is missing (tokens stand in sequences); give their length");
+               "is missing (tokens come in sequences); give their length");
   fields.check(vocabulary || !sequence_length, "sequence_length",
-               "is given without vocabulary (only tokens stand in sequences); give both, or remove it");
+               "is given without vocabulary (only tokens come in sequences); give both, or remove it");
   if (vocabulary) return;
   fields.check(!shape.empty() && shape.size() <= 4, "shape",
                "must have one entry (features) to four (depth, height, width, channels); write [784] or [32, 32, 3]");
   double elements = 1;
   for (const auto extent : shape) elements *= static_cast<double>(extent);
-  fields.check(elements <= 1e9, "shape", "is larger than any example (1e9 numbers are allowed); make it smaller");
+  fields.check(elements <= 1e9, "shape", "is too large (an example has at most 1e9 numbers); make it smaller");
 }
 
 std::span<const Alternative> synthetic_kinds() {

@@ -65,7 +65,7 @@ class TokensInFile final : public TokenDataset {
 
 void require_token(const std::string& where, std::int64_t position, std::int64_t token) {
   validate(token >= 0 && token < std::numeric_limits<std::int32_t>::max(), ExitStatus::bad_data,
-           "{}: token {} at position {} is no number of a word (they count from 0 and fit into 32 bits); correct it",
+           "{}: token {} at position {} is not a valid token (tokens count from 0 and fit in 32 bits); correct it",
            where, token, position);
 }
 
@@ -172,11 +172,12 @@ std::unique_ptr<Dataset> open_token_dataset(std::shared_ptr<const Hdf5File> file
     if (!file->has(name)) return;
     for (const char* other : {"/inputs", "/targets"})
       validate(!file->has(group + other), ExitStatus::bad_data,
-               "{}: stands beside {}{} (a dataset is either of tokens or of these); remove one of them", description,
-               group, other);
+               "{}: cannot be combined with {}{} (a dataset has either tokens or inputs and targets); remove one of "
+               "them",
+               description, group, other);
     const StoredArray array = file->info(name);
     validate(array.type.kind == StoredType::Kind::integer, ExitStatus::bad_data,
-             "{}: holds {} (tokens are integers); store it as one of these types", description, to_string(array.type));
+             "{}: holds {} (tokens are integers); store it as integers", description, to_string(array.type));
     validate(array.extents.size() == 1, ExitStatus::bad_data,
              "{}: has the shape {} (tokens have one dimension); store them as one long row", description,
              extents_text(array.extents));

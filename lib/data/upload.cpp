@@ -32,7 +32,7 @@ Tensor tensor_of(const OwnedTensor& room, std::int64_t bytes) { return {room.get
 void check_normalize(const ExampleFormat& format, const NormalizeConfig& normalize) {
   const std::size_t entries = normalize.mean.size();
   validate_key(entries == 0 || !format.has_tokens(), "data.normalize",
-               "the inputs are tokens (numbers of words, no values); remove it");
+               "the inputs are tokens (numbers of words, not values); remove it");
   const auto channels = static_cast<std::size_t>(format.input_shape[-1]);
   validate_key(entries <= 1 || entries == channels, "data.normalize.mean",
                "has {} entries (the inputs have {} channels); give one for each channel, or one for all", entries,

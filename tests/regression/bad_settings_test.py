@@ -102,10 +102,10 @@ class BadSettings(MistakeTest):
 
     def test_samplers_that_do_not_suit(self):
         self.train(78, ["data.sampler: 'random' is unknown"], "data.sampler=random")
-        self.train(78, ["data.sampler: weighted reads weights"], "data.sampler=weighted")
+        self.train(78, ["data.sampler: weighted needs weights"], "data.sampler=weighted")
         self.train(78, ["data.sampler: class_balanced needs examples of one class"], "data={synthetic: {kind: linear}, sampler: class_balanced}",
                    "model={layers: [{linear: {features: 1}}]}", "loss={type: mse}")
-        self.train(78, ["shuffle: false stands beside"], "data.sampler=class_balanced", "data.shuffle=false")
+        self.train(78, ["shuffle: false cannot be combined with a sampler that draws"], "data.sampler=class_balanced", "data.shuffle=false")
         self.train(78, ["data.sampler: class_balanced draws no examples of class 0 (loss.ignore_class)"], "loss.ignore_class=0",
                    "data={synthetic: {kind: random, shape: [28, 28, 1], classes: 1}, sampler: class_balanced}")
         self.train(78, ["data.sampler: distributed_sampler makes batches depend on the ranks"], "data.sampler=distributed_sampler", "batch.global=8",
@@ -137,8 +137,8 @@ class BadSettings(MistakeTest):
                      "run.resume=never", "data.sampler=distributed_sampler", "batch.global=9", ranks=2)
 
     def test_augmentation_that_does_not_suit(self):
-        self.train(78, ["data.augment.random_resized_crop: stands beside random_crop"], "data.augment={random_crop: 1, random_resized_crop: {}}")
-        self.train(78, ["data.augment.color_jitter.saturation: the images have 1 channels"], "data.augment={color_jitter: {saturation: 0.5}}")
+        self.train(78, ["data.augment.random_resized_crop: cannot be combined with random_crop"], "data.augment={random_crop: 1, random_resized_crop: {}}")
+        self.train(78, ["data.augment.color_jitter.saturation: the number of channels is 1"], "data.augment={color_jitter: {saturation: 0.5}}")
         self.train(78, ["data.augment.color_jitter.hue: 0.6 is out of range"], "data.augment={color_jitter: {hue: 0.6}}")
         self.train(78, ["data.augment.random_resized_crop.size: the images are 28×28×1, smaller than 32×32"], "data.augment={random_resized_crop: {size: 32}}")
         self.train(78, ["loss.class_weights: cannot be combined with data.augment.mixup"], "data.augment={mixup: 0.2}",

@@ -102,10 +102,10 @@ class Data(LockstepTest):
         with h5py.File(self.folder / "flat.h5", "w") as file:
             file["x"], file["y"] = inputs, classes
         self.deck(data={"file": "flat.h5"}, model=VECTORS)
-        self.refused(65, ["flat.h5: is no dataset (it has no /train/inputs", "; it has /x, /y)", "with h5py or"], "check", "deck.yaml")
+        self.refused(65, ["flat.h5: is not a dataset (it has neither /train/inputs", "; it has /x, /y)", "with h5py or"], "check", "deck.yaml")
         with h5py.File(self.folder / "flat.h5", "w") as file:
             file["train"], file["labels"] = inputs, classes
-        self.refused(65, ["flat.h5: is no dataset (it has no /train/inputs", "; it has /labels, /train)"], "check", "deck.yaml")
+        self.refused(65, ["flat.h5: is not a dataset (it has neither /train/inputs", "; it has /labels, /train)"], "check", "deck.yaml")
 
 
 class AfterARun(LockstepTest):

@@ -97,7 +97,7 @@ class DataFiles(LockstepTest):
         for ranks in (1, 2):
             result = self.lockstep("train", "deck.yaml", "run.overwrite=true", "run.resume=never", ranks=ranks, limit=60)  # not for each of 400 examples of the fingerprint
             self.assertEqual(result.err.count("warning: "), 1, result)
-            self.assertIn("data.h5:/train/inputs: is stored in chunks of 938×14×14×1, so that for each example 938 times its bytes are read and unpacked, and steps wait; "
+            self.assertIn("data.h5:/train/inputs: is stored in chunks of 938×14×14×1: for each example, 938 times its bytes are read and unpacked, and steps wait; "
                           "store it without chunks, or in chunks of one example: chunks=(1, 224, 224, 3)\n", result.err)
 
 

@@ -85,13 +85,13 @@ class Cifar(ImportTest):
         self.leaves_nothing(64, ["command line", "--folder", "--files"], "cifar10")
         self.leaves_nothing(64, ["command line", "--folder"], "cifar10", "--folder", folder, "--files", folder / "data_batch_1.bin")
         self.leaves_nothing(64, ["--validation 200: leaves nothing to train on"], "cifar10", "--folder", folder, "--validation", 200)
-        self.leaves_nothing(64, ["names no file to train on"], "cifar10", "--files", folder / "test_batch.bin")
+        self.leaves_nothing(64, ["names no training file"], "cifar10", "--files", folder / "test_batch.bin")
         self.leaves_nothing(66, [".: has no data_batch_1.bin (it is in cifar-10-batches-bin); give --folder ./cifar-10-batches-bin"], "cifar10", "--folder", ".")
         with tarfile.open(self.folder / "archive.tar.gz", "w:gz") as archive:
             archive.add(folder / "test_batch.bin")
-        self.leaves_nothing(65, ["archive.tar.gz: is packed (gzip); unpack it"], "cifar10", "--files", "archive.tar.gz")
+        self.leaves_nothing(65, ["archive.tar.gz: is compressed (gzip); unpack it"], "cifar10", "--files", "archive.tar.gz")
         (self.folder / "data_batch_1").write_bytes(pickle.dumps({b"labels": [1]}, protocol=2))
-        self.leaves_nothing(65, ["data_batch_1: is of the Python version", "cifar-10-binary.tar.gz"], "cifar10", "--files", "data_batch_1")
+        self.leaves_nothing(65, ["data_batch_1: is from the Python version", "cifar-10-binary.tar.gz"], "cifar10", "--files", "data_batch_1")
         for ranks in (1, 4):
             third = folder / "data_batch_3.bin"
             content = third.read_bytes()
@@ -168,7 +168,7 @@ class Npy(ImportTest):
                            (["X.npy: holds '>f4'", "the other order", 'X.astype("<f4")'], inputs.astype(">f4")),
                            (["X.npy: holds '<f2'"], inputs.astype("f2")),
                            (["X.npy: holds '<c8'"], inputs.astype("c8")),
-                           (["X.npy: holds i64", "tokens are stored as one long row"], inputs.astype("i8")),
+                           (["X.npy: holds i64", "store tokens as one long row"], inputs.astype("i8")),
                            (["X.npy: holds Python objects (pickled"], inputs.astype(object)),
                            (["X.npy: holds records of several fields"], numpy.zeros(10, [("a", "f4"), ("b", "i4")])),
                            (["X.npy: holds no numbers (0×4 f32)"], inputs[:0]),

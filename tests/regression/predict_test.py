@@ -151,7 +151,7 @@ class Predict(LockstepTest):
                 (65, ["has examples in /train, /validation", "say which"], [*run, "--output", "y.npy"]),
                 (65, ["data.h5: has no examples in /night"], [*run, "--split", "night", "--output", "y.npy"]),
                 (65, ["data.h5: has no examples in /night"], ["evaluate", "deck.yaml", "--checkpoint", CHECKPOINT, "--data", "data.h5", "--split", "night"]),
-                (65, ["two.h5: is no dataset", "it has /a, /b, /small)", "two.h5:/DATASET"], ["predict", CHECKPOINT, "--data", "two.h5", "--output", "y.npy"]),
+                (65, ["two.h5: is not a dataset", "it has /a, /b, /small)", "two.h5:/DATASET"], ["predict", CHECKPOINT, "--data", "two.h5", "--output", "y.npy"]),
                 (65, ["run: is a folder", "name the file in it, as run/checkpoints/latest"], ["predict", "run", "--data", "data.h5:/train", "--output", "y.npy"]),
                 (65, ["two.h5:/small: its examples are 14×14×1", "was trained on examples of another shape"], ["predict", CHECKPOINT, "--data", "two.h5:/small", "--output", "y.npy"]),
                 (65, ["text.h5:/validation: holds tokens, but the network of the checkpoint reads 28×28×1; give inputs of that shape"],
@@ -258,7 +258,7 @@ class Generate(LockstepTest):
         self.lockstep("import", "text", "--file", "other.txt", "--validation", 0.1, "--output", "other.h5")
         lstm = {"preset": "lstm", "vocabulary": 13, "sequence": 16, "embedding": 4, "units": 8}
         checkpoint = self.train(lstm, "run", "run.steps=1")
-        advice = "; import both texts as one file (`lockstep import text` splits off its end, by --validation), so that they have one vocabulary"
+        advice = "; import both texts as one file, so that they share a vocabulary (`lockstep import text --validation` holds out the end of it)"
         for split in ("validation", "test"):
             words = ["other.h5:/validation/tokens: its tokens stand for other characters than those of text.h5:/train/tokens (their vocabularies differ)" + advice]
             arguments = [f"data.{split}_file=other.h5:/validation", "run.output_dir=new"]

@@ -330,7 +330,7 @@ TEST(Augment, RefusesWhatItDoesNotSuit) {
   };
   check_augment({{7}, DType::f32, {}, DType::i32}, {});
   refused("{random_crop: 1}", {{7}, DType::f32, {}, DType::i32}, "data.augment");
-  refused("{mixup: 1}", {{5, 5, 3}, DType::u8, {5, 5}, DType::i32}, "the targets are at the pixels");
+  refused("{mixup: 1}", {{5, 5, 3}, DType::u8, {5, 5}, DType::i32}, "the targets belong to the pixels");
   refused("{color_jitter: {contrast: 0.5}}", {{5, 5, 3}, DType::f32, {}, DType::i32}, "data.augment.color_jitter");
   refused("{color_jitter: {saturation: 0.5}}", {{5, 5, 1}, DType::u8, {}, DType::i32}, "saturation");
   refused("{color_jitter: {hue: 0.5}}", {{5, 5, 1}, DType::u8, {}, DType::i32}, "color_jitter.hue");

@@ -56,18 +56,20 @@ TEST(DataConfig, RefusesContradictions) {
   refused("memory: {inputs: [1, 1, 1, 1, 1, 1]}\n", "of 1 to 5 dimensions");
   refused("memory: {inputs: [3, 3], input_type: tokens}\n", "must be the number of tokens");
   refused("memory: {inputs: [3], input_type: tokens, targets: 1}\n",
-          "memory.targets: stands beside input_type: tokens");
+          "memory.targets: cannot be combined with input_type: tokens");
   refused("synthetic: {train: 3}\n", "kind");
   refused("synthetic: {kind: glyph}\n", "did you mean 'glyphs'");
   refused("synthetic: {kind: glyphs, features: 3}\n", "features");
   refused("synthetic: {kind: random}\n", "must have one entry");
-  refused("synthetic: {kind: random, shape: [1000000, 1000000, 3]}\n", "larger than any example");
+  refused("synthetic: {kind: random, shape: [1000000, 1000000, 3]}\n",
+          "too large (an example has at most 1e9 numbers)");
   refused("synthetic: {kind: random, vocabulary: 5}\n", "sequence_length: is missing");
   refused("synthetic: {kind: random, vocabulary: 5, sequence_length: 3, shape: [4]}\n",
-          "shape: stands beside vocabulary");
+          "shape: cannot be combined with vocabulary");
   refused("synthetic: {kind: random, vocabulary: 5, sequence_length: 3, classes: 4}\n",
-          "classes: stands beside vocabulary");
-  refused("synthetic: {kind: random, vocabulary: 5, sequence_length: 3, type: u8}\n", "type: stands beside vocabulary");
+          "classes: cannot be combined with vocabulary");
+  refused("synthetic: {kind: random, vocabulary: 5, sequence_length: 3, type: u8}\n",
+          "type: cannot be combined with vocabulary");
   refused("synthetic: {kind: random, shape: [4], sequence_length: 3}\n", "given without vocabulary");
   refused("synthetic: {kind: glyphs}\nsequence_length: 3\n", "sequence_length: is given without a file");
   refused("synthetic: {kind: glyphs, train: 0}\n", "out of range");
@@ -85,7 +87,7 @@ TEST(DataConfig, MemoryIsAFormatAndNoData) {
   EXPECT_EQ(known_format(values), (ExampleFormat{{4, 4, 2}, DType::u8, {3}, DType::f64}));
   EXPECT_EQ(known_format(tokens), (ExampleFormat{{7}, DType::i32, {7}, DType::i32}));
   EXPECT_EQ(known_format(config_of("file: a.h5\n")), std::nullopt);
-  expect_error(ExitStatus::bad_deck, "data.memory: stands for examples that a program gives",
+  expect_error(ExitStatus::bad_deck, "data.memory: is for examples that a program passes to lockstep::Session",
                [&] { open_datasets(values, 1); });
 }
 

@@ -46,7 +46,7 @@ void expect_refused(const std::string& part, const std::vector<Part>& parts) {
 
 TEST(Hdf5Dataset, SaysWhatIsWrongWithTheLayout) {
   const Part images{"/train/inputs", u8, {4, 5, 5, 1}}, classes{"/train/targets", u8, {4}};
-  expect_refused("is no dataset", {{"/other", u8, {4}}});
+  expect_refused("is not a dataset", {{"/other", u8, {4}}});
   expect_refused("the parameters of a model", {{"/model/fc/weight", f32, {4}}});
   expect_refused("has /train/inputs but no /train/targets", {images});
   expect_refused("has /train/targets but no /train/inputs", {classes});

@@ -95,7 +95,7 @@ TEST_F(ImportCifar, SomeFilesInTheirOrder) {
   EXPECT_EQ(import_cifar(cifar10, options), options.output + ": 6 examples to train on, 0 to validate on");
   EXPECT_EQ(open().test, nullptr);
   options.files = {batches() + "/test_batch.bin"};
-  expect_error(ExitStatus::bad_usage, "names no file to train on (test_batch.bin is to test on)",
+  expect_error(ExitStatus::bad_usage, "names no training file (test_batch.bin is for tests)",
                [&] { import_cifar(cifar10, options); });
 }
 
@@ -128,8 +128,8 @@ TEST_F(ImportCifar, DamagedFiles) {
     std::string cut = whole + "x";
     write_file(third, cut.substr(0, size));
     refused(ExitStatus::bad_data,
-            fmt::format("data_batch_3.bin: is truncated, or no binary version of CIFAR-10 (record "
-                        "{} has {} bytes, of 3073)",
+            fmt::format("data_batch_3.bin: is truncated, or not the binary version of CIFAR-10 (record "
+                        "{} has {} of 3073 bytes)",
                         size / 3073, size % 3073));
   }
   write_file(third, "");
@@ -143,17 +143,17 @@ TEST_F(ImportCifar, DamagedFiles) {
 TEST_F(ImportCifar, OtherVersions) {
   options.files = {folder / "cifar-10-binary.tar.gz"};
   write_file(options.files[0], "\x1f\x8b and more");
-  refused(ExitStatus::bad_data, "is packed (gzip); unpack it (tar xzf");
+  refused(ExitStatus::bad_data, "is compressed (gzip); unpack it (tar xzf");
   write_file(options.files[0], "\x80\x02}q\x01");
   refused(ExitStatus::bad_data,
-          "is of the Python version, which is pickled and is not read; download the binary version, "
+          "is from the Python version, which is pickled and is not read; download the binary version, "
           "cifar-10-binary.tar.gz, from https://");
 }
 
 TEST_F(ImportCifar, FoldersThatLackFiles) {
   refused(ExitStatus::missing_file, "batches: has no data_batch_1.bin; check the path, or name");
   write_file(batches() + "/data_batch_1", "\x80");
-  refused(ExitStatus::bad_data, "but data_batch_1, of the Python version");
+  refused(ExitStatus::bad_data, "but data_batch_1, from the Python version");
   write_file(batches() + "/cifar-10-binary.tar.gz", "\x1f\x8b");
   refused(ExitStatus::missing_file, "(it is in cifar-10-binary.tar.gz); unpack that (tar xzf");
   std::filesystem::create_directory(batches() + "/cifar-10-batches-bin");
@@ -164,7 +164,7 @@ TEST_F(ImportCifar, FoldersThatLackFiles) {
   options.folder = folder / "nothing";
   refused(ExitStatus::missing_file, "nothing: no such folder");
   options.folder = batches() + "/data_batch_1.bin";
-  refused(ExitStatus::bad_data, "is no folder; give the one that cifar-10-binary.tar.gz unpacks to");
+  refused(ExitStatus::bad_data, "is not a folder; give the one that cifar-10-binary.tar.gz unpacks to");
   options.files = {folder / "nothing.bin"};
   refused(ExitStatus::missing_file, "nothing.bin: no such file");
   options.files = {batches()};

@@ -113,7 +113,7 @@ TEST_F(ImportNpy, ValuesInSixtyFourBitsAreStoredInThirtyTwo) {
   expect_example<float, float>(*open().train, 0, {0.1f, 1}, {0.5f});
   std::filesystem::remove(options.output);
   inputs = npy({5, 2}, std::vector<double>{0, 1, 2, 3, 4, 5, 6, -1e300, 8, 9});
-  refused(ExitStatus::bad_data, "X.npy: example 3 holds -1e+300 (f32, which is stored, ends at 3.4e38)");
+  refused(ExitStatus::bad_data, "X.npy: example 3 holds -1e+300 (numbers are stored as f32, at most 3.4e38)");
 }
 
 TEST_F(ImportNpy, MoreThanAPiece) {
@@ -133,7 +133,7 @@ TEST_F(ImportNpy, ArraysThatAreNoExamples) {
   targets = npy({5, 1}, count_up<std::int32_t>(5));
   refused(ExitStatus::bad_data, "y.npy: has the shape 5×1 (class targets are N numbers");
   targets = npy({5}, count_up<float>(5));
-  refused(ExitStatus::bad_data, "y[:, None] makes N×1 of N numbers");
+  refused(ExitStatus::bad_data, "y[:, None] turns N numbers into N×1");
   targets = npy({}, count_up<float>(1));
   refused(ExitStatus::bad_data, "y.npy: has the shape scalar");
   targets = npy({5}, std::vector<std::int32_t>{0, 1, 2, -1, 0});
@@ -185,7 +185,7 @@ TEST_F(ImportNpy, FilesAndFolders) {
   expect_error(ExitStatus::bad_data, "is a folder", [&] { import_npy(options); });
   options.targets = folder / "pipe";
   ASSERT_EQ(::mkfifo(options.targets.c_str(), 0600), 0);
-  expect_error(ExitStatus::bad_data, "is no file that can be read twice", [&] { import_npy(options); });
+  expect_error(ExitStatus::bad_data, "is not a file that can be read twice", [&] { import_npy(options); });
 }
 
 }  // namespace

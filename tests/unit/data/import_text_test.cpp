@@ -58,12 +58,12 @@ TEST(ImportText, RefusesWhatIsNoText) {
     import_text(options_in(scratch, text, 0));
   };
   for (const std::string bad : {"ab\xff", "ab\xe2\x82", "ab\xc3z"})
-    expect_error(ExitStatus::bad_data, "t.txt: byte 2 is no UTF-8", [&] { import(bad); });
+    expect_error(ExitStatus::bad_data, "t.txt: byte 2 is not UTF-8", [&] { import(bad); });
   expect_error(ExitStatus::bad_data, "byte 1 is 0", [&] { import(std::string("a\0b", 3)); });
   const ScratchFolder folder;
   expect_error(ExitStatus::bad_data, "is empty", [&] { import_text(options_in(folder, "", 0)); });
   auto options = options_in(folder, "abc", 1.0);
-  expect_error(ExitStatus::bad_usage, "is no fraction", [&] { import_text(options); });
+  expect_error(ExitStatus::bad_usage, "is not a fraction", [&] { import_text(options); });
   options.validation = 0.9;
   expect_error(ExitStatus::bad_usage, "leaves nothing to train on", [&] { import_text(options); });
   options.file = folder / "none.txt";

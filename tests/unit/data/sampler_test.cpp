@@ -121,7 +121,7 @@ TEST(Sampler, HasAWholeBatchWhereOthersAreDropped) {
     }
   };
   refuses({.dataset_size = 0, .global_batch = 1}, "no examples");
-  refuses({.dataset_size = 100, .global_batch = 128, .drop_last = true}, "128 examples is more than the 100");
+  refuses({.dataset_size = 100, .global_batch = 128, .drop_last = true}, "128 examples is larger than an epoch of 100");
   EXPECT_EQ(plans_of(Sampler({.dataset_size = 100, .global_batch = 100, .drop_last = true, .epochs = 2})).size(), 2u);
   EXPECT_EQ(plans_of(Sampler({.dataset_size = 100, .global_batch = 128, .epochs = 2})).size(), 2u);
 }

@@ -133,7 +133,7 @@ TEST(TokenDataset, SequenceLengthIsForTokensOnly) {
   file.write("/train/targets", StoredType::of(DType::u8), {4}, zeros);
   file.write("/train/tokens", StoredType::of(DType::u8), {4}, zeros);
   file.close();
-  expect_error(ExitStatus::bad_data, "stands beside /train/inputs", [&] { open(name, 2); });
+  expect_error(ExitStatus::bad_data, "cannot be combined with /train/inputs", [&] { open(name, 2); });
   Hdf5File images = Hdf5File::create(name);
   images.write("/train/inputs", StoredType::of(DType::u8), {4, 3}, zeros);
   images.write("/train/targets", StoredType::of(DType::u8), {4}, zeros);
