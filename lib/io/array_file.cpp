@@ -136,7 +136,7 @@ ArrayFile::~ArrayFile() = default;
 void ArrayFile::require_kind(const std::filesystem::path& path) {
   const std::string kind = path.extension().string();
   validate(kind == ".h5" || kind == ".npy" || kind == ".csv", ExitStatus::bad_usage,
-           "{}: its name does not say what kind of file it is to be; end it with .h5, .npy or .csv", path.string());
+           "{}: its name does not say which kind of file to write; end it with .h5, .npy or .csv", path.string());
 }
 
 void ArrayFile::append(const void* numbers, std::int64_t rows) { format_->append(numbers, rows); }

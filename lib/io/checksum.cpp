@@ -87,10 +87,10 @@ void verify_checksum(const Hdf5File& file, const std::string& dataset, const voi
 void verify_checksum(const Hdf5File& file, const std::string& dataset, std::uint64_t hash, Checksum presence) {
   const auto expected = file.attribute(dataset, checksum_attribute);
   validate(expected || presence == Checksum::if_present, ExitStatus::bad_data,
-           "{}:{}: has no checksum (attribute {}); the file was not written by lockstep, or is damaged", file.name(),
-           dataset, checksum_attribute);
+           "{}:{}: has no checksum (attribute {}); give a file that Lockstep wrote, or copy it again if it is damaged",
+           file.name(), dataset, checksum_attribute);
   validate(!expected || *expected == checksum_text(hash), ExitStatus::bad_data,
-           "{}:{}: the checksum does not hold (the file is damaged); make or copy it again", file.name(), dataset);
+           "{}:{}: the checksum does not match (the file is damaged); make or copy it again", file.name(), dataset);
 }
 
 void read_in_pieces(const Hdf5File& file, const std::string& dataset, const StoredArray& array,

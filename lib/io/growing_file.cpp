@@ -23,7 +23,7 @@ void GrowingFile::append(std::string_view lines) {
     write_waiting();
   } catch (const Error& error) {
     if (!std::exchange(fails_, true))
-      warn("{}; the run goes on, and the rows are kept until they can be written", error.what());
+      warn("{}; the run continues, and the rows are kept until they can be written", error.what());
   }
 }
 

@@ -95,8 +95,8 @@ std::vector<std::string> Hdf5File::datasets() const {
   for (const auto& link : links) {
     const std::string shown = for_message(link, 1000);
     validate(shown == link, ExitStatus::bad_data,
-             "{}: has a name that is no short line of text ({}); rename it, or make or copy the file again", name_,
-             shown);
+             "{}: contains a name that is not a short line of text ({}); rename it, or make or copy the file again",
+             name_, shown);
     if (object_at(id_, link, name_ + ":" + link).type == H5G_DATASET) names.push_back(link);
   }
   std::sort(names.begin(), names.end());
@@ -124,8 +124,8 @@ bool Hdf5File::has_dataset(const std::string& name) const {
 std::int64_t Hdf5File::open_dataset(const std::string& dataset, const std::string& where) const {
   const H5G_stat_t object = object_at(id_, dataset, where);
   validate(object.type == H5G_DATASET, ExitStatus::bad_data,
-           "{}: is {} (a dataset is expected); store the numbers themselves by this name", where,
-           object.type == H5G_GROUP ? "a group" : "no array of numbers");
+           "{}: is {} (a dataset is expected); store the numbers themselves under this name", where,
+           object.type == H5G_GROUP ? "a group" : "not an array of numbers");
   require_in_file(id_, object, where);
   if (raw_) require_old_layout(object.objno[0], where);
   const hid_t id = H5Dopen2(id_, dataset.c_str(), H5P_DEFAULT);
@@ -143,8 +143,8 @@ void Hdf5File::require_old_layout(std::uint64_t header, const std::string& where
   format.base = user_block;
   validate(
       !has_new_layout(*raw_, format, header), ExitStatus::bad_data,
-      "{}: is stored in a way that only HDF5's newest format has (chunks, or parts of other datasets: a virtual one); "
-      "store it as a dataset of its own, without chunks or without libver=\"latest\"",
+      "{}: is stored in a way that only HDF5's newest format has (chunks, or a virtual dataset made of others); store "
+      "it as a dataset of its own, without chunks or without libver=\"latest\"",
       where);
 }
 
@@ -184,8 +184,8 @@ std::optional<std::uint64_t> Hdf5File::place(const std::string& dataset, const S
   const haddr_t place = H5Dget_offset(id);
   validate(
       place != HADDR_UNDEF && H5Tequal(stored, native_type(type)) > 0, ExitStatus::bad_data,
-      "{}: is not stored as Lockstep stores numbers of checkpoints (in one piece, and as {} of this machine); copy "
-      "the file again from where it was written",
+      "{}: is not stored as Lockstep stores the numbers of a checkpoint (contiguous, and as {} in this machine's byte "
+      "order); copy the file again from where it was written",
       where, to_string(type));
   return place;
 }

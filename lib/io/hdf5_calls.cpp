@@ -161,7 +161,8 @@ void refuse_dangling_link(hid_t file, const std::string& name, const std::string
     const std::string target = target_of_link(file, part);
     validate(
         target.empty() || H5Oexists_by_name(file, part.c_str(), H5P_DEFAULT) > 0, ExitStatus::bad_data,
-        "{}: the link {} points to nothing ({} is not there, or cannot be opened); store the numbers themselves in its place",
+        "{}: the link {} points to nothing ({} does not exist, or cannot be opened); store the numbers themselves in "
+        "its place",
         where, part, target);
     if (end == std::string::npos) return;
   }
@@ -181,7 +182,7 @@ void require_in_file(hid_t file, const H5G_stat_t& object, const std::string& wh
   const H5G_stat_t root = object_at(file, "/", where);
   validate(
       std::ranges::equal(object.fileno, root.fileno), ExitStatus::bad_data,
-      "{}: is in another file, to which an external link leads (links are followed within a file); name that file, or "
+      "{}: is in another file, reached by an external link (links are followed only within a file); name that file, or "
       "store the numbers themselves in this one",
       where);
 }
@@ -229,16 +230,18 @@ std::vector<std::int64_t> unpacked_chunk(hid_t dataset, const StoredArray& array
 std::string string_of(hid_t type, hid_t space, const std::string& where,
                       const std::function<herr_t(hid_t, char*)>& read) {
   if (H5Tget_class(type) != H5T_STRING || H5Sget_simple_extent_npoints(space) != 1)
-    throw Error(ExitStatus::bad_data, fmt::format("{}: is not a text (one string is expected)", where));
+    throw Error(ExitStatus::bad_data, fmt::format("{}: is not a single string", where));
   const Handle memory(H5Tcopy(H5T_C_S1), H5Tclose);
   H5Tset_cset(memory, H5Tget_cset(type));
   // The library would believe a variable length stored in a damaged file, even gigabytes.
   if (H5Tis_variable_str(type) != 0)
     throw Error(ExitStatus::bad_data,
-                fmt::format("{}: is a text of variable length (a fixed one is expected); store it so", where));
+                fmt::format("{}: is a string of variable length (a fixed length is expected); store it with a fixed "
+                            "length",
+                            where));
   constexpr std::size_t longest = std::size_t{64} << 20;
   validate(H5Tget_size(type) <= longest, ExitStatus::bad_data,
-           "{}: is a text of {} bytes (at most {} are read); the file is damaged, make or copy it again", where,
+           "{}: is a string of {} bytes (at most {} are read); the file is damaged, make or copy it again", where,
            H5Tget_size(type), longest);
   // One more byte for the terminator: converting to the same size would cut off the last character.
   std::string text(H5Tget_size(type) + 1, '\0');

@@ -21,8 +21,8 @@ void HostBlocks::reserve(std::uint64_t bytes) {
   if (bytes <= first) return;
   pieces_.push_back(
       {first, staging_memory("lockstep::host_blocks", bytes - first,
-                             "it is to stay on the host in the place of the device's memory "
-                             "(parallel.offload): use more ranks with a parallel.shard, or leave it out")});
+                             "parallel.offload keeps it on the host instead of the device: use more ranks with a "
+                             "parallel.shard, or leave offload out")});
 }
 
 void HostBlocks::follow(const ExecSpace& space) {

@@ -121,7 +121,7 @@ ManifestState verify_manifest(const std::filesystem::path& path, const std::func
     for (std::uint64_t at = least_block; at + found.size() <= file_bytes && at <= most_block; at *= 2) {
       file.read(at, found.data(), found.size());
       if (!head.starts_with(signature) && found == signature)
-        Reader("", file.name()).damaged("what stands before HDF5's part is no manifest");
+        Reader("", file.name()).damaged("the bytes before the HDF5 part are not a manifest");
     }
     return ManifestState::none;
   }
@@ -168,13 +168,13 @@ ManifestState verify_manifest(const std::filesystem::path& path, const std::func
   }
   if (end != expected_bytes) reader.damaged("its manifest cannot be read");
   if (file_bytes != expected_bytes)
-    reader.damaged(fmt::format("it is {}: {} bytes instead of {}", file_bytes < expected_bytes ? "truncated" : "longer",
-                               file_bytes, expected_bytes));
+    reader.damaged(fmt::format("it is {}: {} bytes instead of {}",
+                               file_bytes < expected_bytes ? "truncated" : "too long", file_bytes, expected_bytes));
   for (const FilePart& part : parts)
     if (hash_of_part(file, part.first, part.bytes, progress) != part.hash)
       reader.damaged(part.name.empty()
                          ? std::string("the file's structure has changed")
-                         : fmt::format("{} has changed: its checksum does not hold", for_message(part.name, 1000)));
+                         : fmt::format("{} has changed: its checksum does not match", for_message(part.name, 1000)));
   return ManifestState::holds;
 }
 

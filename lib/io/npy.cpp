@@ -66,7 +66,7 @@ class HeaderReader {
  private:
   [[noreturn]] void wrong(std::string_view expected) const {
     throw Error(ExitStatus::bad_data,
-                fmt::format("{}: its header is damaged ({} is expected at byte {} of {}); save the array again, by "
+                fmt::format("{}: its header is damaged ({} is expected at byte {} of {}); save the array again, with "
                             "numpy.save",
                             file_.name(), expected, text_.size() - left_.size(), for_message(text_, 200)));
   }
@@ -100,7 +100,7 @@ class HeaderReader {
   std::string descr() {
     skip_space();
     require_npy(!left_.starts_with('['), file_,
-                "holds records of several fields (an array of numbers is expected); save each field by itself, as "
+                "holds records of several fields (an array of numbers is expected); save each field separately, as "
                 "X[\"field\"]");
     return string();
   }
@@ -140,11 +140,11 @@ StoredType type_of(const std::string& descr, const RawFile& file) {
   const std::string shown = for_message(descr, 40);
   const char order = descr.empty() ? '\0' : descr[0], kind = descr.size() < 2 ? '\0' : descr[1];
   require_npy(kind != 'O', file,
-              "holds Python objects (pickled, which could run any code, and is not read); save an array of numbers, as "
-              "X.astype(\"f4\")");
+              "holds Python objects (unpickling them could run any code, so they are not read); save an array of "
+              "numbers, as X.astype(\"f4\")");
   require_npy(
       kind != 'b', file,
-      "holds bool (integers or reals are expected); save X.astype(\"f4\") of inputs, y.astype(\"u1\") of classes");
+      "holds bool (integers or reals are expected); save inputs as X.astype(\"f4\"), classes as y.astype(\"u1\")");
   std::size_t bytes = 0;
   for (const char digit : {'1', '2', '4', '8'})
     if (descr.size() == 3 && descr[2] == digit) bytes = static_cast<std::size_t>(digit - '0');
@@ -152,20 +152,21 @@ StoredType type_of(const std::string& descr, const RawFile& file) {
   require_npy((real || integer) && (order == '<' || order == '>' || (order == '|' && bytes == 1)), file,
               "holds '{}' (integers, f4 or f8 are expected); save it as one of these, as X.astype(\"f4\")", shown);
   require_npy(bytes == 1 || order == native_order, file,
-              "holds '{}', the bytes of which are in the other order than this machine's; save X.astype(\"{}{}\")",
-              shown, native_order, descr.substr(1));
+              "holds '{}', whose byte order is not this machine's; save X.astype(\"{}{}\")", shown, native_order,
+              descr.substr(1));
   return {real ? StoredType::Kind::real : StoredType::Kind::integer, bytes, kind != 'u'};
 }
 
 /// Refuses other kinds of files, recognized by their first bytes, with advice for each.
 void refuse_others(const RawFile& file, std::string_view start) {
-  require_npy(!start.starts_with("PK"), file,
-              "is an archive of arrays (.npz); unpack it, by unzip or numpy.save(\"X.npy\", numpy.load(\"{}\")[NAME])",
-              file.name());
+  require_npy(
+      !start.starts_with("PK"), file,
+      "is an archive of arrays (.npz); unpack it, with unzip or numpy.save(\"X.npy\", numpy.load(\"{}\")[NAME])",
+      file.name());
   require_npy(!start.starts_with("\x80"), file,
-              "is pickled (which could run any code, and is not read); save the array in it, by numpy.save");
+              "is pickled (unpickling could run any code, so it is not read); save the array in it, with numpy.save");
   require_npy(start.starts_with(npy_magic), file,
-              "is no NumPy file (it does not begin with \\x93NUMPY); name a .npy file, which numpy.save makes");
+              "is not a NumPy file (it does not begin with \\x93NUMPY); name a .npy file, written by numpy.save");
 }
 
 /// Throws unless the file ends exactly after the last number.
@@ -183,7 +184,7 @@ void check_size(const RawFile& file, const NpyArray& npy) {
   }
   require_npy(fits, file, "is truncated (its header promises {}, and {} bytes follow it); copy or save it again", what,
               size);
-  require_npy(wanted == size, file, "has bytes after its numbers ({} for {}, which take {}); save one array in a file",
+  require_npy(wanted == size, file, "has bytes after its numbers ({} for {}, which take {}); save one array per file",
               size, what, wanted);
 }
 
@@ -208,7 +209,7 @@ NpyArray read_npy_header(const RawFile& file) {
   const auto byte = [&](std::size_t i) { return std::uint64_t{static_cast<unsigned char>(start[i])}; };
   require_npy(size >= version_end + 4, file, "is truncated (it ends within its header); copy or save it again");
   require_npy(byte(6) >= 1 && byte(6) <= 3 && byte(7) == 0, file,
-              "is of version {}.{} of NumPy's format (1.0 to 3.0 are read); save it by numpy.save", byte(6), byte(7));
+              "is in version {}.{} of NumPy's format (1.0 to 3.0 are read); save it with numpy.save", byte(6), byte(7));
   const bool long_length = byte(6) > 1;
   const std::uint64_t length = byte(8) + (byte(9) << 8) + (long_length ? (byte(10) << 16) + (byte(11) << 24) : 0);
   NpyArray npy;

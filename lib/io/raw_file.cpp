@@ -49,7 +49,7 @@ void RawFile::read(std::uint64_t offset, void* to, std::size_t bytes) const {
     const ssize_t done = ::pread(file_, at, bytes, static_cast<off_t>(offset));
     if (done < 0 && errno == EINTR) continue;
     validate(done >= 0, ExitStatus::io_error, "{}: cannot be read ({})", name_, std::strerror(errno));
-    validate(done > 0, ExitStatus::io_error, "{}: cannot be read (it became shorter meanwhile)", name_);
+    validate(done > 0, ExitStatus::io_error, "{}: cannot be read (it was truncated meanwhile)", name_);
     at += done, offset += static_cast<std::uint64_t>(done), bytes -= static_cast<std::size_t>(done);
   }
 }
@@ -60,7 +60,7 @@ void RawFile::write(std::uint64_t offset, const void* from, std::size_t bytes) {
     const ssize_t done = ::pwrite(file_, at, bytes, static_cast<off_t>(offset));
     if (done < 0 && errno == EINTR) continue;
     validate(done > 0, ExitStatus::io_error, "{}: cannot be written ({}); check the disk and the quota", name_,
-             done < 0 ? std::strerror(errno) : "nothing more is taken");
+             done < 0 ? std::strerror(errno) : "no bytes were written");
     at += done, offset += static_cast<std::uint64_t>(done), bytes -= static_cast<std::size_t>(done);
   }
 }

@@ -29,7 +29,7 @@ std::filesystem::path target_of(const std::filesystem::path& path) {
   std::error_code code;
   for (int links = 0; std::filesystem::is_symlink(target, code); ++links) {
     validate(links < most_links, ExitStatus::cannot_create,
-             "{}: cannot be created (its links lead to no end); choose another name", path.string());
+             "{}: cannot be created (too many symbolic links); choose another name", path.string());
     target = target.parent_path() / std::filesystem::read_symlink(target, code);
   }
   return target;
@@ -52,7 +52,7 @@ void ReplaceFile::require_replaceable(const std::filesystem::path& path) {
   validate(!std::filesystem::is_directory(status), ExitStatus::cannot_create,
            "{}: cannot be created (a folder has that name); choose another name", path.string());
   validate(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status), ExitStatus::cannot_create,
-           "{}: is no file (a device or a pipe has that name), and is not replaced by one; choose another name",
+           "{}: is not a file (a device or a pipe has that name), and is not replaced by one; choose another name",
            path.string());
 }
 
@@ -106,7 +106,7 @@ void ReplaceFile::commit() {
   file.close();
   std::error_code code;
   std::filesystem::rename(temporary_, target_, code);
-  validate(!code, ExitStatus::io_error, "{}: cannot be put in place ({})", path_.string(), code.message());
+  validate(!code, ExitStatus::io_error, "{}: cannot be renamed into place ({})", path_.string(), code.message());
   committed_ = true;
   const auto folder = target_.parent_path();
   RawFile(folder.empty() ? "." : folder, RawFile::Access::folder).flush_to_disk();
@@ -116,7 +116,7 @@ void check_output(const std::filesystem::path& output, bool overwrite, const std
   std::error_code ignored;  // other problems show when the file is made
   for (const std::string& input : inputs)
     validate(!std::filesystem::equivalent(output, input, ignored), ExitStatus::bad_usage,
-             "{}: is {}, which is read (what is made would replace it); choose another name", output.string(), input);
+             "{}: is {}, which is an input (the output would replace it); choose another name", output.string(), input);
   ReplaceFile::require_replaceable(output);
   validate(overwrite || !std::filesystem::exists(output, ignored), ExitStatus::cannot_create,
            "{}: exists already; choose another name, or add --overwrite", output.string());

@@ -27,11 +27,11 @@ int open_nameless(const std::filesystem::path& folder) {
   std::error_code code;
   const bool exists = std::filesystem::exists(folder, code);
   validate(!code, ExitStatus::io_error, "{}: cannot be opened ({})", folder.string(), code.message());
-  validate(exists, ExitStatus::missing_file, "{}: no such folder; make it, on a disk of each node", folder.string());
+  validate(exists, ExitStatus::missing_file, "{}: no such folder; create it on a disk of each node", folder.string());
   struct statfs system{};
   validate(::statfs(folder.c_str(), &system) != 0 || (system.f_type != TMPFS_MAGIC && system.f_type != RAMFS_MAGIC),
-           ExitStatus::cannot_create, "{}: is in memory (tmpfs), where nothing would be saved; name a folder on a disk",
-           folder.string());
+           ExitStatus::cannot_create,
+           "{}: is in memory (tmpfs), so that no memory would be saved; name a folder on a disk", folder.string());
   const std::filesystem::path path = folder / ("lockstep-" + process_name() + ".scratch");
   const auto make = [&] {
     return ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_DIRECT, 0600);
@@ -44,13 +44,13 @@ int open_nameless(const std::filesystem::path& folder) {
   const int error = file < 0 ? errno : 0;
   ::unlink(path.c_str());  // some file systems create the file before they refuse O_DIRECT
   validate(error != EINVAL, ExitStatus::cannot_create,
-           "{}: its file system cannot go past the page cache (O_DIRECT), which would take the memory that is to be "
-           "saved; name a folder on another one",
+           "{}: its file system cannot bypass the page cache (O_DIRECT), which would take the memory that offloading "
+           "is to save; name a folder on another file system",
            folder.string());
-  validate(!is_full(error), ExitStatus::io_error, "{}: no file can be made there ({}); make room", folder.string(),
+  validate(!is_full(error), ExitStatus::io_error, "{}: no file can be created there ({}); make room", folder.string(),
            std::strerror(error));
   validate(error == 0, ExitStatus::cannot_create,
-           "{}: no file can be made there ({}); name a folder that you may write", folder.string(),
+           "{}: no file can be created there ({}); name a folder where you may write", folder.string(),
            std::strerror(error));
   return file;
 }
@@ -74,7 +74,7 @@ ScratchFile::ScratchFile(const std::filesystem::path& folder)
 void ScratchFile::reserve(std::uint64_t bytes) {
   if (bytes <= bytes_) return;
   const int error = file_.reserve(bytes_, bytes - bytes_);
-  validate(error == 0 || error == EOPNOTSUPP, ExitStatus::io_error, "{}: {} bytes have no room there ({}); make room",
+  validate(error == 0 || error == EOPNOTSUPP, ExitStatus::io_error, "{}: there is no room for {} bytes ({}); make room",
            name(), bytes, std::strerror(error));
   // If the file system cannot reserve space, zeros are written everywhere. Otherwise one piece is written and read
   // back, to test that it supports O_DIRECT transfers.

@@ -22,7 +22,7 @@ std::string to_string(const StoredType& type) {
     case StoredType::Kind::integer: return fmt::format("{}{}", type.is_signed ? 'i' : 'u', 8 * type.bytes);
     case StoredType::Kind::real: return fmt::format("f{}", 8 * type.bytes);
     case StoredType::Kind::text: return "text";
-    default: return "something that is no number";
+    default: return "non-numeric data";
   }
 }
 

@@ -60,17 +60,17 @@ class OffloadFaults(LockstepTest):
     def test_folders_of_no_use(self):
         self.write("file", "")
         for ranks in (1, 2) if FULL else (2,):
-            for folder, status, words in (("none", 66, ["none: no such folder", "make it"]), ("file", 73, ["file: no file can be made there"]),
+            for folder, status, words in (("none", 66, ["none: no such folder", "create it"]), ("file", 73, ["file: no file can be created there"]),
                                           *([("/dev/shm", 73, ["/dev/shm: is in memory (tmpfs)"])] if os.path.ismount("/dev/shm") else [])):
                 self.configure(folder)
                 self.refused(status, words, "train", "deck.yaml", ranks=ranks)
             self.configure("states")
             rank = ranks - 1
-            self.refused_by_disk("states/lockstep open 0 EINVAL", 73, ["states: its file system cannot go past the page cache (O_DIRECT)"], ranks=ranks, rank=rank)
-            self.refused_by_disk("states/lockstep open 0 EACCES", 73, ["states: no file can be made there (Permission denied)"], ranks=ranks, rank=rank)
-            self.refused_by_disk("states/lockstep reserve 1 ENOSPC", 74, ["states: ", "have no room there (No space left on device)"], ranks=ranks, rank=rank)
+            self.refused_by_disk("states/lockstep open 0 EINVAL", 73, ["states: its file system cannot bypass the page cache (O_DIRECT)"], ranks=ranks, rank=rank)
+            self.refused_by_disk("states/lockstep open 0 EACCES", 73, ["states: no file can be created there (Permission denied)"], ranks=ranks, rank=rank)
+            self.refused_by_disk("states/lockstep reserve 1 ENOSPC", 74, ["states: ", "there is no room for", "bytes (No space left on device)"], ranks=ranks, rank=rank)
             # For checkpoints in the background, each rank holds a second copy of what it gives, beside the states of the steps.
-            self.refused_by_disk("states/lockstep reserve 2 ENOSPC", 74, ["states: ", "have no room there (No space left on device)"], "parallel.shard=optimizer",
+            self.refused_by_disk("states/lockstep reserve 2 ENOSPC", 74, ["states: ", "there is no room for", "bytes (No space left on device)"], "parallel.shard=optimizer",
                                  ranks=ranks, rank=rank)
             for overrides in ((), PARAMETERS):
                 self.refused_by_disk("states/lockstep write 1 EIO", 74, ["states: cannot be written (Input/output error)"], *overrides, ranks=ranks, rank=rank)
@@ -85,8 +85,8 @@ class OffloadFaults(LockstepTest):
                                 ("checkpoint.neighbours_every: copies the optimizer's state to memory", {"checkpoint": {"every_steps": 2, "neighbours_every": 1}})):
             self.configure("states", **sections)
             self.refused(78, [words], "check", "deck.yaml")
-        for words, parallel in (("parallel.offload.parameters: must be in the same place as the optimizer's state", {"shard": "parameters", "offload": {"optimizer": "states", "parameters": "other"}}),
-                                ("parallel.offload.parameters: needs parallel.shard: parameters, also on one rank", {"shard": "gradients", "offload": {"optimizer": "states", "parameters": "states"}})):
+        for words, parallel in (("parallel.offload.parameters: are read, updated and written together with their optimizer's state", {"shard": "parameters", "offload": {"optimizer": "states", "parameters": "other"}}),
+                                ("parallel.offload.parameters: leaves layers windows for what they need next, which shard: parameters has", {"shard": "gradients", "offload": {"optimizer": "states", "parameters": "states"}})):
             self.configure("states", parallel=parallel)
             for ranks in (1, 2):
                 self.refused(78, ["deck.yaml:", words], "train", "deck.yaml", ranks=ranks)

@@ -165,11 +165,11 @@ class Npy(ImportTest):
         inputs, classes = numpy.ones((10, 4), "f4"), numpy.arange(10)
         for words, bad in ((["X.npy: is in Fortran order", "numpy.ascontiguousarray(X)"], numpy.asfortranarray(inputs)),
                            (["X.npy: holds bool", 'X.astype("f4")'], inputs > 0),
-                           (["X.npy: holds '>f4'", "the other order", 'X.astype("<f4")'], inputs.astype(">f4")),
+                           (["X.npy: holds '>f4'", "whose byte order is not this machine's", 'X.astype("<f4")'], inputs.astype(">f4")),
                            (["X.npy: holds '<f2'"], inputs.astype("f2")),
                            (["X.npy: holds '<c8'"], inputs.astype("c8")),
                            (["X.npy: holds i64", "store tokens as one long row"], inputs.astype("i8")),
-                           (["X.npy: holds Python objects (pickled"], inputs.astype(object)),
+                           (["X.npy: holds Python objects (unpickling"], inputs.astype(object)),
                            (["X.npy: holds records of several fields"], numpy.zeros(10, [("a", "f4"), ("b", "i4")])),
                            (["X.npy: holds no numbers (0×4 f32)"], inputs[:0]),
                            (["y.npy: has 10 targets", "has 9 examples"], inputs[:9])):

@@ -132,7 +132,7 @@ class PredictScaling(LockstepTest):
         """A deck after --plot would be gone."""
         before = (self.folder / "deck.yaml").read_text()
         plot = ("predict-scaling", "deck.yaml", "--machine", "machine.yaml", "--ranks", "1,2", "--plot")
-        self.refused(64, ["deck.yaml: is ", "which is read"], *plot, "deck.yaml", "--overwrite")
+        self.refused(64, ["deck.yaml: is ", "which is an input"], *plot, "deck.yaml", "--overwrite")
         self.write("other.yaml", before)
         self.refused(73, ["other.yaml: exists already", "--overwrite"], *plot, "other.yaml")
         self.refused(73, ["other.yaml: exists already", "--overwrite"], "bench", "machine", "deck.yaml", "--save", "other.yaml", ranks=2)

@@ -192,7 +192,7 @@ TEST(Hdf5Dataset, DamageIsFound) {
   std::string damaged = whole;
   damaged[damaged.find("\x32\x3c\x46")] = 51;
   write_file(folder / "e.h5", damaged);
-  expect_error(ExitStatus::bad_data, "/train/inputs: the checksum does not hold", [&] { open(folder / "e.h5"); });
+  expect_error(ExitStatus::bad_data, "/train/inputs: the checksum does not match", [&] { open(folder / "e.h5"); });
   write_file(folder / "f.h5", whole.substr(0, whole.size() / 2));
   expect_error(ExitStatus::bad_data, "is truncated", [&] { open(folder / "f.h5"); });
 }

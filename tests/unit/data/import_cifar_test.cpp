@@ -181,7 +181,7 @@ TEST_F(ImportCifar, OutputsAndHeldOutExamples) {
   options.overwrite = true;
   options.output = batches() + "/data_batch_2.bin";
   const std::string before = read_file(options.output);
-  expect_error(ExitStatus::bad_usage, "which is read", [&] { import_cifar(cifar10, options); });
+  expect_error(ExitStatus::bad_usage, "which is an input", [&] { import_cifar(cifar10, options); });
   EXPECT_EQ(read_file(options.output), before);
 }
 

@@ -190,7 +190,7 @@ TEST_F(ImportIdx, FilesAndFolders) {
   options.overwrite = true;
   for (const std::string& input : {options.images, options.labels}) {
     options.output = input;
-    expect_error(ExitStatus::bad_usage, "which is read", [&] { import(); });
+    expect_error(ExitStatus::bad_usage, "which is an input", [&] { import(); });
   }
   EXPECT_EQ(read_file(options.labels), labels);
   options.output = folder / "no/out.h5";

@@ -176,7 +176,7 @@ TEST_F(ImportNpy, FilesAndFolders) {
   options.overwrite = true;
   for (const std::string& input : {options.inputs, options.targets}) {
     options.output = input;
-    expect_error(ExitStatus::bad_usage, "which is read", [&] { import(); });
+    expect_error(ExitStatus::bad_usage, "which is an input", [&] { import(); });
   }
   options.output = folder / "other.h5";
   std::filesystem::remove(options.targets);

@@ -119,7 +119,7 @@ TEST(ImportText, DoesNotReplaceWhatItReads) {
     for (const std::string name : {"t.txt", "./t.txt", "other.txt"}) {
       options.output = folder / name;
       options.overwrite = overwrite;
-      expect_error(ExitStatus::bad_usage, "which is read", [&] { import_text(options); });
+      expect_error(ExitStatus::bad_usage, "which is an input", [&] { import_text(options); });
     }
   EXPECT_EQ(read_file(options.file), "abc");
 }

@@ -154,7 +154,7 @@ TEST(Hdf5, NamesThatAreNoLineOfTextAreRefused) {
   const hid_t file = H5Fcreate(name.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
   H5Gclose(H5Gcreate2(file, "two\nlines", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
   H5Fclose(file);
-  expect_error(ExitStatus::bad_data, "has a name that is no short line of text (/two\\x0alines)",
+  expect_error(ExitStatus::bad_data, "contains a name that is not a short line of text (/two\\x0alines)",
                [&] { Hdf5File::open(name).datasets(); });
 }
 
@@ -175,8 +175,9 @@ TEST(Hdf5, LinksThatPointToNothingAreNamed) {
                                               {"/external", "/external", "/values in the file gone.h5"}})
     expect_error(
         ExitStatus::bad_data,
-        fmt::format("x.h5:{}: the link {} points to nothing ({} is not there, or cannot be opened); store the numbers",
-                    dataset, link, target),
+        fmt::format(
+            "x.h5:{}: the link {} points to nothing ({} does not exist, or cannot be opened); store the numbers",
+            dataset, link, target),
         [&] {
           if (links.has(dataset)) links.info(dataset);
         });
@@ -192,7 +193,7 @@ TEST(Hdf5, WhatIsNoDatasetOfTheFileIsRefused) {
   const Hdf5File links = Hdf5File::open(name);
   expect_error(ExitStatus::bad_data, "/a/b: is a group (a dataset is expected)", [&] { links.info("/a/b"); });
   EXPECT_TRUE(links.has("/other/b/values"));
-  expect_error(ExitStatus::bad_data, "/other/b/values: is in another file, to which an external link leads",
+  expect_error(ExitStatus::bad_data, "/other/b/values: is in another file, reached by an external link",
                [&] { links.info("/other/b/values"); });
 }
 
@@ -204,7 +205,8 @@ TEST(Hdf5, TextsOfVariableLengthAreRefused) {
   H5Tset_size(type, H5T_VARIABLE);
   H5Dclose(H5Dcreate2(file, "x", type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
   H5Tclose(type), H5Sclose(space), H5Fclose(file);
-  expect_error(ExitStatus::bad_data, "/x: is a text of variable length", [&] { Hdf5File::open(name).read_text("/x"); });
+  expect_error(ExitStatus::bad_data, "/x: is a string of variable length",
+               [&] { Hdf5File::open(name).read_text("/x"); });
 }
 
 /// Reals of 3 bytes have no type in memory: a conversion to the next wider type would exceed the buffer.
@@ -219,7 +221,7 @@ TEST(Hdf5, RealsOfOddSizesAreNotRead) {
   const std::vector<float> numbers(extents[0], 1);
   H5Dwrite(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data());
   H5Dclose(dataset), H5Tclose(type), H5Sclose(space), H5Fclose(file);
-  EXPECT_EQ(to_string(Hdf5File::open(name).info("/x").type), "something that is no number");
+  EXPECT_EQ(to_string(Hdf5File::open(name).info("/x").type), "non-numeric data");
 }
 
 TEST(Hdf5, OddTypesAreNamed) {

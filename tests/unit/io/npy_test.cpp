@@ -84,10 +84,10 @@ TEST_F(Npy, HeadersThatAreNone) {
 
 TEST_F(Npy, NumbersThatAreNotRead) {
   refused("holds bool", with_header(dictionary("|b1", "(1,)")) + "x");
-  refused("holds Python objects (pickled", with_header(dictionary("|O", "(1,)")) + "x");
+  refused("holds Python objects (unpickling", with_header(dictionary("|O", "(1,)")) + "x");
   for (const std::string descr : {"<f2", "<c8", "<U5", "<M8[ns]", "<i3", "|i4", "=i4", "", "<", "<f", "\x1b\n"})
     refused("holds '", with_header(dictionary(descr, "(1,)")) + "xxxx");
-  refused("holds '>f4', the bytes of which are in the other order than this machine's; save X.astype(\"<f4\")",
+  refused("holds '>f4', whose byte order is not this machine's; save X.astype(\"<f4\")",
           with_header(dictionary(">f4", "(1,)")) + "xxxx");
   refused("holds records of several fields",
           with_header("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}") + "xxxx");
@@ -98,9 +98,9 @@ TEST_F(Npy, NumbersThatAreNotRead) {
 TEST_F(Npy, OtherFiles) {
   refused("is an archive of arrays (.npz)", "PK\x03\x04 and more");
   refused("is pickled", "\x80\x04\x95");
-  refused("is no NumPy file", "");
-  refused("is no NumPy file", "1,2,3\n");
-  refused("is of version 4.0", with_header(dictionary("<f4", "(1,)"), 4) + "xxxx");
+  refused("is not a NumPy file", "");
+  refused("is not a NumPy file", "1,2,3\n");
+  refused("is in version 4.0", with_header(dictionary("<f4", "(1,)"), 4) + "xxxx");
   refused("has a header of 70000 bytes", with_header(std::string(70000, ' '), 2));
 }
 

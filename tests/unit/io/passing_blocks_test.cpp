@@ -195,7 +195,7 @@ TEST(ScratchFile, SaysWhatIsWrongWithItsFolder) {
   const test::ScratchFolder folder;
   test::expect_error(ExitStatus::missing_file, "none: no such folder", [&] { ScratchFile(folder / "none"); });
   test::write_file(folder / "file", "");
-  test::expect_error(ExitStatus::cannot_create, "no file can be made there", [&] { ScratchFile(folder / "file"); });
+  test::expect_error(ExitStatus::cannot_create, "no file can be created there", [&] { ScratchFile(folder / "file"); });
 }
 
 }  // namespace
