@@ -41,7 +41,7 @@ struct Array {
     static_assert(
         Kokkos::SpaceAccessibility<ExecSpace, typename View::memory_space>::accessible ||
             Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace, typename View::memory_space>::accessible,
-        "memory of another device than Lockstep's");
+        "the view is in the memory of a device other than Lockstep's");
     std::int64_t extents[Shape::max_rank] = {};
     for (std::size_t d = View::rank, stride = 1; d-- > 0; stride *= view.extent(d)) {
       extents[d] = static_cast<std::int64_t>(view.extent(d));

@@ -26,22 +26,23 @@ Kokkos::View<std::byte*, StagingSpace> view_of(const Array& array, std::size_t b
 }  // namespace
 
 void GivenExamples::read(std::span<const std::int64_t>, void*, void*) const {
-  throw Error(ExitStatus::internal, "examples that a program has given are read where they are");
+  throw Error(ExitStatus::internal, "examples that a program has given are read in place");
 }
 
 void check_array(const std::string& what, const Array& array, DType dtype, const Shape& shape) {
-  validate(array.dtype == dtype, ExitStatus::bad_usage, "the {} are numbers of type {}, and {} is wanted; give these",
+  validate(array.dtype == dtype, ExitStatus::bad_usage, "the {} are numbers of type {} ({} is expected); convert them",
            what, name_of(array.dtype), name_of(dtype));
-  validate(array.row_major, ExitStatus::bad_usage,
-           "the {} are in a view that is not row-major and contiguous; make it a Kokkos::LayoutRight one, or copy it",
-           what);
+  validate(
+      array.row_major, ExitStatus::bad_usage,
+      "the {} are in a view that is not row-major and contiguous; make it Kokkos::LayoutRight, or copy it into one",
+      what);
   // A view of examples with one number each may lack an extent for it.
   const bool fits = !array.example || *array.example == shape || (array.example->rank() == 0 && shape.count() == 1);
-  validate(fits, ExitStatus::bad_usage, "the {} of an example are {}, and {} is wanted; give these", what,
+  validate(fits, ExitStatus::bad_usage, "the {} of an example have the shape {} ({} is expected); reshape them", what,
            to_string(array.example.value_or(shape)), to_string(shape));
   validate(array.examples >= 0 && (array.data || array.examples == 0), ExitStatus::bad_usage,
            "the {} are {} examples at {}; give memory that holds them", what, array.examples,
-           array.data ? "an address" : "no address");
+           array.data ? "an address" : "a null pointer");
 }
 
 void check_numbers(const std::string& what, const Array& array, const Shape& shape, std::int64_t end,

@@ -18,12 +18,13 @@ namespace {
 ExampleFormat format_of(const TrainedModel& trained, const std::optional<Network::Inputs>& given) {
   const std::optional<ExampleFormat> found = trained.inputs();
   validate(found || given, ExitStatus::bad_usage,
-           "{}: does not say what its network's inputs are like (an earlier version wrote it); give Network::Inputs",
+           "{}: does not give the format of its network's inputs (it was written by an earlier version); give "
+           "Network::Inputs",
            trained.name);
   const Network::Inputs inputs = given.value_or(found ? Network::Inputs{found->input_shape, found->input_dtype}
                                                       : Network::Inputs{});
   validate(!found || (found->input_shape == inputs.shape && found->input_dtype == inputs.dtype), ExitStatus::bad_usage,
-           "{}: its network's inputs are not {} {}, as Network::Inputs says; leave that out", trained.name,
+           "{}: its network's inputs are not {} {}, as Network::Inputs says; leave Network::Inputs out", trained.name,
            to_string(inputs.shape), name_of(inputs.dtype));
   validate(inputs.dtype == DType::f32 || inputs.dtype == DType::f64 || inputs.dtype == DType::u8 ||
                inputs.dtype == DType::i32,
@@ -57,7 +58,7 @@ struct Network::State {
 
 std::unique_ptr<Network::State> Network::State::make(const TrainedModel& trained, const std::optional<Inputs>& inputs) {
   validate(Kokkos::is_initialized(), ExitStatus::bad_usage,
-           "Kokkos has not started; make a Kokkos::ScopeGuard before the first network");
+           "Kokkos is not initialized; create a Kokkos::ScopeGuard before the first network");
   const ExampleFormat format = format_of(trained, inputs);
   check_normalize(format, trained.config.data.normalize);
   Graph graph = make_graph(trained.config, format);
@@ -95,7 +96,8 @@ void Network::predict(const Array& x, const OutputArray& y) {
   check_array("inputs", x, state.format.input_dtype, state.format.input_shape);
   check_array("outputs", y, y.dtype, output_shape());
   validate(x.examples == y.examples, ExitStatus::bad_usage,
-           "there are {} examples, and room for the outputs of {}; give as many of both", x.examples, y.examples);
+           "there are {} examples, but room for the outputs of {}; give the same number of both", x.examples,
+           y.examples);
   if (state.vocabulary > 0) check_numbers("tokens", x, state.format.input_shape, state.vocabulary);
   const KokkosThreads threads;
   point_at(state.batch, state.format, x, nullptr);

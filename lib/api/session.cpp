@@ -67,8 +67,8 @@ void refuse_keys_of_runs(RunConfig config) {
                  "says so); remove it",
                  value);
     validate_key(!is_below(key, "schedule") || value.find(" epoch") == std::string::npos, key,
-                 "is {}, and a session has no epochs (its program says which examples come, and when they come again); "
-                 "give steps, or examples",
+                 "is {}, but a session has no epochs (its program chooses the examples of each step); give steps, or "
+                 "examples",
                  value);
   }
 }
@@ -77,7 +77,7 @@ RunConfig checked(RunConfig config) {
   with_positions(config.source, [&] {
     validate_key(
         config.data.has_memory, "data",
-        "has no memory (the program gives a session's examples); say what they look like, as {{memory: {{inputs: "
+        "has no memory section (the program gives a session's examples); describe their format, as {{memory: {{inputs: "
         "[28, 28, 1]}}}}");
     refuse_keys_of_runs(config);
   });
@@ -120,7 +120,7 @@ Session::State::State(const std::function<RunConfig()>& read, MPI_Comm mpi) : co
   std::unique_ptr<Loss> loss;
   comm.run_collectively([&] {
     validate(Kokkos::is_initialized(), ExitStatus::bad_usage,
-             "Kokkos has not started; make a Kokkos::ScopeGuard before the first session");
+             "Kokkos is not initialized; create a Kokkos::ScopeGuard before the first session");
     config = checked(read());
   });
   const KokkosThreads threads;
@@ -155,7 +155,8 @@ void Session::State::check(const Array& inputs, const Array& targets) const {
   check_array("inputs", inputs, format.input_dtype, format.input_shape);
   check_array("targets", targets, format.target_dtype, format.target_shape);
   validate(inputs.examples == targets.examples, ExitStatus::bad_usage,
-           "the inputs are {} examples and the targets {}; give as many of both", inputs.examples, targets.examples);
+           "the inputs are {} examples and the targets {}; give the same number of both", inputs.examples,
+           targets.examples);
   if (vocabulary > 0) check_numbers("tokens", inputs, format.input_shape, vocabulary);
   if (classes > 0) check_numbers("classes", targets, format.target_shape, classes, ignored_class);
 }
@@ -200,8 +201,8 @@ void Session::State::divide_into_shards(const std::vector<std::int64_t>& counts)
                        given = counts[static_cast<std::size_t>(rank)];
     if (given != share)
       throw SharedError(ExitStatus::bad_usage,
-                        fmt::format("rank {} gives {} of {} examples, and {} are its share where "
-                                    "parallel.deterministic or parallel.virtual_replicas divide a batch; give these",
+                        fmt::format("rank {} gives {} of {} examples, but its share is {} where parallel.deterministic "
+                                    "or parallel.virtual_replicas divides a batch; give that many",
                                     rank, given, plan.global_examples, share));
   }
   plan.micro_batches = micro_batches_of(partition, plan.global_examples, comm.rank());
@@ -215,7 +216,8 @@ void Session::State::divide_into_shards(const std::vector<std::int64_t>& counts)
 void Session::State::require_whole() const {
   if (!is_whole)
     throw SharedError(ExitStatus::bad_usage,
-                      "the last restore has broken off between the numbers of two states; restore a checkpoint first");
+                      "the last restore failed halfway (the session holds numbers of two states); restore a checkpoint "
+                      "first");
 }
 
 void Session::State::say_what_has_changed(const Checkpoint& checkpoint, const std::string& file) const {
@@ -223,7 +225,7 @@ void Session::State::say_what_has_changed(const Checkpoint& checkpoint, const st
   if (before == checkpoint.texts.end()) return;
   for (const DeckChange& change : changes_between(before->second, deck))
     if (change.effect == DeckChange::Effect::training)
-      warn("{}: {} was {}, and is {} in this session", file, change.key, change.was, change.is);
+      warn("{}: {} was {} and is {} in this session", file, change.key, change.was, change.is);
 }
 
 /// Sends rank 0's state to all ranks. Collective.
@@ -267,8 +269,7 @@ StepResult Session::step(const Array& inputs, const Array& targets) {
 
 StepNumbers Session::numbers() {
   State& state = *state_;
-  if (!state.has_step)
-    throw SharedError(ExitStatus::bad_usage, "there is no step to tell the numbers of; do one first");
+  if (!state.has_step) throw SharedError(ExitStatus::bad_usage, "there are no numbers of a step yet; do a step first");
   const DuringCall call(state.comm);
   if (!state.numbers) state.numbers = state.trainer->step_numbers();
   return *state.numbers;
@@ -296,7 +297,8 @@ void Session::save(const std::string& file) {
     const NumberStream::Turn turn(*state.numbers_held);
     validate(
         is_finite, ExitStatus::internal,
-        "{}: not written (some parameters are not finite); restore an earlier one, and take a smaller learning rate",
+        "{}: not written (some parameters are not finite); restore an earlier checkpoint, and use a smaller learning "
+        "rate",
         file);
     const std::string text = state_text([&](StateFields& fields) { state.describe_state(fields); });
     write_checkpoint(file,

@@ -33,9 +33,9 @@ class Session {
   ~Session();
 
   /// Does one step on the examples of all ranks together. Each rank gives any number of examples; with
-  /// parallel.deterministic or parallel.virtual_replicas, each must give its equal part of the batch. Reads their memory
-  /// until the call returns. Throws if the step cannot be done because its loss is not finite and loss_watch stops then;
-  /// returns normally if the step was skipped.
+  /// parallel.deterministic or parallel.virtual_replicas, each must give its equal part of the batch. Reads their
+  /// memory until the call returns. Throws if the step cannot be done because its loss is not finite and loss_watch
+  /// stops then; returns normally if the step was skipped.
   StepResult step(const Array& inputs, const Array& targets);
   /// Returns the loss, the accuracy and the gradient norm of the last step.
   StepNumbers numbers();

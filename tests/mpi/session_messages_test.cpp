@@ -33,15 +33,15 @@ TEST_F(SessionTest, OneRanksFaultIsSaidByAllAndChangesNothing) {
     }
   };
   const std::vector<double> doubles(200);
-  expect(Array(doubles.data(), good.count()), good.y(), "the inputs are numbers of type f64, and f32 is wanted");
+  expect(Array(doubles.data(), good.count()), good.y(), "the inputs are numbers of type f64 (f32 is expected)");
   expect(Array(good.inputs.data(), good.count() - 1), good.y(), "examples and the targets");
-  expect(Array(static_cast<const float*>(nullptr), good.count()), good.y(), "no address");
+  expect(Array(static_cast<const float*>(nullptr), good.count()), good.y(), "a null pointer");
   std::vector<std::int32_t> wrong = good.targets;
   wrong[0] = 3, wrong[1] = -1;
   expect(good.x(), Array(wrong.data(), good.count()),
          fmt::format("2 of the {} classes are not from 0 to 2", good.count()));
   const Kokkos::View<float* [4], Kokkos::LayoutRight, Kokkos::HostSpace> narrow("narrow", good.targets.size());
-  expect(narrow, good.y(), "the inputs of an example are 4, and 5 is wanted");
+  expect(narrow, good.y(), "the inputs of an example have the shape 4 (5 is expected)");
   session.save(file("after.h5"));
   expect_same(file("before.h5"), file("after.h5"));
   step(session, good);
@@ -106,9 +106,9 @@ TEST_F(SessionTest, DecksSayNothingThatASessionWouldPassOver) {
   EXPECT_THAT(complaint(deck("parallel: {survive: true}\n")),
               HasSubstr("parallel.survive: is true, which is for runs"));
   EXPECT_THAT(complaint(deck("schedule: {warmup: 2 epochs}\n")),
-              HasSubstr("schedule.warmup: is 2 epochs, and a session has no epochs"));
+              HasSubstr("schedule.warmup: is 2 epochs, but a session has no epochs"));
   EXPECT_THAT(complaint(deck("schedule: {type: points, points: [[0, 1], [1 epoch, 0.5]]}\n")),
-              HasSubstr("is [1 epoch, 0.5], and a session has no epochs"));
+              HasSubstr("is [1 epoch, 0.5], but a session has no epochs"));
   EXPECT_EQ(complaint(deck("schedule: {type: multistep, milestones: [20 steps, 100 examples]}\n")), "");
   EXPECT_THAT(complaint("run: {steps: 5, output_dir: here}\ndata: {memory: {inputs: [5]}}\nmodel: {layers: [relu]}\n"),
               HasSubstr("deck:1:29: run.output_dir"));
