@@ -107,7 +107,7 @@ class ArrayWriter {
   /// Returns the parts, with their hashes.
   std::vector<FilePart> parts() && {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
-      validate(written_[i] == parts_[i].bytes, ExitStatus::internal, "{}: {} has {} bytes of {}", file_.name(),
+      validate(written_[i] == parts_[i].bytes, ExitStatus::internal, "{}: {} has {} of {} bytes", file_.name(),
                parts_[i].name, written_[i], parts_[i].bytes);
       parts_[i].hash = hashes_[i].value();
     }
@@ -160,7 +160,7 @@ void write_checkpoint(const std::filesystem::path& path, const Checkpoint& check
 Checkpoint open_checkpoint(const std::filesystem::path& path, const std::function<void()>& progress) {
   require_readable_file(path);
   validate(verify_manifest(path, progress) == ManifestState::holds, ExitStatus::bad_data,
-           "{}: is no checkpoint, or a damaged one (it does not begin with a manifest); give a file of a run's folder "
+           "{}: is not a checkpoint, or is damaged (it does not begin with a manifest); give a file of a run's folder "
            "checkpoints/",
            path.string());
   const Hdf5File file = Hdf5File::open(path);
@@ -175,7 +175,7 @@ Checkpoint open_checkpoint(const std::filesystem::path& path, const std::functio
     }
   }
   validate(!checkpoint.texts.empty(), ExitStatus::bad_data,
-           "{}: is no checkpoint (it holds no /deck and /state); give a file of a run's folder checkpoints/",
+           "{}: is not a checkpoint (it holds neither /deck nor /state); give a file of a run's folder checkpoints/",
            file.name());
   return checkpoint;
 }
@@ -224,7 +224,7 @@ void quarantine_checkpoints_after(const std::filesystem::path& folder, std::int6
     aside.push_back(name.filename().string());
   }
   if (aside.empty()) return;
-  log("{}: {} later than step {}, which the run goes on from, {} set aside, as {}{}", folder.string(),
+  log("{}: {} later than step {}, from which the run continues, {} set aside, as {}{}", folder.string(),
       aside.size() == 1 ? "a checkpoint" : fmt::format("{} checkpoints", aside.size()), step,
       aside.size() == 1 ? "is" : "are", aside.front(), aside.size() == 1 ? "" : " to " + aside.back());
 }
@@ -241,7 +241,7 @@ void point_link(const std::filesystem::path& folder, const std::string& link_nam
   std::error_code code;
   if (const auto there = std::filesystem::symlink_status(link, code);
       std::filesystem::exists(there) && !std::filesystem::is_symlink(there)) {
-    warn("{}: is no link, and is left as it is, though {} ought to have this name", link.string(), name);
+    warn("{}: is not a link, and is left unchanged, although it should point to {}", link.string(), name);
     return;
   }
   std::filesystem::remove(temporary, code);
@@ -251,7 +251,7 @@ void point_link(const std::filesystem::path& folder, const std::string& link_nam
     validate(!code, ExitStatus::io_error, "{}", code.message());
     RawFile(folder, RawFile::Access::folder).flush_to_disk();
   } catch (const Error& error) {
-    warn("{}: cannot be made to name {} ({})", link.string(), name, error.what());
+    warn("{}: cannot be made to point to {} ({})", link.string(), name, error.what());
   }
 }
 

@@ -166,8 +166,8 @@ CheckpointNumbers::Array& CheckpointNumbers::array(const std::string& name) {
   if (const auto found = open_.find(name); found != open_.end()) return found->second;
   const StoredArray stored = file_.info(name);
   const std::optional<DType> dtype = stored.type.dtype();
-  validate(dtype.has_value(), ExitStatus::bad_data, "{}:{}: holds {} (f32 or f64 is needed); convert them", file(),
-           name, to_string(stored.type));
+  validate(dtype.has_value(), ExitStatus::bad_data, "{}:{}: holds {} (f32 or f64 is needed); convert it", file(), name,
+           to_string(stored.type));
   return open_.try_emplace(name, Array{*dtype, stored.count(), file_.place(name, stored.type), {}}).first->second;
 }
 

@@ -30,7 +30,8 @@ void CheckpointWriter::write_async(std::int64_t step, Contents contents, Copy co
         try {
           write(step, contents, turn);
         } catch (const std::exception& error) {
-          warn("the checkpoint of step {} is not there: {}; the next one is tried", step, error.what());
+          warn("the checkpoint of step {} was not written: {}; the run continues, and tries again at the next one",
+               step, error.what());
         }
       });
 }
@@ -75,8 +76,8 @@ void CheckpointWriter::write(std::int64_t step, const Contents& contents, Number
         validate(count_nonfinite(next.data(), array.dtype,
                                  static_cast<std::int64_t>(next.size() / size_of(array.dtype))) == 0,
                  ExitStatus::internal,
-                 "{} of step {} holds numbers that are not finite, and is not written in the place of checkpoints that "
-                 "are of use; go on from the newest one, with a smaller learning rate",
+                 "{} of step {} holds numbers that are not finite, and does not replace the checkpoints before it; "
+                 "continue from the newest one, with a smaller learning rate",
                  array.name, step);
       sink(index, next);
     });

@@ -82,11 +82,12 @@ Prefix read_prefix(const RawFile& file) {
   const Prefix wanted;
   Prefix prefix;
   const std::uint64_t size = file.size();
-  if (size < sizeof prefix + sizeof(std::uint64_t)) refuse(file.name(), "it is cut off");
+  if (size < sizeof prefix + sizeof(std::uint64_t)) refuse(file.name(), "it is truncated");
   file.read(0, &prefix, sizeof prefix);
-  if (std::memcmp(prefix.magic, wanted.magic, sizeof wanted.magic) != 0) refuse(file.name(), "it begins otherwise");
+  if (std::memcmp(prefix.magic, wanted.magic, sizeof wanted.magic) != 0)
+    refuse(file.name(), "it does not begin with LOCKCOPY");
   const std::uint64_t rest = size - sizeof prefix - sizeof(std::uint64_t);
-  if (prefix.description > rest || prefix.numbers != rest - prefix.description) refuse(file.name(), "it is cut off");
+  if (prefix.description > rest || prefix.numbers != rest - prefix.description) refuse(file.name(), "it is truncated");
   return prefix;
 }
 
@@ -155,7 +156,7 @@ CopyDescription verify_copy(const std::filesystem::path& path) {
   }
   std::uint64_t hash = 0;
   file.read(end, &hash, sizeof hash);
-  if (found.value() != hash) refuse(file.name(), "its bytes do not have its checksum");
+  if (found.value() != hash) refuse(file.name(), "its checksum does not match");
   std::string head(sizeof prefix + prefix.description, '\0');
   file.read(0, head.data(), head.size());
   return of_description(file, [&] { return describe_copy(head); });

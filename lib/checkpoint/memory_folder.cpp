@@ -19,9 +19,10 @@ constexpr const char* memory = "/dev/shm";
 }  // namespace
 
 void MemoryFolder::require() {
-  validate(fs::is_directory(memory), ExitStatus::cannot_create,
-           "checkpoint.neighbours_every: copies are kept in {}, which is not there; leave the key out on this machine",
-           memory);
+  validate(
+      fs::is_directory(memory), ExitStatus::cannot_create,
+      "checkpoint.neighbours_every: copies are kept in {}, which does not exist; leave the key out on this machine",
+      memory);
 }
 
 MemoryFolder::MemoryFolder(const fs::path& run_folder) {

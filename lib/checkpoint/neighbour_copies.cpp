@@ -167,8 +167,10 @@ void NeighbourCopies::settle_last() {
     const std::vector<std::string> failures = ranks_.all.gather_to_root(failure_);
     const auto first = std::ranges::find_if(failures, [](const std::string& each) { return !each.empty(); });
     if (first != failures.end())
-      warn("step {} is not in the memory of nodes: rank {}: {}; the run goes on, and the next one is tried", *last_,
-           first - failures.begin(), *first);
+      warn(
+          "step {} was not copied to the memory of nodes: rank {}: {}; the run continues, and tries again at the next "
+          "copy",
+          *last_, first - failures.begin(), *first);
     failure_.clear();
   }
   const std::optional<std::int64_t> old = failed ? last_ : before_last_;

@@ -56,7 +56,7 @@ std::vector<Find> look(const Topology& ranks, const MemoryFolder& folder, std::s
     try {
       finds.push_back({origin_of_copy(file), ranks.all.rank(), file.string()});
     } catch (const Error& error) {
-      problems += fmt::format("{}; it is passed over\n", error.what());
+      problems += fmt::format("{}; it is skipped\n", error.what());
     }
   }
   return finds;
@@ -94,9 +94,10 @@ Loaded load(const std::vector<Find>& chosen, int rank, std::string& problems) {
     try {
       loaded.copies.push_back(verify_copy(find.file));
       loaded.files.push_back(find.file);
-      validate(loaded.copies.back().origin == find.origin, ExitStatus::bad_data, "{}: was replaced", find.file);
+      validate(loaded.copies.back().origin == find.origin, ExitStatus::bad_data, "{}: was replaced meanwhile",
+               find.file);
     } catch (const Error& error) {
-      problems += fmt::format("{}; another copy is taken, or an older one\n", error.what());
+      problems += fmt::format("{}; another copy is used, or an older one\n", error.what());
       loaded.damaged.push_back(find);
     }
   }

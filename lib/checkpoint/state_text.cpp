@@ -99,7 +99,7 @@ void restore_state(const std::string& text, const StateFields::Describe& describ
   } catch (const Json::exception& error) {
     throw Error(ExitStatus::bad_data, error.what());
   } catch (const std::logic_error&) {  // of std::stod: of a text that is no number, or of one beyond double's
-    throw Error(ExitStatus::bad_data, "a number is none, or too large");
+    throw Error(ExitStatus::bad_data, "a value is not a number, or is too large");
   }
 }
 

@@ -49,8 +49,8 @@ void check_arrays(const std::vector<NamedArray>& arrays, const std::string& pref
     if (array.name.starts_with(prefix + "/") &&
         std::ranges::none_of(parameters, [&](const Parameter& p) { return array.name == prefix + "/" + p.name; }))
       throw ArraysDiffer(
-          fmt::format("{}: holds {}, which the {} of the deck lacks; {}", file, array.name, of.what, of.advice), of,
-          fmt::format("{} is not here", array.name.substr(1)));
+          fmt::format("{}: holds {}, which the {} of the deck does not use; {}", file, array.name, of.what, of.advice),
+          of, fmt::format("{} is not here", array.name.substr(1)));
 }
 
 void restore_parameters(const ExecSpace& space, const std::vector<NamedArray>& arrays, const std::string& file,

@@ -83,7 +83,7 @@ class Disk(LockstepTest):
                         self.assertEqual(len(result.errors()), 1, f"{plan}: {result}")
                     # A checkpoint whose failure was not reported exists, or a newer one does. On a good disk the run goes on from
                     # it to the same end.
-                    failed = [int(step) for step in re.findall(r"the checkpoint of step (\d+) is not there", result.err)]
+                    failed = [int(step) for step in re.findall(r"the checkpoint of step (\d+) was not written", result.err)]
                     written = [step for step in STEPS if step not in failed and (result.status == 0 or step != STEPS[-1])]
                     newest = self.newest(name)
                     self.assertGreaterEqual(newest, max(map(checkpoint, written), default=""), f"{plan}: {result}")
@@ -104,7 +104,7 @@ class Disk(LockstepTest):
 
     def test_a_full_disk_is_said_and_gone_on_from(self):
         result = self.with_disk("step-00000002 write 0 ENOSPC")
-        self.assertRegex(result.err, "warning: the checkpoint of step 2 is not there: .*No space left on device.*; the next one is tried\n")
+        self.assertRegex(result.err, "warning: the checkpoint of step 2 was not written: .*No space left on device.*; the run continues, and tries again at the next one\n")
         self.assertEqual(summary(self.folder / "run")["status"], "done")
         result = self.with_disk("step-0000000 write 0 ENOSPC", "run.overwrite=true", "run.resume=never", statuses=(74,))
         self.assertEqual(len(result.errors()), 1, result)

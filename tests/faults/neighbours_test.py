@@ -119,7 +119,7 @@ class Neighbours(LockstepTest):
         damaged.write_bytes(data)
         # The other node has another copy.
         copies = {file: file.read_bytes() for file in self.files("*-step-*")}
-        self.goes_on(step, *NODES, warning=f"{damaged}: is damaged (its bytes do not have its checksum)")
+        self.goes_on(step, *NODES, warning=f"{damaged}: is damaged (its checksum does not match)")
         # Without that one, the previous set is used.
         shutil.rmtree(self.folder / "run/checkpoints")
         (self.folder / "run/summary.json").unlink()
@@ -135,7 +135,7 @@ class Neighbours(LockstepTest):
             result = self.lockstep("train", "deck.yaml", "run.steps=12", *NODES, ranks=4)
         finally:
             del os.environ["LD_PRELOAD"], os.environ["LOCKSTEP_DISK"]
-        self.assertRegex(result.err, r"warning: step 3 is not in the memory of nodes: rank 0: \S*-node0-rank2-step-3.part: cannot be written \(No space left on device\)")
+        self.assertRegex(result.err, r"warning: step 3 was not copied to the memory of nodes: rank 0: \S*-node0-rank2-step-3.part: cannot be written \(No space left on device\)")
         self.assertEqual(self.files("*-step-*"), [])
 
 

@@ -240,7 +240,7 @@ class Resume(LockstepTest):
         self.train(folder, ranks=1)
         first = (folder / "run/checkpoints/step-00000060.h5").read_bytes()
         said = self.train(folder, "run.resume=run/checkpoints/step-00000040.h5", "run.steps=60", ranks=1).out
-        self.assertIn("run/checkpoints: 3 checkpoints later than step 40, which the run goes on from, are set aside, as step-00000060.h5.aside to step-00000100.h5.aside\n",
+        self.assertIn("run/checkpoints: 3 checkpoints later than step 40, from which the run continues, are set aside, as step-00000060.h5.aside to step-00000100.h5.aside\n",
                       said)
         self.train(folder, "run.resume=run/checkpoints/step-00000040.h5", "run.steps=60", ranks=1)
         names = sorted(path.name for path in (folder / "run" / "checkpoints").iterdir())

@@ -225,7 +225,7 @@ class NothingOfOthers(Folder):
     def test_a_file_with_the_name_of_a_link_stays(self):
         self.deck()
         latest = self.write("run/checkpoints/latest", "mine")
-        self.assertIn("checkpoints/latest: is no link, and is left as it is", self.lockstep("train", "deck.yaml").err)
+        self.assertIn("checkpoints/latest: is not a link, and is left unchanged", self.lockstep("train", "deck.yaml").err)
         self.assertEqual(latest.read_text(), "mine")
 
     def test_only_own_files_are_removed(self):
