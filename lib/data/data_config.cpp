@@ -280,7 +280,8 @@ Sampling sampling_of(const DataConfig& config, const Dataset& data, std::int64_t
     case DataConfig::SamplerKind::permutation: return each_once(data.size(), config.shuffle, seed);
     case DataConfig::SamplerKind::distributed_sampler:
       validate_key(!config.drop_last || data.size() >= ranks, key,
-                   "with drop_last leaves no examples ({} examples on {} ranks); use fewer ranks", data.size(), ranks);
+                   "distributed_sampler with drop_last leaves no examples ({} examples on {} ranks); use fewer ranks",
+                   data.size(), ranks);
       return distributed_sampler(data.size(), ranks, config.shuffle, config.drop_last, seed);
     case DataConfig::SamplerKind::weighted: {
       const std::vector<double> weights = data.sampling_weights();
