@@ -15,8 +15,9 @@ void weighted_difference(const ExecSpace& space, double weight, const Tensor& fr
 ///   b ← μ b + s S,   x₀ ← x₀ − (η (d Δ + ν b)).
 /// Special cases:
 ///  - the average: μ = s = ν = 0 and η = d = 1;
-///  - SlowMo (Wang, Tantia, Ballas & Rabbat 2020), u ← β u + Δ / γ, x ← x₀ − α γ u, where γ is the learning rate of the
-///    replicas' steps: μ = β, s = 1 / γ, η = α γ, d = 0, ν = 1;
+///  - SlowMo (Wang, Tantia, Ballas & Rabbat 2020), u ← β u + Δ / γ, x ← x₀ − α γ u, where γ is the mean learning
+///    rate of the replicas' steps since x₀ (in the paper the rate is constant between two outer steps):
+///    μ = β, s = 1 / γ, η = α γ, d = 0, ν = 1;
 ///  - Nesterov's momentum as in PyTorch's SGD(nesterov=True), with Δ as the gradient (DiLoCo, Douillard et al. 2023),
 ///    b ← μ b + Δ, θ ← θ₀ − η (Δ + μ b): s = d = 1, ν = μ;
 ///  - delayed Nesterov (Liu et al. 2024, algorithm 3, with c = 0) in every N-th step, where S is the sum of the last N

@@ -78,6 +78,15 @@ class Hang(HangTest):
         self.assertRegex(errors[0], r"rank 1 on \S+ \(process \d+\) has been in 'backward' of step 62 .*stopped by SIGSTOP")
         self.assertLess(seconds, TIMEOUT + 5, result)
 
+    def test_a_free_rank_that_is_stopped_after_a_checkpoint(self):
+        """The limit is ten times as long at a checkpoint, but not until the next synchronization, which may be far away."""
+        self.deck(run={"steps": 1000000, "output_dir": "run", "log_every": 1000, "seed": 7, "hang_timeout": TIMEOUT}, checkpoint={"every_steps": 50},
+                  parallel={"sync_batch_norm": False, "asynchronous": {"schedule": {"free": True}}})
+        result, statuses, errors, seconds = self.hang(1, 51, "forward:5", "stop", ranks=2)
+        self.assertEqual(result.status, 76, result)
+        self.assertRegex(errors[0], r"rank 1 on .* stopped by SIGSTOP")
+        self.assertLess(seconds, 3 * TIMEOUT, result)
+
     def test_a_rank_that_leaves_or_dies(self):
         for way, status in (("exit", 0), ("kill", 128 + signal.SIGKILL)):
             with self.subTest(way=way):

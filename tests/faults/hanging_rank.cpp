@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Trains like `lockstep train`, but one rank misbehaves in a phase of a step: hanging_rank RANK STEP PHASE WAY DECK.
-// If the run survives that, it stops itself by SIGUSR1 some steps later.
+// Trains like `lockstep train`, but one rank misbehaves in a phase of a step: hanging_rank RANK STEP PHASE[:N] WAY
+// DECK. It does so when it enters that phase for the N-th time from the step on (in a free run, all until a
+// synchronization is one step). If the run survives that, it stops itself by SIGUSR1 some steps later.
 #include <signal.h>
 #include <unistd.h>
 
@@ -36,7 +37,7 @@ namespace {
 
 bool done = false;
 std::string phase, way;
-std::int64_t at_step = 0;
+std::int64_t at_step = 0, times = 1;
 Trainer* trainer = nullptr;
 
 /// Stops all ranks of this launcher for 5 s, as a batch system does that gives their cores to another job.
@@ -77,11 +78,15 @@ int main(int argc, char** argv) {
   enable_log(comm.is_root());
   at_step = std::atoll(argv[2]);
   phase = argv[3], way = argv[4];
+  if (const std::size_t colon = phase.find(':'); colon != std::string::npos) {
+    times = std::stoll(phase.substr(colon + 1));
+    phase.resize(colon);
+  }
   TrainingRun run(read_run_config(parse_deck(read_deck_file(argv[5]), argv[5])), comm);
   trainer = &run.trainer();
   if (comm.rank() == std::atoi(argv[1]))
     Kokkos::Tools::Experimental::set_push_region_callback([](const char* name) {
-      if (name != phase || trainer->steps() + 1 < at_step) return;
+      if (name != phase || trainer->steps() + 1 < at_step || --times > 0) return;
       if (!std::exchange(done, true)) misbehave();
       else if (trainer->steps() == at_step + 20) ::kill(::getpid(), SIGUSR1);
     });

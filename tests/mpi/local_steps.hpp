@@ -107,12 +107,12 @@ struct Replica {
   bool is_new = true;
   double examples = 0;  ///< number of examples since the last synchronization
 
-  void step(const Dataset& data, const std::vector<std::int64_t>& batch) {
+  void step(const Dataset& data, const std::vector<std::int64_t>& batch, double factor = 1) {
     if (batch.empty()) return;
     const std::vector<double> gradient = gradient_of(data, batch, x);
     for (std::size_t i = 0; i < x.size(); ++i) {
       v[i] = is_new ? gradient[i] : momentum * v[i] + gradient[i];
-      x[i] -= rate * v[i];
+      x[i] -= factor * rate * v[i];
     }
     is_new = false;
     examples += static_cast<double>(batch.size());

@@ -22,6 +22,9 @@ struct LocalCase {
   int batch = 7;
   int group = 1;
   int every = 3, from_step = 0;
+  bool falls = false;  ///< whether the learning rate is halved every two steps
+
+  double factor(int step) const { return falls ? std::pow(0.5, (step - 1) / 2) : 1; }
 };
 void PrintTo(const LocalCase& c, std::ostream* out) { *out << c.name; }
 
@@ -51,8 +54,10 @@ class LocalSteps : public testing::TestWithParam<LocalCase> {
     return ways[0];
   }
 
-  /// Synchronizes the replicas. `common`: the parameters after the last synchronization; `velocity`: of the outer step.
-  void sync(std::vector<Replica>& replicas, std::vector<double>& common, std::vector<double>& velocity) const {
+  /// Synchronizes the replicas. `common`: the parameters after the last synchronization; `velocity`: of the outer step;
+  /// `mean_rate`: the mean learning rate of the steps since then.
+  void sync(std::vector<Replica>& replicas, std::vector<double>& common, std::vector<double>& velocity,
+            double mean_rate) const {
     const std::string_view local = c.local;
     const auto has = [&](const char* word) { return local.find(word) != local.npos; };
     double all = 0;
@@ -67,8 +72,8 @@ class LocalSteps : public testing::TestWithParam<LocalCase> {
       }
       const double way = before[i] - mean;
       if (has("slowmo")) {
-        velocity[i] = 0.6 * velocity[i] + way / rate;
-        common[i] = before[i] - 0.8 * rate * velocity[i];
+        velocity[i] = 0.6 * velocity[i] + way / mean_rate;
+        common[i] = before[i] - 0.8 * mean_rate * velocity[i];
       } else if (has("nesterov")) {
         velocity[i] = 0.9 * velocity[i] + way;
         common[i] = before[i] - 0.7 * (way + 0.9 * velocity[i]);
@@ -97,23 +102,30 @@ class LocalSteps : public testing::TestWithParam<LocalCase> {
 TEST_P(LocalSteps, AreThoseOfPlainLoops) {
   if (comm.size() % c.group != 0) GTEST_SKIP() << "no groups of " << c.group;
   constexpr int steps = 22;
-  Steps run(plain_deck(fmt::format("local: {{{}}}", c.local), c.batch, steps), comm, c.batch);
+  const std::string falling = fmt::format(
+      "{{type: sgd, learning_rate: {}, momentum: {}}}, schedule: {{type: step, every: 2 steps, factor: 0.5}}", rate,
+      momentum);
+  Steps run(plain_deck(fmt::format("local: {{{}}}", c.local), c.batch, steps, c.falls ? falling : ""), comm, c.batch);
   std::vector<double> common = numbers_of(run.trainer->model().parameters()), velocity(common.size());
   const int groups = comm.size() / c.group;
   std::vector<Replica> replicas(static_cast<std::size_t>(groups), {common, std::vector<double>(common.size())});
   GroupBatches next_batches(comm, c.group, c.batch, run.trainer->partition());
+  double rates = 0;
+  int alone = 0;
   for (int step = 1; step <= steps; ++step) {
     ASSERT_EQ(run.step().status, StepStatus::applied);
     const auto batches = next_batches.next(step <= c.from_step);
     for (std::size_t group = 0; group < replicas.size(); ++group)
-      replicas[group].step(*run.experiment.data.train, batches[group]);
+      replicas[group].step(*run.experiment.data.train, batches[group], c.factor(step));
+    if (step > c.from_step) rates += c.factor(step) * rate, ++alone;
     const bool syncs = step <= c.from_step || step == steps || (step - c.from_step) % c.every == 0;
     EXPECT_EQ(run.trainer->has_common_parameters(), syncs);
     if (step <= c.from_step) {
       common = replicas[0].x;
       for (Replica& replica : replicas) replica.examples = 0;
     } else if (syncs) {
-      sync(replicas, common, velocity);
+      sync(replicas, common, velocity, rates / alone);
+      rates = alone = 0;
     }
     const auto& expected = syncs ? common : replicas[static_cast<std::size_t>(comm.rank() / c.group)].x;
     EXPECT_LT(test::largest_difference(numbers_of(run.trainer->model().parameters()), expected), 1e-12)
@@ -128,6 +140,8 @@ INSTANTIATE_TEST_SUITE_P(
         LocalCase{"fewer_than_ranks", "every: 3", 3}, LocalCase{"states_averaged", "every: 3, state: average"},
         LocalCase{"states_reset", "every: 3, state: reset"}, LocalCase{"later", "every: 4, from_step: 5", 7, 1, 4, 5},
         LocalCase{"slowmo", "every: 3, outer: slowmo, learning_rate: 0.8, momentum: 0.6"},
+        LocalCase{"slowmo_falling_rate", "every: 3, outer: slowmo, learning_rate: 0.8, momentum: 0.6", 7, 1, 3, 0,
+                  true},
         LocalCase{"nesterov", "every: 3, outer: nesterov"},
         LocalCase{"nesterov_later", "every: 4, from_step: 5, outer: nesterov, state: average", 7, 1, 4, 5},
         LocalCase{"elastic", "every: 3, outer: elastic, learning_rate: 0.2"},

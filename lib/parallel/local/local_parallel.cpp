@@ -109,6 +109,9 @@ bool LocalParallel::end_step(const ExecSpace& space, double learning_rate) {
     return false;
   }
   const bool all_sync = is_common(step_);
+  learning_rate_.add(learning_rate);
+  learning_rate = learning_rate_.value();
+  if (all_sync) learning_rate_ = {};
   if (streamed_) {
     streamed_->end_step(space, step_, learning_rate, updater().before_change);
     if (!all_sync) return false;
@@ -178,6 +181,7 @@ void LocalParallel::share(const ExecSpace& space) {
   }
   states_.share(space, optimizer(), optimizer_steps_, step_ < config_.from_step);
   weights_.forget(space);
+  learning_rate_ = {};
   has_others_ = false;
 }
 

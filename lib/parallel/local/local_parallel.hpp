@@ -91,6 +91,7 @@ class LocalParallel final : public ParallelStrategy {
   ParameterBuffer& parameters_;
   ReplicaUpdate sync_;
   AveragingWeights weights_;
+  MeanLearningRate learning_rate_;  ///< of the steps since the last synchronization of all groups
   GroupStates states_;
   std::optional<StreamingSync> streamed_;  ///< none: all parameters are synchronized at once
   std::optional<PeriodSteps> period_;      ///< none: all groups do all steps

@@ -14,7 +14,7 @@ OuterOptimizer::OuterOptimizer(const LocalConfig& config, std::int64_t replicas,
       rate_(config.learning_rate_or_default(replicas)),
       gathers_(config.updates_of_momentum(replicas)) {
   const int states = numbers_each(config, replicas);
-  for (const char* name : {"velocity", "gathered"})
+  for (const char* name : {config.outer == LocalConfig::Outer::slowmo ? "slow_momentum" : "velocity", "gathered"})
     if (std::ssize(states_) < states) {
       memory_.emplace_back(fmt::format("lockstep::outer_optimizer::{}", name), dtype, Shape{count});
       states_.push_back({name, memory_.back().get()});

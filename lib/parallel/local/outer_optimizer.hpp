@@ -10,6 +10,16 @@
 
 namespace lockstep {
 
+/// The mean of the learning rates of some steps; exact if they are equal.
+class MeanLearningRate {
+ public:
+  void add(double rate) { mean_ += (rate - mean_) / ++steps_; }
+  double value() const { return mean_; }
+
+ private:
+  double mean_ = 0, steps_ = 0;
+};
+
 /// Updates parameters by the differences that replicas have made to them: the outer rule of parallel.local (OuterStep),
 /// with what it remembers from one step to the next.
 class OuterOptimizer {
@@ -22,7 +32,7 @@ class OuterOptimizer {
 
   struct Step {
     double share = 1;          ///< times the differences is x₀ − x̄
-    double learning_rate = 0;  ///< of the replicas' steps; for slowmo
+    double learning_rate = 0;  ///< mean of the replicas' steps since the last synchronization; for slowmo
     std::int64_t before = 0;   ///< outer steps before this one; for delayed_nesterov
   };
   /// Does a step of the parameters in `range`, to which `differences` and `values` belong.
@@ -30,7 +40,7 @@ class OuterOptimizer {
             const Tensor& values) const;
 
   struct State {
-    std::string name;  ///< "velocity"
+    std::string name;  ///< "velocity"; "slow_momentum" of slowmo, whose unit is another (a gradient's)
     Tensor values;     ///< flat; zero at first
   };
   /// What it remembers.

@@ -109,11 +109,14 @@ const StepResult& TrainingRun::step() {
 void TrainingRun::step_once() {
   const HostBatch& batch = batches_.next();
   const std::int64_t number = trainer_.steps() + 1;
+  const Timer timer;
   take(trainer_.step(batch, [this] {
     return StepRequests{
         .stop = stop_vote_.is_for_stop(trainer_.strategy().steps_between_syncs(), checkpoints_.seconds_for_next()),
         .checkpoint = comm_.is_root() && checkpoint_schedule_.minutes_have_passed()};
   }));
+  watchdog_.extend_timeout(false);
+  longest_call_ = std::max(longest_call_, timer.seconds());
   steps_at_once_ = std::max<std::int64_t>(1, trainer_.steps() + 1 - number);
   if (last_step_.done()) batches_.step_done(batch.plan);
   else if (last_step_.number < number) batches_.take_back();
@@ -140,13 +143,12 @@ void TrainingRun::take(StepResult result) {
 /// Returns false if ranks have voted to stop.
 bool TrainingRun::after_steps(std::int64_t steps, double seconds) {
   if (checkpoints_.writer()) folder_.lock().require_lately();
-  watchdog_.extend_timeout(false);
   heartbeat().step = trainer_.steps() + 1;
   stop_vote_.step_done(seconds);
   const Trainer::ExposedSeconds exposed = trainer_.take_exposed_seconds();
   progress_.steps_done(steps, seconds, exposed, last_step_.examples);
   batches_.balance(exposed);
-  if (progress_.times().count() == steps) watchdog_.median_step(seconds);
+  if (progress_.times().count() == steps) watchdog_.median_step(longest_call_);
   if (!trainer_.has_common_parameters() || steps_at_once_ > 1) {
     evaluations_.postpone(steps_done());
     checkpoint_schedule_.postpone(steps_done(), last_step_.requests);
@@ -187,9 +189,10 @@ void TrainingRun::log_step() {
                  .skipped = record.skipped,
                  .numbers = record.numbers,
                  .scales = trainer_.step_scales()});
-  // The median is no measure of a slow group, which may leave out most steps.
+  // The median is no measure of a slow group, which may leave out most steps, nor of the parts of a batch that a rank
+  // computes between two synchronizations.
   const double usual = batches_.paces_groups() ? stop_vote_.longest_step() : progress_.times().quantile(0.5);
-  watchdog_.median_step(usual * static_cast<double>(steps_at_once_));
+  watchdog_.median_step(steps_at_once_ > 1 ? longest_call_ : usual);
   if (folder_.resumed_from().empty())
     checkpoint_schedule_.say_when_only_at_the_end(progress_.times().quantile(0.5) *
                                                   static_cast<double>(total_steps() - record.step));

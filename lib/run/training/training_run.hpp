@@ -106,6 +106,7 @@ class TrainingRun {
 
   StepResult last_step_;
   bool is_complete_ = false;        ///< the run had ended before this process, and nothing is left to do
+  double longest_call_ = 0;         ///< seconds of the longest call of Trainer::step
   std::int64_t steps_at_once_ = 1;  ///< steps of the run that the last call of `step` has done
   double start_seconds_ = 0;        ///< seconds from the start of the process to the first step
 };
