@@ -40,6 +40,7 @@ void find_critical_batch(BranchCurve& curve, const StudyConfig& study) {
   };
   for (const BranchPoint& point : curve.points) {
     if (point.batch < own) continue;
+    if (point.is_pending) break;
     if (!is_as_good(point)) return;
     curve.critical_batch = point.batch;
   }
@@ -94,7 +95,8 @@ std::vector<BranchCurve> branch_curves(const StudyResults& results) {
     if (curve == curves.end()) curve = curves.insert(curve, {.name = name});
     curve->points.push_back({.batch = static_cast<double>(group.batch),
                              .learning_rate = results.study.branch_from.rate_of(group.batch),
-                             .value = last_result(results, i)});
+                             .value = last_result(results, i),
+                             .is_pending = group.trials < results.study.trials() && group.feasible == group.trials});
   }
   for (BranchCurve& curve : curves) find_critical_batch(curve, results.study);
   return curves;

@@ -19,6 +19,7 @@ struct BranchPoint {
   double batch = 0;
   double learning_rate = 0;
   std::optional<double> value;  ///< last result, as the mean over all seeds; none: a branch has diverged or is missing
+  bool is_pending = false;      ///< `value` is not known yet: branches are missing, and none has diverged
 };
 
 /// Branches that differ only in their batch. All have gone through the same number of examples.
@@ -29,7 +30,7 @@ struct BranchCurve {
   /// The largest batch up to which no value is worse than the reference by more than the tolerance (Merrill et al.,
   /// "Critical batch size revisited", 2025); none if it is unknown.
   std::optional<double> critical_batch;
-  bool is_limit = true;  ///< false: it is the largest batch of the study
+  bool is_limit = true;  ///< false: it may be larger
 };
 
 /// Returns none if the study is not one of branches.

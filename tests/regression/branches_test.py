@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Branches from a checkpoint: runs of their own, and a study of several batches."""
+import json
+
 import program
 from study_test import StudyTest, records
 
@@ -50,6 +52,7 @@ class Branches(StudyTest):
         self.assertIn("branch_from", (self.folder / "study/trials/02-0000/deck.yaml").read_text())
         first = self.lockstep("report", "--study", "study").out
         self.assertIn("256", first)
+        self.unfinished()
         goal = {"metric": "validation_loss", "best": "min"}
         for sections, words in [
             ({"batches": [64, 128]}, ["batches", "lacks 32"]),
@@ -69,6 +72,19 @@ class Branches(StudyTest):
                    evaluations=2, branch_from={**branch, "checkpoint": "nowhere.h5"}, goal=goal, output_dir="bad")
         self.refused(66, ["branch_from.checkpoint: nowhere.h5: no such file; the path is relative to the study file: check it"], "study", "study.yaml")
         self.base_refused()
+
+    def unfinished(self):
+        """A batch whose branches are not all done is not worse than others: nothing is known of it yet."""
+        kept, ledger = self.folder / "study/study.yaml", self.folder / "study/ledger.jsonl"
+        kept.write_text(kept.read_text().replace("tolerance: 0.2", "tolerance: 100"))
+        lines = sorted(ledger.read_text().splitlines(keepends=True), key=lambda line: "\"group\":2" in line)
+        last = json.loads(lines[-1])
+        for changed, text, is_limit in [("", "at least 64", False), (json.dumps({**last, "outcome": "diverged"}) + "\n", "64", True),
+                                        (lines[-1], "at least 256", False)]:
+            ledger.write_text("".join(lines[:-1]) + changed)
+            out = self.lockstep("report", "--study", "study").out
+            self.assertIn(f"worse by at most 100 after the same number of examples: {text}\n", out)
+            self.assertEqual(self.summary()["branches"][0]["is_limit"], is_limit)
 
     def base_refused(self):
         """Branches that do not suit the base run are refused."""
