@@ -7,6 +7,7 @@
 #include "io/replace_file.hpp"
 #include "run/deck/deck_values.hpp"
 #include "study/curve_file.hpp"
+#include "study/study_report.hpp"
 
 namespace lockstep {
 namespace fs = std::filesystem;
@@ -15,10 +16,13 @@ namespace {
 
 constexpr std::string_view mark = "# Kept by Lockstep";
 
+/// True for a file that keep has written.
+bool is_kept(const fs::path& file) {
+  std::error_code none;
+  return fs::exists(file, none) && read_text_file(file.string()).starts_with(mark);
+}
+
 void keep(const fs::path& file, const std::string& what, const std::string& text) {
-  validate(!fs::exists(file) || read_text_file(file.string()).starts_with(mark), ExitStatus::cannot_create,
-           "{}: was not written by a study, and is not replaced; choose another output_dir, or move that file away",
-           file.string());
   replace_text_file(file, fmt::format("{}: {}.\n{}", mark, what, text));
 }
 
@@ -91,6 +95,20 @@ std::string GroupResult::shortcoming(const StudyConfig& study) const {
   if (feasible >= wanted) return "";
   return study.is_ensemble() ? fmt::format("{}: {} of the ensemble's {} members are feasible", name, feasible, wanted)
                              : fmt::format("{}: none of {} trials is feasible", name, trials);
+}
+
+void refuse_foreign_files(const fs::path& folder) {
+  const auto refuse = [&](std::string_view name) {
+    const fs::path file = folder / name;
+    std::error_code none;
+    validate(!fs::exists(fs::symlink_status(file, none)), ExitStatus::cannot_create,
+             "{}: was not written by a study, and is not replaced; choose another output_dir, or move that file away",
+             file.string());
+  };
+  for (const char* name : {"study.yaml", "base.yaml"})
+    if (!is_kept(folder / name)) refuse(name);
+  // A study keeps itself before it writes its first report.
+  if (!is_kept(folder / "study.yaml")) std::ranges::for_each(report_names, refuse);
 }
 
 void keep_study(const fs::path& folder, const TrialPlan& plan) {

@@ -51,8 +51,9 @@ struct StudyResults {
   std::vector<GroupResult> groups;
 };
 
-/// Writes what `read_results` needs beside the ledger to the study's folder. Throws cannot_create if that would replace
-/// a file that no study has written.
+/// Throws cannot_create if a study in this folder would replace a file that no study has written. Nothing is changed.
+void refuse_foreign_files(const std::filesystem::path& folder);
+/// Writes what `read_results` needs beside the ledger to the study's folder.
 void keep_study(const std::filesystem::path& folder, const TrialPlan& plan);
 /// Throws missing_file for a folder without a study, and bad_data.
 StudyResults read_results(const std::filesystem::path& folder);

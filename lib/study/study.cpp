@@ -69,6 +69,7 @@ std::string line_of(const TrialPlan& plan, const TrialRecord& record, std::int64
 class Coordinator {
  public:
   Coordinator(const TrialPlan& plan) : plan_(plan), folder_(plan.study().folder()) {
+    refuse_foreign_files(folder_);
     std::error_code code;
     fs::create_directories(folder_ / "trials", code);
     validate(!code, ExitStatus::cannot_create,

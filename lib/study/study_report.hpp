@@ -3,17 +3,22 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace lockstep {
+
+/// Names of the files that a report may have.
+inline constexpr std::string_view report_names[] = {"measurements.csv", "study.json", "steps_to_goal.svg",
+                                                    "learning_rate.svg", "branches.svg"};
 
 /// The results of a study so far.
 struct StudyReport {
   std::string text;          ///< steps to the goal, the three regimes, the best points
   std::string shortcomings;  ///< groups without an answer: without any feasible trial or, in an ensemble, without all
                              ///< members
-  /// Names and texts of measurements.csv, study.json and pictures.
+  /// Texts of files, with their names: some of report_names.
   std::vector<std::pair<std::string, std::string>> files;
 };
 

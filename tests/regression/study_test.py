@@ -360,28 +360,6 @@ class BadInput(StudyTest):
         self.study(ranks_per_trial=2)
         self.refused(78, ["ranks_per_trial", "cannot be divided"], "study", "study.yaml", ranks=3)
 
-    def test_a_ledger_of_another_study(self):
-        self.study(batches=[16], trials_feasible=1, budget={"steps": 8}, evaluations=2)
-        self.lockstep("study", "study.yaml")
-        before = (self.folder / "study/ledger.jsonl").read_bytes()
-        self.refused(78, ["ledger of another study", "steps: 8", "steps: 9"], "study", "study.yaml", "budget.steps=9")
-        self.deck(data={"synthetic": {"kind": "glyphs", "train": 512, "validation": 101}}, run={"steps": 4})
-        self.refused(78, ["ledger of another study"], "study", "study.yaml")
-        ledger = self.folder / "study/ledger.jsonl"
-        self.assertEqual(ledger.read_bytes(), before)
-        # A trial that is in no ledger yet would go on from its checkpoint, whatever its settings were.
-        ledger.write_bytes(before.splitlines(keepends=True)[0])
-        self.refused(78, ["ledger of another study", "move the file and study/trials away"], "study", "study.yaml")
-        ledger.unlink()
-        self.refused(78, ["study/trials: has trials, but study/ledger.jsonl, which names their study, is missing"], "study", "study.yaml")
-        ledger.write_text("something else\n")
-        self.refused(65, ["ledger.jsonl", "line 1"], "study", "study.yaml")
-        ledger.write_bytes(before.splitlines(keepends=True)[0] + b"something else\n")
-        self.refused(65, ["ledger.jsonl", "line 2"], "study", "study.yaml")
-        (self.folder / "mine").mkdir()
-        self.write("mine/study.yaml", "mine: true\n")
-        self.refused(73, ["mine/study.yaml", "is not replaced"], "study", "study.yaml", "output_dir=mine")
-
 
 if __name__ == "__main__":
     program.main()

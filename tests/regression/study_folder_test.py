@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Folders in which a study does not begin: those of another study, and those with files of others."""
+import shutil
+
+import program
+from study_test import StudyTest
+
+
+class StudyFolder(StudyTest):
+    def test_a_ledger_of_another_study(self):
+        self.study(batches=[16], trials_feasible=1, budget={"steps": 8}, evaluations=2)
+        self.lockstep("study", "study.yaml")
+        before = (self.folder / "study/ledger.jsonl").read_bytes()
+        self.refused(78, ["ledger of another study", "steps: 8", "steps: 9"], "study", "study.yaml", "budget.steps=9")
+        self.deck(data={"synthetic": {"kind": "glyphs", "train": 512, "validation": 101}}, run={"steps": 4})
+        self.refused(78, ["ledger of another study"], "study", "study.yaml")
+        ledger = self.folder / "study/ledger.jsonl"
+        self.assertEqual(ledger.read_bytes(), before)
+        # A trial that is in no ledger yet would go on from its checkpoint, whatever its settings were.
+        ledger.write_bytes(before.splitlines(keepends=True)[0])
+        self.refused(78, ["ledger of another study", "move the file and study/trials away"], "study", "study.yaml")
+        ledger.unlink()
+        self.refused(78, ["study/trials: has trials, but study/ledger.jsonl, which names their study, is missing"], "study", "study.yaml")
+        ledger.write_text("something else\n")
+        self.refused(65, ["ledger.jsonl", "line 1"], "study", "study.yaml")
+        ledger.write_bytes(before.splitlines(keepends=True)[0] + b"something else\n")
+        self.refused(65, ["ledger.jsonl", "line 2"], "study", "study.yaml")
+        # What the message says to do is enough.
+        ledger.unlink()
+        shutil.rmtree(self.folder / "study/trials")
+        self.lockstep("study", "study.yaml")
+
+    def test_files_of_others_are_not_replaced(self):
+        self.study(batches=[16], trials_feasible=1, budget={"steps": 8}, evaluations=2)
+        for name in ("study.yaml", "base.yaml", "study.json", "measurements.csv", "steps_to_goal.svg", "learning_rate.svg", "branches.svg"):
+            with self.subTest(name):
+                file = self.write(f"of_{name}/{name}", "mine: true\n")
+                before = program.snapshot(file.parent)
+                self.refused(73, [f"of_{name}/{name}", "is not replaced"], "study", "study.yaml", f"output_dir=of_{name}")
+                self.assertEqual(program.snapshot(file.parent), before)
+                self.assertEqual([path.name for path in file.parent.iterdir()], [name])
+
+
+if __name__ == "__main__":
+    program.main()
