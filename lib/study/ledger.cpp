@@ -89,6 +89,13 @@ Contents read_contents(const fs::path& file) {
 
 }  // namespace
 
+std::int64_t TrialRecord::steps() const {
+  const std::vector<TrialReport>& reports = curve.reports;
+  const std::int64_t evaluated = reports.empty() ? 0 : reports.back().step;
+  const bool evaluation_ends_it = is_feasible(outcome) || (!reports.empty() && !reports.back().value);
+  return evaluation_ends_it ? evaluated : std::max(evaluated, steps_run);
+}
+
 Ledger::Ledger(const fs::path& file, const fs::path& trials, const std::string& identity) {
   const auto begin_anew = [&] { replace_text_file(file, Json{{header_key, identity}}.dump() + "\n"); };
   // A trial that is not in the ledger yet may have a checkpoint, from which it would go on with other settings.

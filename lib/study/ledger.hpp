@@ -32,7 +32,8 @@ struct TrialRecord {
   double seconds = 0;          ///< time in the process that ended it
   int slot = 0;
 
-  std::int64_t steps() const { return curve.reports.empty() ? 0 : curve.reports.back().step; }
+  /// Steps that count: up to the last evaluation or, for a trial that has diverged or failed after it, all of them.
+  std::int64_t steps() const;
 };
 
 /// The results of a study: JSON lines in a file that one process writes. Each line is complete, except the last one if

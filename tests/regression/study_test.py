@@ -186,6 +186,11 @@ class Studies(StudyTest):
         self.assertEqual(outcomes.count("complete"), 3)
         self.assertIn("diverged", outcomes)
         self.assertIn("failed", outcomes)
+        for line in map(json.loads, (self.folder / "study/ledger.jsonl").read_text().splitlines()[1:]):
+            if line["outcome"] == "diverged":  # between two evaluations
+                self.assertGreater(line["steps"], 0)
+                self.assertEqual(line["steps"], line["run"]["steps"])
+                self.assertIn(f"trial {line['trial']} diverged at step {line['steps']} (", result.out)
         self.assertIn("optimizer.weight_decay", result.err)
 
     def test_a_trial_that_has_failed_at_its_end_is_no_complete_one(self):
@@ -200,7 +205,7 @@ class Studies(StudyTest):
         for _ in range(2):
             result = self.refused(70, ["study: all: 0 of the ensemble's 1 members are feasible"], "study", "study.yaml")
             self.assertIn("all: no trial is feasible", result.out)
-            self.assertEqual([record["outcome"] for record in records(ledger).values()], ["diverged"])
+            self.assertEqual([(record["outcome"], record["steps"]) for record in records(ledger).values()], [("diverged", 1)])
             ledger.write_text(ledger.read_text().splitlines()[0] + "\n")
 
     def test_what_is_no_trials_fault_ends_the_study(self):

@@ -41,6 +41,23 @@ TEST(Ledger, HasWhatWasAppended) {
   EXPECT_EQ(records[2].steps_run, 22);
 }
 
+TEST(TrialRecord, CountsTheStepsUpToItsEnd) {
+  TrialRecord record = record_of(0);
+  EXPECT_EQ(record.steps(), 20);  // what was done after that evaluation does not count
+  for (const TrialOutcome bad : {TrialOutcome::diverged, TrialOutcome::failed}) {
+    record.outcome = bad;
+    EXPECT_EQ(record.steps(), 22);
+  }
+  record.steps_run = 0;  // it failed when it was begun again
+  EXPECT_EQ(record.steps(), 20);
+  record.curve.reports.clear();
+  EXPECT_EQ(record.steps(), 0);
+  record = record_of(0);
+  record.outcome = TrialOutcome::diverged;
+  record.curve.reports.back().value.reset();
+  EXPECT_EQ(record.steps(), 20);  // an evaluation has shown it
+}
+
 TEST(Ledger, ALineThatWasCutOffIsForgotten) {
   const test::ScratchFolder folder;
   const auto file = folder.path() / "ledger.jsonl";
