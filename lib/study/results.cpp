@@ -127,6 +127,7 @@ StudyResults read_results(const fs::path& folder) {
   study.output_dir = folder.string();
   const TrialPlan plan(study, read_text_file(study.base_file()));
   StudyResults results{.study = study, .records = read_ledger(folder / "ledger.jsonl"), .groups = {}};
+  std::ranges::sort(results.records, {}, [](const TrialRecord& r) { return std::pair(r.id.group, r.id.index); });
   for (std::size_t group = 0; group < plan.groups().size(); ++group) {
     const TrialGroup& of = plan.groups()[group];
     GroupResult& result = results.groups.emplace_back();

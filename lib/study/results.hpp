@@ -47,7 +47,7 @@ struct GroupResult {
 /// A study as read from its folder.
 struct StudyResults {
   StudyConfig study;
-  std::vector<TrialRecord> records;
+  std::vector<TrialRecord> records;  ///< group by group, in the order of trials
   std::vector<GroupResult> groups;
 };
 

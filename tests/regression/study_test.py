@@ -277,6 +277,12 @@ class Studies(StudyTest):
         (self.folder / "study/study.json").mkdir()
         result = self.lockstep("report", "--study", "study")
         self.assertEqual(result.out, out)
+        # The order in which groups' trials have ended changes nothing.
+        rows, ledger = (self.folder / "study/measurements.csv").read_text(), self.folder / "study/ledger.jsonl"
+        header, *lines = ledger.read_text().splitlines(keepends=True)
+        ledger.write_text(header + "".join(sorted(lines, key=lambda line: -json.loads(line)["group"])))
+        self.lockstep("report", "--study", "study")
+        self.assertEqual((self.folder / "study/measurements.csv").read_text(), rows)
         self.assertRegex(result.err, "warning: study/study.json: cannot be created .*some or all of measurements.csv, study.json and the pictures are not those of this report")
         self.refused(66, ["nowhere", "not the folder of a study"], "report", "--study", "nowhere")
         self.refused(64, ["--study FOLDER"], "report")
