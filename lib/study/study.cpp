@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <concepts>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -53,6 +54,11 @@ void check_start(const TrialPlan& plan, const Communicator& slot) {
                  "is reached at step 0, with {} = {:.4g} (so there is nothing to train for); give a better value",
                  goal.metric.text(), value.value_or(0));
   });
+}
+
+/// For example "1 slot" and "2 slots".
+std::string counted(std::integral auto count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 std::string line_of(const TrialPlan& plan, const TrialRecord& record, std::int64_t feasible) {
@@ -144,15 +150,15 @@ ExitStatus run_study(StudyConfig study, const std::string& base, const Communica
   });
   const int slot_number = world.rank() / static_cast<int>(study.ranks_per_trial);
   const Communicator slot = world.split(slot_number);
+  const int slots = world.size() / slot.size();
   const bool is_new = world.all_reduce_max(coordinator && !coordinator->ledger().records().empty() ? 1 : 0) == 0;
   world.run_collectively([&] {
     if (is_new && slot_number == 0) with_positions(study.source, [&] { check_start(*plan, slot); });
   });
   if (coordinator)
-    log("{}: {} groups of {} feasible trials, on {} slots of {} ranks{}", study.folder(), plan->groups().size(),
-        study.trials(), world.size() / slot.size(), slot.size(),
-        is_new ? "" : fmt::format("; continues after {} trials", coordinator->ledger().records().size()));
-  const int slots = world.size() / slot.size();
+    log("{}: {} of {}, on {} of {}{}", study.folder(), counted(plan->groups().size(), "group"),
+        counted(study.trials(), "feasible trial"), counted(slots, "slot"), counted(slot.size(), "rank"),
+        is_new ? "" : fmt::format("; continues after {}", counted(coordinator->ledger().records().size(), "trial")));
   TrialExecutor executor(*plan, world, slot, coordinator ? &coordinator->scheduler() : nullptr,
                          coordinator ? &coordinator->stop() : nullptr);
   const Timer timer;
@@ -165,7 +171,7 @@ ExitStatus run_study(StudyConfig study, const std::string& base, const Communica
       return log("stopped: {}; the same command continues from there", executor.stop_reason_of_study());
     const StudyReport report = study_report(coordinator->folder());
     log("{}", report.text);
-    log("{} on {} slots, which were busy {:.1f} % of the time", duration_text(seconds), slots,
+    log("{} on {}, busy {:.1f} % of the time", duration_text(seconds), counted(slots, "slot"),
         100 * coordinator->seconds_of_trials() / (seconds * slots));
     write_files(report, coordinator->folder());
     validate(

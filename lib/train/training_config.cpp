@@ -80,8 +80,8 @@ void check_asynchronous(const TrainingConfig& config, bool norms, int ranks) {
   validate_key(
       steps || asynchronous.free || collect % ranks == 0 || (ranks % collect == 0 && members % (ranks / collect) == 0),
       "parallel.asynchronous.collect",
-      "{} gradients per update{} cannot be divided evenly among {} ranks; use a multiple, or fewer ranks", collect,
-      members > 1 ? fmt::format(" (of {} pieces each)", members) : "", ranks);
+      "{} gradient{} per update{} cannot be divided evenly among {} ranks; use a multiple, or fewer ranks", collect,
+      collect == 1 ? "" : "s", members > 1 ? fmt::format(" (of {} pieces each)", members) : "", ranks);
   validate_key(!asynchronous.adaptive || ranks == 1, "parallel.asynchronous.adaptive",
                "{} ranks would each have the squares of only some of a worker's gradients; use one rank, or a "
                "constant lambda",

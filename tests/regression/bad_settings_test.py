@@ -78,6 +78,8 @@ class BadSettings(MistakeTest):
         error = self.refused(78, ["model.layers: cannot be combined with preset"], "check", "bad.yaml").errors()[0]
         self.assertTrue(error.endswith("remove one of them"), error)
         self.train(78, ["parallel.asynchronous.schedule.simulate: neither"], "parallel={asynchronous: {schedule: {}}}")
+        self.check(78, ["parallel.asynchronous.collect: 1 gradient per update cannot be divided evenly among 2 ranks"], "check", "deck.yaml", "--ranks", 2,
+                   "parallel={asynchronous: {collect: 1, schedule: {simulate: {ranks: 2}}}}")
         self.train(78, ["run.epochs: neither run.epochs nor run.steps"], "run={output_dir: run}")
         self.train(78, ["run.epoch: unknown key; did you mean 'epochs'?"], "run={output_dir: run, epoch: 3}")
         self.train(78, ["run.evaluate_every: 0 cannot be combined with run.target"], "run.target={value: 1}", "run.evaluate_every=0")

@@ -191,6 +191,8 @@ class Studies(StudyTest):
                 self.assertGreater(line["steps"], 0)
                 self.assertEqual(line["steps"], line["run"]["steps"])
                 self.assertIn(f"trial {line['trial']} diverged at step {line['steps']} (", result.out)
+        self.assertIn("study: 1 group of 3 feasible trials, on 2 slots of 1 rank\n", result.out)
+        self.assertRegex(result.out, r"\d s on 2 slots, busy \d")
         self.assertIn("optimizer.weight_decay", result.err)
 
     def test_a_trial_that_has_failed_at_its_end_is_no_complete_one(self):
