@@ -225,11 +225,11 @@ class Studies(StudyTest):
         more = ("study", "study.yaml", "trials_feasible=3")
         (self.folder / "text.h5").rename(self.folder / "away.h5")
         for ranks in (1, 2):
-            self.refused(66, ["text.h5", "study/trials/00-0001 is not done"], *more, ranks=ranks)
+            self.refused(66, ["text.h5", "study/trials/00-0001 is not finished"], *more, ranks=ranks)
             self.assertEqual(ledger.read_text(), before)
         (self.folder / "away.h5").rename(self.folder / "text.h5")
         foreign = self.write("study/trials/00-0001/metrics.csv", "mine\n")
-        self.refused(73, ["metrics.csv", "study/trials/00-0001 is not done"], *more, ranks=2)
+        self.refused(73, ["metrics.csv", "study/trials/00-0001 is not finished"], *more, ranks=2)
         foreign.unlink()
         self.lockstep(*more, ranks=2)
         self.assertEqual([record["outcome"] for record in records(ledger).values()], 6 * ["complete"])
