@@ -2,6 +2,7 @@
 #include "scaling/prediction.hpp"
 
 #include <algorithm>
+#include <ranges>
 
 #include "scaling/divided_step.hpp"
 #include "scaling/noise.hpp"
@@ -24,10 +25,10 @@ Prediction Predictor::predict(int ranks) {
   const StepMemory memory = workload_.plan(count);
   SumsOfRanks sums(machine_, workload_.config().parallel);
   const PlannedStep step = planned(workload_.config().parallel, ranks, memory.plan, sums);
-  Prediction prediction = predict(step, memory);
+  Prediction prediction = predict(step, memory, workload_.batch());
   compare_with_one_rank(prediction, step.again, memory);
   const std::int64_t micro = workload_.partition(ranks).micro;
-  prediction.run_seconds = run_seconds(prediction, memory);
+  prediction.run_seconds = run_seconds(prediction, step, memory);
   find_best_all_reduce(prediction, memory.plan, micro);
   find_best_share(prediction, memory, step, micro);
   prediction.choice = choice;
@@ -36,28 +37,28 @@ Prediction Predictor::predict(int ranks) {
 }
 
 Prediction Predictor::predict_step(int ranks, const StepMemory& memory, SumsOfRanks& sums) const {
-  return predict(planned(workload_.config().parallel, ranks, memory.plan, sums), memory);
+  return predict(planned(workload_.config().parallel, ranks, memory.plan, sums), memory, workload_.batch());
 }
 
 Predictor::PlannedStep Predictor::planned(const ParallelConfig& config, int ranks, const StepPlan& plan,
                                           SumsOfRanks& sums) const {
-  const std::int64_t examples = workload_.partition(ranks).largest_micro_batch(workload_.batch());
+  const std::int64_t batch = workload_.batch(), wanted = workload_.config().batch.largest();
+  validate(
+      ranks <= batch, ExitStatus::bad_usage,
+      "--ranks: {} ranks are more than the {} examples of a batch (some ranks would have none); {}", ranks, batch,
+      batch < wanted
+          ? fmt::format("a batch of {} is limited to the {} examples to train on: give more (data.synthetic.train), or "
+                        "fewer ranks",
+                        wanted, batch)
+          : "give fewer, or a larger batch.global");
+  const std::int64_t examples = workload_.partition(ranks).largest_micro_batch(batch);
   return {.ranks = ranks,
           .plan = plan,
           .exchange = step_exchange(workload_, config, machine_, ranks, plan, sums),
           .again = times_.part_computed_again(plan, std::max<std::int64_t>(1, examples))};
 }
 
-Prediction Predictor::predict(const PlannedStep& step, const StepMemory& memory) const {
-  const std::int64_t batch = workload_.batch(), wanted = workload_.config().batch.largest();
-  validate(
-      step.ranks <= batch, ExitStatus::bad_usage,
-      "--ranks: {} ranks are more than the {} examples of a batch (some ranks would have none); {}", step.ranks, batch,
-      batch < wanted
-          ? fmt::format("a batch of {} is limited to the {} examples to train on: give more (data.synthetic.train), or "
-                        "fewer ranks",
-                        wanted, batch)
-          : "give fewer, or a larger batch.global");
+Prediction Predictor::predict(const PlannedStep& step, const StepMemory& memory, std::int64_t batch) const {
   const BatchPartition partition = workload_.partition(step.ranks);
   Prediction prediction{.ranks = step.ranks,
                         .nodes = machine_.nodes_of(step.ranks),
@@ -72,7 +73,7 @@ Prediction Predictor::predict(const PlannedStep& step, const StepMemory& memory)
   prediction.stragglers = computing(step, step.ranks, prediction.share, partition.micro) - prediction.computing;
   prediction.statistics = waits.statistics;
   prediction.exposed = waits.exposed;
-  prediction.states = states_seconds(step.ranks, memory);
+  prediction.states = states_seconds(step.ranks, prediction.share, memory);
   return prediction;
 }
 
@@ -192,12 +193,20 @@ double Predictor::exposed_divided(const PlannedStep& step, std::int64_t share, s
 }
 
 /// Seconds of all steps, of evaluations of the validation split, of checkpoints, and of the first reading of the data.
-double Predictor::run_seconds(const Prediction& prediction, const StepMemory& memory) const {
+double Predictor::run_seconds(const Prediction& prediction, const PlannedStep& step, const StepMemory& memory) const {
   const RunConfig& config = workload_.config();
   const RunLength length = workload_.length();
   const auto steps = static_cast<double>(length.steps());
   const auto epochs = length.count_at(length.steps(), TrainingSpan::Unit::epochs);
-  double seconds = steps * prediction.step();
+  const std::vector<RunLength::Stage> stages = config.batch.stages();
+  double seconds = 0;
+  std::int64_t end = length.steps();
+  for (const RunLength::Stage& stage : stages | std::views::reverse) {
+    const std::int64_t batch = std::min(stage.batch, workload_.train_examples());
+    const std::int64_t begin = std::min(end, length.step_of(stage.begin));
+    seconds += static_cast<double>(end - begin) * predict(step, memory, batch).step();
+    end = begin;
+  }
 
   const RunOptions::Interval every = config.run.evaluation_interval();
   const double evaluations = every.count == 0

@@ -10,7 +10,8 @@
 
 namespace lockstep {
 
-/// Predicted times and memory of a run on some number of a machine's ranks.
+/// Predicted times and memory of a run on some number of a machine's ranks. What is said of a step is that of one with
+/// the run's largest batch.
 struct Prediction {
   std::int64_t ranks = 1, nodes = 1;
   std::int64_t share = 0;  ///< examples of the rank that has most
@@ -69,7 +70,8 @@ class Predictor {
     double statistics = 0, exposed = 0;  ///< seconds of a step
   };
   PlannedStep planned(const ParallelConfig& config, int ranks, const StepPlan& plan, SumsOfRanks& sums) const;
-  Prediction predict(const PlannedStep& step, const StepMemory& memory) const;
+  /// Predicts a step of so many examples, without what Predictor::predict adds.
+  Prediction predict(const PlannedStep& step, const StepMemory& memory, std::int64_t batch) const;
   Waiting waiting(const PlannedStep& step, std::int64_t share, std::int64_t micro) const;
   double exposed_sums(const PlannedStep& step, std::int64_t share, std::int64_t micro,
                       ParallelConfig::Overlap overlap) const;
@@ -82,7 +84,7 @@ class Predictor {
   void find_best_all_reduce(Prediction& prediction, const StepPlan& plan, std::int64_t micro) const;
   void find_best_share(Prediction& prediction, const StepMemory& memory, const PlannedStep& step,
                        std::int64_t micro) const;
-  double run_seconds(const Prediction& prediction, const StepMemory& memory) const;
+  double run_seconds(const Prediction& prediction, const PlannedStep& step, const StepMemory& memory) const;
 
   const Machine& machine_;
   Workload& workload_;

@@ -141,9 +141,10 @@ std::string prediction_line(const RunConfig& config, const std::string& file, Ra
     const std::string end = config.run.epochs && limits.empty() ? fmt::format("{:.4g} epochs", epochs)
                                                                 : fmt::format("{} steps{}", length.steps(), limits);
     return fmt::format(
-        "expected             {} node{} × {} ranks: {:.3g} ms per step, {:.0f} % efficient, {} for {}, {} per rank{}\n",
+        "expected             {} node{} × {} ranks: {:.3g} ms per step{}, {:.0f} % efficient, {} for {}, {} per rank{}\n",
         p.nodes, p.nodes == 1 ? "" : "s", std::min<std::int64_t>(machine.ranks_per_node, ranks), 1e3 * p.step(),
-        100 * p.weak, duration_text(p.run_seconds), end, bytes_text(p.memory),
+        config.batch.ramp.empty() ? "" : fmt::format(" of {} examples", workload.batch()), 100 * p.weak,
+        duration_text(p.run_seconds), end, bytes_text(p.memory),
         p.states ? "" : "; without parallel.offload: the machine's file has neither disk_gbps nor host_copy_gbps");
   });
 }

@@ -42,6 +42,22 @@ class PredictScaling(LockstepTest):
         self.assertIn("a run is 4 steps (run.steps; run.epochs would be 20)\n", self.predict("run.epochs=10").out)
         self.assertIn(" for 4 steps (run.steps; run.epochs would be 20), ", self.lockstep("check", "deck.yaml", "--machine", "machine.yaml", "run.epochs=10").out)
 
+    def test_each_step_of_a_run_has_the_batch_of_its_time(self):
+        def hours(*overrides):
+            out = self.predict("--ranks", 8, "run.steps=1000", "data.synthetic.validation=0", *overrides).out
+            return float(rows(out)[8]["node-hours"])
+        small, large = hours("batch.global=64"), hours("batch.global=4096")
+        self.assertGreater(large, 10 * small)
+        for begin in (0.1, 0.9, 0.999):
+            with self.subTest(begin=begin):
+                ramp = f"batch={{global: 64, ramp: [[{round(1000 * begin)} steps, 4096]]}}"
+                expected = begin * small + (1 - begin) * large
+                self.assertAlmostEqual(hours(ramp), expected, delta=2e-3 * expected)
+        beyond = hours("batch={global: 64, ramp: [[500 steps, 4096], [2000 steps, 8192]]}")
+        self.assertAlmostEqual(beyond, (small + large) / 2, delta=2e-3 * beyond)
+        line = self.lockstep("check", "deck.yaml", "--machine", "machine.yaml", "--ranks", 8, "batch={global: 64, ramp: [[2 steps, 4096]]}").out.splitlines()[-1]
+        self.assertRegex(line, r" ms per step of 4096 examples, \d+ % efficient, ")
+
     def test_machines_of_the_documents(self):
         self.assertGreaterEqual(len(MACHINES), 3)
         for machine in MACHINES:
