@@ -49,7 +49,7 @@ void declare_machine_bench(CLI::App& bench, Command& chosen) {
   command->add_flag("--overwrite", options->overwrite, "replace that file if it exists")->needs(save);
   command
       ->add_option("--batches", options->batches,
-                   "examples per rank in the measured steps of the deck (default: up to its batch)")
+                   "examples per rank in the measured steps of the deck (default: up to its batch or batch.micro)")
       ->delimiter(',')
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}))
       ->option_text("N,N,…")

@@ -62,7 +62,7 @@ std::vector<double> gathered(const Communicator& comm, const std::vector<double>
 std::vector<std::int64_t> batches_of(const RunConfig& deck, const MachineBench& options, std::int64_t examples) {
   std::vector<std::int64_t> batches = options.batches;
   if (batches.empty()) {
-    const std::int64_t most = std::min(deck.batch.largest(), examples);
+    const std::int64_t most = std::min({deck.batch.largest(), examples, deck.batch.micro.value_or(examples)});
     for (std::int64_t batch = 1; batch < most; batch *= 4) batches.push_back(batch);
     batches.push_back(most);
     // One batch does not show which part of a step grows with the examples.

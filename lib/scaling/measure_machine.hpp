@@ -15,8 +15,8 @@ namespace lockstep {
 struct MachineBench {
   std::string save;                   ///< file to write; empty: none
   bool overwrite = false;             ///< whether to replace an existing file
-  std::vector<std::int64_t> batches;  ///< examples a rank in the measured steps; empty: powers of four up to the deck's
-                                      ///< batch
+  std::vector<std::int64_t> batches;  ///< examples a rank in the measured steps; empty: powers of four up to the most
+                                      ///< that a rank computes at once
   double seconds = 2;                 ///< time for measuring each of them
 };
 

@@ -179,6 +179,10 @@ class PredictScaling(LockstepTest):
         self.lockstep("bench", "machine", "deck.yaml", "batch.global=1", "--seconds", 0, "--save", "measured.yaml", ranks=2)
         self.assertEqual(re.findall(r"^ *examples: (\d+)$", (self.folder / "measured.yaml").read_text(), re.MULTILINE), ["1", "4"])
 
+    def test_measured_batches_are_those_that_ranks_compute_at_once(self):
+        self.lockstep("bench", "machine", "deck.yaml", "batch.micro=8", "--seconds", 0, "--save", "measured.yaml", ranks=2)
+        self.assertEqual(re.findall(r"^ *examples: (\d+)$", (self.folder / "measured.yaml").read_text(), re.MULTILINE), ["1", "4", "8"])
+
     def test_measuring_takes_two_ranks(self):
         self.refused(64, ["bench machine", "two ranks"], "bench", "machine", "--save", "measured.yaml")
         self.assertIn("disk not measured", self.lockstep("bench", "machine", ranks=2).out)
