@@ -116,7 +116,9 @@ void measure_steps(const Communicator& comm, const RunConfig& deck, const StepsT
     config.batch = {.global = batch};
     config.run.epochs = 1'000'000'000;
     config.run.steps.reset();
-    config.model.checkpointing = Checkpointing::none;  // predictions add what is computed again
+    // Predictions add what is computed again, and the traffic of states that are elsewhere.
+    config.model.checkpointing = Checkpointing::none;
+    config.parallel.offload = {};
     comm.barrier();
     TimedSteps timed;
     comm.run_collectively([&] { timed = timed_steps(config, Communicator::alone(), 20, seconds); });

@@ -183,6 +183,13 @@ class PredictScaling(LockstepTest):
         self.lockstep("bench", "machine", "deck.yaml", "batch.micro=8", "--seconds", 0, "--save", "measured.yaml", ranks=2)
         self.assertEqual(re.findall(r"^ *examples: (\d+)$", (self.folder / "measured.yaml").read_text(), re.MULTILINE), ["1", "4", "8"])
 
+    def test_states_on_a_disk_are_measured_in_memory(self):
+        """Predictions add their traffic. The disk's folder need not be there."""
+        deck = ["deck.yaml", "optimizer={type: adam, learning_rate: 0.1}", "parallel={offload: {optimizer: states}}"]
+        self.refused(66, ["states: no such folder"], "train", *deck)
+        self.lockstep("bench", "machine", *deck, "--batches", 8, "--seconds", 0, "--save", "measured.yaml", ranks=2)
+        self.assertIn("compute times measured with this network", self.lockstep("predict-scaling", *deck, "--machine", "measured.yaml", "--ranks", 2).out)
+
     def test_measuring_takes_two_ranks(self):
         self.refused(64, ["bench machine", "two ranks"], "bench", "machine", "--save", "measured.yaml")
         self.assertIn("disk not measured", self.lockstep("bench", "machine", ranks=2).out)
