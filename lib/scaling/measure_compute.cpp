@@ -59,6 +59,50 @@ std::vector<double> gathered(const Communicator& comm, const std::vector<double>
   return all;
 }
 
+/// Rate of copies to pinned memory of the host, and back.
+double copy_gbps(const Communicator& comm) {
+  const OwnedTensor on_device("lockstep::bench::copy", DType::u8, {64 << 20});
+  const StagingMemory on_host = staging_memory("lockstep::bench::copy", on_device.get().bytes());
+  comm.barrier();
+  const double seconds = mean_of(comm, median_seconds([&] {
+                                   start_copy_to_host(ExecSpace(), on_device.get(), on_host.data());
+                                   start_copy_from_host(ExecSpace(), on_host.data(), on_device.get());
+                                 }));
+  return 2e-9 * static_cast<double>(on_host.size()) / seconds;
+}
+
+/// Steps of so many examples that each rank does by itself, all ranks at the same time. Collective.
+std::vector<TimedStep> steps_of(const Communicator& comm, RunConfig config, std::int64_t batch, double seconds) {
+  config.batch = {.global = batch};
+  config.run.epochs = 1'000'000'000;
+  config.run.steps.reset();
+  // Predictions add what is computed again, and the traffic of states that are elsewhere.
+  config.model.checkpointing = Checkpointing::none;
+  config.parallel.offload = {};
+  comm.barrier();
+  TimedSteps timed;
+  comm.run_collectively([&] { timed = timed_steps(config, Communicator::alone(), 20, seconds); });
+  // Warm-up: the first steps make what all later ones find.
+  timed.steps.erase(timed.steps.begin(), timed.steps.begin() + 5);
+  return std::move(timed.steps);
+}
+
+/// Mean over ranks of the median time of these steps. Collective.
+double milliseconds(const Communicator& comm, const std::vector<TimedStep>& steps, double TimedStep::* phase) {
+  std::vector<double> seconds;
+  for (const TimedStep& step : steps) seconds.push_back(step.*phase);
+  return 1e3 * mean_of(comm, median(std::move(seconds)));
+}
+
+/// A step that takes no longer than any step must: its products and its memory are next to nothing.
+constexpr const char* least_step = R"(
+run: {epochs: 1}
+data: {synthetic: {kind: linear, features: 1, train: 4096, validation: 0}}
+model: {layers: [{linear: 1}]}
+loss: {type: mse}
+optimizer: {type: sgd, learning_rate: 0.001}
+)";
+
 std::vector<std::int64_t> batches_of(const RunConfig& deck, const MachineBench& options, std::int64_t examples) {
   std::vector<std::int64_t> batches = options.batches;
   if (batches.empty()) {
@@ -95,6 +139,9 @@ void measure_compute(const Communicator& comm, const std::vector<Precision>& pre
   comm.barrier();
   const double seconds = mean_of(comm, median_seconds([&] { copy(ExecSpace(), from.get(), to.get()); }));
   machine.memory_gbps = 2e-9 * static_cast<double>(from.get().bytes()) / seconds;
+  if constexpr (memory_is_separate) machine.host_copy_gbps = copy_gbps(comm);
+  const RunConfig least = read_run_config(parse_deck(least_step, "bench machine"));
+  machine.step_us = 1e3 * milliseconds(comm, steps_of(comm, least, 1, 0.2), &TimedStep::total);
 }
 
 StepsToMeasure::StepsToMeasure(const RunConfig& deck, const MachineBench& options)
@@ -112,33 +159,18 @@ StepsToMeasure::StepsToMeasure(const RunConfig& deck, const MachineBench& option
 void measure_steps(const Communicator& comm, const RunConfig& deck, const StepsToMeasure& steps, double seconds,
                    Machine& machine) {
   for (const std::int64_t batch : steps.batches) {
-    RunConfig config = deck;
-    config.batch = {.global = batch};
-    config.run.epochs = 1'000'000'000;
-    config.run.steps.reset();
-    // Predictions add what is computed again, and the traffic of states that are elsewhere.
-    config.model.checkpointing = Checkpointing::none;
-    config.parallel.offload = {};
-    comm.barrier();
-    TimedSteps timed;
-    comm.run_collectively([&] { timed = timed_steps(config, Communicator::alone(), 20, seconds); });
-    // Warm-up: the first steps make what all later ones find.
-    timed.steps.erase(timed.steps.begin(), timed.steps.begin() + 5);
-    const auto milliseconds = [&](double TimedStep::* phase) {
-      std::vector<double> seconds;
-      for (const TimedStep& step : timed.steps) seconds.push_back(step.*phase);
-      return 1e3 * mean_of(comm, median(std::move(seconds)));
-    };
+    const std::vector<TimedStep> timed = steps_of(comm, deck, batch, seconds);
+    const auto median_of = [&](double TimedStep::* phase) { return milliseconds(comm, timed, phase); };
     MeasuredStep step = steps.network;
     step.examples = batch;
-    step.forward_ms = milliseconds(&TimedStep::forward);
-    step.backward_ms = milliseconds(&TimedStep::backward);
-    step.optimizer_ms = milliseconds(&TimedStep::optimizer);
+    step.forward_ms = median_of(&TimedStep::forward);
+    step.backward_ms = median_of(&TimedStep::backward);
+    step.optimizer_ms = median_of(&TimedStep::optimizer);
     step.other_ms = std::max(0.0,
-                             milliseconds(&TimedStep::total) - step.forward_ms - step.backward_ms - step.optimizer_ms);
+                             median_of(&TimedStep::total) - step.forward_ms - step.backward_ms - step.optimizer_ms);
     machine.measured.push_back(step);
     std::vector<double> totals;
-    for (const TimedStep& one : timed.steps) totals.push_back(one.total);
+    for (const TimedStep& one : timed) totals.push_back(one.total);
     totals = gathered(comm, totals);
     if (comm.is_root()) machine.noise = noise_of(totals);  // that of the last, the largest batch, stays
   }

@@ -46,7 +46,11 @@ void measure_machine(const Communicator& comm, const std::optional<RunConfig>& d
   for (const ProductSpeed& product : machine.products)
     print(fmt::format("products of {:.3g} MFLOP in {}: {:.3g} GFLOP/s", product.mflop,
                       precision_names[static_cast<std::size_t>(product.precision)], product.gflops));
-  print(fmt::format("memory {:.3g} GB/s", machine.memory_gbps));
+  print(fmt::format("memory {:.3g} GB/s; fixed time of a step {:.3g} µs{}", machine.memory_gbps, machine.step_us,
+                    machine.host_copy_gbps
+                        ? fmt::format("; copies between device and host {:.3g} GB/s", *machine.host_copy_gbps)
+                        : ""));
+  if (!steps) print("steps of a network and their noise not measured (give its deck)");
   if (steps) measure_steps(comm, *deck, *steps, options.seconds, machine);
   for (const MeasuredStep& step : machine.measured)
     print(fmt::format("{} examples: forward {:.4g}, backward {:.4g}, optimizer {:.4g}, rest {:.4g} ms", step.examples,

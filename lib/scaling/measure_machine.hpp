@@ -36,7 +36,8 @@ void measure_machine(const Communicator& comm, const std::optional<RunConfig>& d
 
 // Parts of measure_machine, in order. All are collective.
 
-/// Measures products and memory of a rank while the other ranks of its node do the same.
+/// Measures products, memory, copies between device and host, and the fixed time of a step, of a rank while the other
+/// ranks of its node do the same.
 void measure_compute(const Communicator& comm, const std::vector<Precision>& precisions, Machine& machine);
 /// Measures steps of a deck on all ranks at the same time, each by itself. The times of these steps also give the
 /// noise.

@@ -179,6 +179,18 @@ class PredictScaling(LockstepTest):
         self.lockstep("bench", "machine", "deck.yaml", "batch.global=1", "--seconds", 0, "--save", "measured.yaml", ranks=2)
         self.assertEqual(re.findall(r"^ *examples: (\d+)$", (self.folder / "measured.yaml").read_text(), re.MULTILINE), ["1", "4"])
 
+    def test_a_machine_that_is_measured_without_a_deck(self):
+        out = self.lockstep("bench", "machine", "--save", "measured.yaml", ranks=2).out
+        self.assertIn("noise not measured (give its deck)", out)
+        text = (self.folder / "measured.yaml").read_text()
+        fixed = float(re.search(r"^ *step_us: (.+)$", text, re.MULTILINE).group(1))
+        self.assertGreater(fixed, 0.5)
+        self.assertEqual("host_copy_gbps" in text, program.runs_on_device())
+        self.assertEqual("copies between device and host" in out, program.runs_on_device())
+        tiny = ["model={layers: [flatten, {linear: 10}]}", "batch.global=1"]
+        out = self.lockstep("predict-scaling", "deck.yaml", *tiny, "--machine", "measured.yaml", "--ranks", 1).out
+        self.assertGreater(1e3 * float(rows(out)[1]["computing"]), 0.999 * fixed)
+
     def test_measured_batches_are_those_that_ranks_compute_at_once(self):
         self.lockstep("bench", "machine", "deck.yaml", "batch.micro=8", "--seconds", 0, "--save", "measured.yaml", ranks=2)
         self.assertEqual(re.findall(r"^ *examples: (\d+)$", (self.folder / "measured.yaml").read_text(), re.MULTILINE), ["1", "4", "8"])
