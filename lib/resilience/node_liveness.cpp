@@ -60,10 +60,11 @@ struct NodeLiveness::WaitMark {
   std::atomic<bool> waits{false};
 };
 
-std::optional<NodeLiveness> NodeLiveness::make(const Communicator& ranks, int first_of_node, const fs::path& folder) {
+std::optional<NodeLiveness> NodeLiveness::make(const Communicator& ranks, int number, int first_of_node,
+                                               const fs::path& folder) {
   const fs::path absolute = fs::absolute(folder);
   const std::vector<std::int64_t> seen = ranks.all_gather(identity(absolute.parent_path())),
-                                  firsts = ranks.all_gather(first_of_node);
+                                  firsts = ranks.all_gather(first_of_node), numbers = ranks.all_gather(number);
   std::string hosts = fmt::format("{}", fmt::join(ranks.gather_to_root(host_name()), "\n"));
   ranks.broadcast(hosts);
   if (seen[0] == 0 || std::ranges::count(seen, seen[0]) != std::ssize(seen)) return std::nullopt;
@@ -73,10 +74,10 @@ std::optional<NodeLiveness> NodeLiveness::make(const Communicator& ranks, int fi
   liveness.folder_ = absolute;
   liveness.wait_mark_ = std::make_shared<WaitMark>();
   std::istringstream names(hosts);
-  for (int rank = 0; rank < ranks.size(); ++rank) {
-    Node& node = liveness.nodes_[static_cast<int>(firsts[static_cast<std::size_t>(rank)])];
+  for (std::size_t rank = 0; rank < firsts.size(); ++rank) {
+    Node& node = liveness.nodes_[static_cast<int>(firsts[rank])];
     std::getline(names, node.host);
-    node.ranks.push_back(rank);
+    node.ranks.push_back(static_cast<int>(numbers[rank]));
   }
   return liveness;
 }

@@ -18,9 +18,10 @@ namespace lockstep {
 /// File systems hang too, but nobody waits for them here: threads of their own use them.
 class NodeLiveness {
  public:
-  /// `first_of_node` is the lowest of the ranks that this rank's watchdog watches. `folder` is for the files, and is
-  /// made when it is needed. Returns none unless all ranks see the same parent folder. Collective.
-  static std::optional<NodeLiveness> make(const Communicator& ranks, int first_of_node,
+  /// `number` is this rank's number for users, and `first_of_node` the lowest such number of the ranks on its node.
+  /// `folder` is for the files, and is made when it is needed. Returns none unless all ranks see the same parent
+  /// folder. Collective.
+  static std::optional<NodeLiveness> make(const Communicator& ranks, int number, int first_of_node,
                                           const std::filesystem::path& folder);
 
   /// Says that this node's ranks wait, or no longer do. Does not wait for the file system.

@@ -61,11 +61,12 @@ struct Watchdog::RankStatus {
   std::atomic<std::uint64_t> turns{0};  ///< turns of its watchdog
   std::atomic<double> median{0};        ///< median seconds of its steps
   std::atomic<bool> patient{false};
-  std::atomic<bool> idle{false};      ///< nothing is expected of it
+  std::atomic<bool> idle{true};       ///< nothing is expected of it but that its process goes on
   std::atomic<bool> left{false};      ///< it is done, or has said itself what is wrong
   std::atomic<bool> reported{false};  ///< it has reported a fault: all leave
   std::atomic<int> asked_by{0};       ///< the signal that asks it to stop; 0: none has come
   int rank = 0, process = 0;          ///< rank: among all ranks
+  std::int64_t group = 0;             ///< lowest rank of its group
   std::uint64_t process_namespace = 0;
 
   StepPhase phase() const { return static_cast<StepPhase>(heart.phase.load(std::memory_order_relaxed)); }
@@ -79,8 +80,13 @@ struct Watchdog::PeerView {
   bool idle = false, waits = false, died = false;
 };
 
-Watchdog::Watchdog(const Communicator& ranks, std::optional<double> timeout)
-    : ranks_(ranks), sees_all_(ranks.size() == 1), timeout_(timeout), host_(host_name()) {
+Watchdog::Watchdog(const Communicator& ranks, const Communicator& group, std::optional<double> timeout)
+    : ranks_(ranks),
+      group_(group),
+      sees_group_(group.size() == 1),
+      sees_all_(ranks.size() == 1),
+      timeout_(timeout),
+      host_(host_name()) {
   allow_stack_trace();
   const Communicator machine = ranks.on_this_node();
   if (machine.size() > 1) memory_ = NodeMemory::make(machine, sizeof(RankStatus));
@@ -98,10 +104,12 @@ Watchdog::Watchdog(const Communicator& ranks, std::optional<double> timeout)
   mine.rank = ranks.rank();
   mine.process = ::getpid();
   mine.process_namespace = lockstep::process_namespace();
+  mine.group = -group.all_reduce_max(-ranks.rank());
   if (memory_) machine.barrier();
+  sees_group_ = std::ranges::count_if(peers_, [this](const PeerView& peer) { return is_of_group(peer); }) ==
+                group.size();
   before_ = &heartbeat();
   move_heartbeat(&mine.heart);
-  heartbeat().enter(static_cast<std::int32_t>(StepPhase::set_up));
   thread_ = std::thread([this] { watch(); });
 }
 
@@ -116,9 +124,26 @@ Watchdog::~Watchdog() {
   if (&heartbeat() == &peers_[me_].status->heart) move_heartbeat(before_);
 }
 
+Watchdog::Run::Run(Watchdog& watchdog) : watchdog_(watchdog) {
+  RankStatus& mine = *watchdog.peers_[watchdog.me_].status;
+  mine.heart.step = 0;
+  mine.heart.bucket = -1;
+  mine.median = 0;
+  mine.patient = false;
+  mine.heart.enter(static_cast<std::int32_t>(StepPhase::set_up));
+  mine.idle = false;
+}
+
+Watchdog::Run::~Run() {
+  watchdog_.set_idle(true);
+  const std::lock_guard lock(watchdog_.mutex_);
+  watchdog_.node_liveness_.reset();
+}
+
 void Watchdog::set_shared_folder(const std::filesystem::path& folder) {
-  if (sees_all_) return;
-  std::optional<NodeLiveness> made = NodeLiveness::make(ranks_, peers_.front().status->rank, folder);
+  if (sees_group_) return;
+  const auto first = std::ranges::find_if(peers_, [this](const PeerView& peer) { return is_of_group(peer); });
+  std::optional<NodeLiveness> made = NodeLiveness::make(group_, ranks_.rank(), first->status->rank, folder);
   const std::lock_guard lock(mutex_);
   node_liveness_ = std::move(made);
 }
@@ -168,7 +193,7 @@ void Watchdog::look(double seconds) {
   since_finding_ = finding.fault == Fault::none ? 0 : since_finding_ + seconds;
   const bool reports = finding.fault != Fault::none && is_reporter(finding);
   if (node_liveness_) node_liveness_->waits(all_wait() && is_reporter({Fault::waits_for_others, me_}));
-  if (!reports || (finding.fault == Fault::waits_for_others && !sees_all_ && !gives_up(finding))) return;
+  if (!reports || (finding.fault == Fault::waits_for_others && !sees_group_ && !gives_up(finding))) return;
   write_unbuffered(report(finding));
   if (finding.fault != Fault::died && peers_[finding.peer].status->heart.beats != peers_[finding.peer].beats) {
     write_unbuffered("… but it continues now, and so does the run");
@@ -177,10 +202,12 @@ void Watchdog::look(double seconds) {
   end_all();
 }
 
-/// A step may take minutes, and whoever sends a signal wants to know that it has come. Rank 0 speaks for its node.
+/// A step may take minutes, and whoever sends a signal wants to know that it has come. A run's rank 0 speaks for its
+/// node.
 void Watchdog::acknowledge_signal() {
-  if (has_acknowledged_ || ranks_.rank() != 0 || peers_[me_].status->idle) return;
-  const auto asked = std::ranges::find_if(peers_, [](const PeerView& peer) { return peer.status->asked_by != 0; });
+  if (has_acknowledged_ || !group_.is_root() || peers_[me_].status->idle) return;
+  const auto asked = std::ranges::find_if(
+      peers_, [this](const PeerView& peer) { return is_of_group(peer) && peer.status->asked_by != 0; });
   if (asked == peers_.end()) return;
   has_acknowledged_ = true;
   log("{} at rank {}: the run stops at a checkpoint after this step; a second signal ends it at once, without one",
@@ -201,6 +228,8 @@ void Watchdog::end_all() {
   std::_Exit(static_cast<int>(ExitStatus::rank_lost));
 }
 
+bool Watchdog::is_of_group(const PeerView& peer) const { return peer.status->group == peers_[me_].status->group; }
+
 bool Watchdog::takes_long(const PeerView& peer) const {
   const RankStatus& status = *peer.status;
   const StepPhase phase = status.phase();
@@ -208,6 +237,7 @@ bool Watchdog::takes_long(const PeerView& peer) const {
 }
 
 double Watchdog::plain_limit(const PeerView& peer) const {
+  if (peer.idle) return std::max(timeout_.value_or(least_timeout), stopped_after);
   const StepPhase phase = peer.status->phase();
   const bool reads = phase == StepPhase::data || phase == StepPhase::evaluation;
   const double least = reads ? least_data_timeout : least_timeout;
@@ -219,7 +249,7 @@ double Watchdog::limit(const PeerView& peer) const { return plain_limit(peer) * 
 bool Watchdog::all_wait() const {
   bool found = false;
   for (const PeerView& peer : peers_) {
-    if (peer.status->left || peer.idle || peer.died) continue;
+    if (peer.status->left || peer.idle || peer.died || !is_of_group(peer)) continue;
     if (!peer.waits || peer.stopped >= stopped_after || peer.still <= plain_limit(peer)) return false;
     found = true;
   }
@@ -245,17 +275,23 @@ Watchdog::Finding Watchdog::judge() const {
   if (timeout_ && *timeout_ == 0) return {};
 
   Finding blamed, waiting;
-  bool all_wait = true;  // of the ranks of which something is expected
+  bool all_wait = true;  // of the group's ranks of which something is expected
   const auto step = [&](std::size_t i) { return peers_[i].status->heart.step.load(std::memory_order_relaxed); };
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     const PeerView& peer = peers_[i];
-    if (peer.status->left || peer.idle || peer.died) continue;
+    if (peer.status->left || peer.died) continue;
+    if (peer.idle) {  // its main thread may do anything, but its watchdog takes its turns
+      if (peer.stopped > plain_limit(peer) && blamed.fault == Fault::none) blamed = {Fault::stands_still, i};
+      continue;
+    }
     const double most = limit(peer);
     if (!peer.waits || peer.stopped >= stopped_after) {
-      all_wait = false;
+      if (is_of_group(peer)) all_wait = false;
       // Of several that stand still, the one in the earliest step is blamed.
       if (peer.still > most && (blamed.fault == Fault::none || step(i) < step(blamed.peer)))
         blamed = {Fault::stands_still, i};
+    } else if (!is_of_group(peer)) {
+      continue;
     } else if (peer.still > most + courtesy) {
       if (waiting.fault == Fault::none || peer.still > peers_[waiting.peer].still)
         waiting = {Fault::waits_for_others, i};
@@ -276,6 +312,7 @@ bool Watchdog::is_reporter(const Finding& finding) const {
   }
   for (std::size_t i = 0; i < me_; ++i) {
     const PeerView& peer = peers_[i];
+    if (finding.fault == Fault::waits_for_others && !is_of_group(peer)) continue;
     const bool is_still = finding.fault == Fault::stands_still && i == finding.peer;
     if (!peer.died && !peer.status->left && peer.stopped < stopped_after && !is_still) return false;
   }
@@ -284,10 +321,11 @@ bool Watchdog::is_reporter(const Finding& finding) const {
 
 std::string Watchdog::report(const Finding& finding) const {
   const auto doing = [](const RankStatus& status) {
+    if (status.idle) return std::string("between two runs");
     const auto phase = static_cast<std::size_t>(status.phase());
     const std::int64_t step = status.heart.step;
     const std::int32_t bucket = status.heart.bucket;
-    return fmt::format("'{}'{}{}", phase_names[phase], step > 0 ? fmt::format(" of step {}", step) : "",
+    return fmt::format("in '{}'{}{}", phase_names[phase], step > 0 ? fmt::format(" of step {}", step) : "",
                        bucket >= 0 ? fmt::format(", bucket {} of the gradients", bucket) : "");
   };
   const auto since = [](const RankStatus& status) {
@@ -303,14 +341,13 @@ std::string Watchdog::report(const Finding& finding) const {
     if (i != finding.peer && !peers_[i].status->left)
       waiting[doing(*peers_[i].status)].push_back(peers_[i].status->rank);
   std::vector<std::string> others;
-  for (const auto& [where, ranks] : waiting) others.push_back(fmt::format("{} in {}", listed(ranks), where));
+  for (const auto& [where, ranks] : waiting) others.push_back(fmt::format("{} {}", listed(ranks), where));
   const std::string waits = others.empty() ? "" : fmt::format("; meanwhile {}", fmt::join(others, ", "));
   constexpr const char* advice = "start again: the run continues from its last checkpoint";
 
   switch (finding.fault) {
     case Fault::died:
-      return fmt::format("{} has died in {}{}; look for its last output above, and {}", who, doing(status), waits,
-                         advice);
+      return fmt::format("{} has died {}{}; look for its last output above, and {}", who, doing(status), waits, advice);
     case Fault::waits_for_others: {
       std::vector<std::string> missed;
       for (const auto& [host, ranks] : finding.missed.value_or(std::vector<NodeLiveness::Node>()))
@@ -320,18 +357,21 @@ std::string Watchdog::report(const Finding& finding) const {
                                 "no sign of life from {} (stopped, cut off, or busy for longer than run.hang_timeout "
                                 "allows)",
                                 fmt::join(missed, ", "))
-          : sees_all_ || finding.missed ? "all ranks wait for each other"
-                                        : "the rank that they wait for cannot be seen from here";
-      return fmt::format("{} has waited for {} in {}{}: {}; {}", who, duration_text(since(status)), doing(status),
-                         waits, whom, advice);
+          : sees_group_ || finding.missed ? "all ranks wait for each other"
+                                          : "the rank that they wait for cannot be seen from here";
+      return fmt::format("{} has waited for {} {}{}: {}; {}", who, duration_text(since(status)), doing(status), waits,
+                         whom, advice);
     }
     default: break;
   }
+  const bool idle = peer.idle;
+  const std::string what = idle ? "silent " + doing(status) : doing(status);
+  const double seconds = idle ? peer.stopped : since(status);
   const std::string state = process_field(status.process, 3);
   const bool stopped = finding.peer != me_ && (state == "T" || state == "t");
   const std::string stack = finding.peer == me_ ? stack_trace() : "";
-  return fmt::format("{} has been in {} for {}, longer than run.hang_timeout allows{}{}; {}{}", who, doing(status),
-                     duration_text(since(status)), stopped ? " (stopped by SIGSTOP or a debugger)" : "", waits, advice,
+  return fmt::format("{} has been {} for {}, longer than run.hang_timeout allows{}{}; {}{}", who, what,
+                     duration_text(seconds), stopped ? " (stopped by SIGSTOP or a debugger)" : "", waits, advice,
                      stack.empty() ? "" : fmt::format("\nstack of rank {}:\n{}", status.rank, stack));
 }
 

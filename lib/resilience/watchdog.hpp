@@ -26,21 +26,36 @@ namespace lockstep {
 /// node (NodeLiveness). Time is counted in turns of the watching thread, so that a job that is suspended and goes on
 /// later is not ended.
 ///
-/// The watchdog of rank 0 also logs that a signal has come that asks a rank of its node to stop (StopRequest), at once
-/// and not only when the run looks for it.
+/// The ranks may train in groups, each of which has runs of its own and waits for nobody else. Between two runs nothing
+/// is expected of a rank but that its process goes on: one that is stopped for longer than the limit is to blame.
+///
+/// The watchdog of a run's rank 0 also logs that a signal has come that asks a rank of its node to stop (StopRequest),
+/// at once and not only when the run looks for it.
 class Watchdog {
  public:
-  /// `timeout` is in seconds. None: the larger of 30 s (300 s while a rank waits for data or evaluates) and 10 median
-  /// steps. 0: only deaths are looked for. The limit is ten times as long in set-up, in the first step, and around
-  /// checkpoints. Collective.
-  Watchdog(const Communicator& ranks, std::optional<double> timeout);
+  /// `ranks`: all that end together. `group`: those of them that share this rank's runs. `timeout` is in seconds. None:
+  /// the larger of 30 s (300 s while a rank waits for data or evaluates) and 10 median steps. 0: only deaths are looked
+  /// for. The limit is ten times as long in set-up, in the first step, and around checkpoints. Collective.
+  Watchdog(const Communicator& ranks, const Communicator& group, std::optional<double> timeout);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
   /// Says that this rank is done, so that the others need not miss it.
   ~Watchdog();
 
-  /// Sets the folder in which nodes may leave word for each other. It need not be there yet, but its parent, which the
-  /// run has made, must. Collective.
+  /// A run of this rank, which is watched, from its set-up on, while this exists.
+  class Run {
+   public:
+    explicit Run(Watchdog& watchdog);
+    Run(const Run&) = delete;
+    Run& operator=(const Run&) = delete;
+    ~Run();
+
+   private:
+    Watchdog& watchdog_;
+  };
+
+  /// Sets the folder in which the nodes of a run may leave word for each other. It need not be there yet, but its
+  /// parent, which the run has made, must. Collective over the group.
   void set_shared_folder(const std::filesystem::path& folder);
   /// Sets the median seconds of this rank's steps, on which it depends how long the rank may stand still.
   void median_step(double seconds);
@@ -65,10 +80,11 @@ class Watchdog {
   void acknowledge_signal();
   Finding judge() const;
   double limit(const PeerView& peer) const;
+  bool is_of_group(const PeerView& peer) const;
   bool takes_long(const PeerView& peer) const;
   /// Seconds that the rank may stand still, without the factor for phases that take long.
   double plain_limit(const PeerView& peer) const;
-  /// Whether all ranks of this node wait for others, for longer than plain_limit.
+  /// Whether all ranks of the group on this node wait for others, for longer than plain_limit.
   bool all_wait() const;
   /// Whether this node must end a run that waits for ranks of other nodes; if so, `finding` tells which.
   bool gives_up(Finding& finding) const;
@@ -77,8 +93,8 @@ class Watchdog {
   /// Ends this rank, those of its node, and those that it cannot see.
   [[noreturn]] void end_all();
 
-  Communicator ranks_;
-  bool sees_all_;  ///< this rank sees every rank of the run
+  Communicator ranks_, group_;
+  bool sees_group_, sees_all_;  ///< this rank sees every rank of the group; every rank
   std::optional<double> timeout_;
   std::string host_;
   std::optional<NodeMemory> memory_;  ///< of RankStatus objects, if this node's ranks can share memory
@@ -91,7 +107,7 @@ class Watchdog {
   std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   bool done_ = false;
-  std::optional<NodeLiveness> node_liveness_;  ///< if there are several nodes
+  std::optional<NodeLiveness> node_liveness_;  ///< of a run on several nodes
   std::thread thread_;                         // last member: starts when the others are there
 };
 

@@ -46,7 +46,13 @@ Blame blame_of(ExitStatus status) {
 
 TrialExecutor::TrialExecutor(const TrialPlan& plan, const Communicator& world, const Communicator& slot,
                              TrialScheduler* scheduler, StopRequest* stop)
-    : plan_(plan), world_(world), slot_(slot), scheduler_(scheduler), stop_(stop), mailbox_(world) {
+    : plan_(plan),
+      world_(world),
+      slot_(slot),
+      scheduler_(scheduler),
+      stop_(stop),
+      mailbox_(world),
+      watchdog_(world, slot, plan.hang_timeout()) {
   if (scheduler_) slots_.resize(static_cast<std::size_t>(world.size() / slot.size()));
 }
 

@@ -8,6 +8,7 @@
 
 #include "comm/mailbox.hpp"
 #include "resilience/stop_request.hpp"
+#include "resilience/watchdog.hpp"
 #include "run/training/run_owner.hpp"
 #include "study/trial_plan.hpp"
 #include "study/trial_scheduler.hpp"
@@ -30,6 +31,7 @@ class TrialExecutor final : public RunOwner {
 
   std::string stop_reason() override;
   bool ends_after(std::int64_t step, const Metrics& metrics) override;
+  Watchdog& watchdog() override { return watchdog_; }
 
  private:
   struct Slot {
@@ -62,6 +64,7 @@ class TrialExecutor final : public RunOwner {
   TrialScheduler* scheduler_;
   StopRequest* stop_;
   Mailbox mailbox_;
+  Watchdog watchdog_;
   Orders orders_;
   std::optional<TrialId> current_;
   bool study_has_failed_ = false;  ///< an error in serving letters concerns the study, not the trial that was running

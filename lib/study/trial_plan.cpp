@@ -62,6 +62,7 @@ TrialPlan::TrialPlan(const StudyConfig& study, std::string base) : study_(study)
                  "gives all trials the same later batches, but the study compares batches; leave it out");
   });
   base_seed_ = deck.run.seed;
+  hang_timeout_ = deck.run.hang_timeout;
   deck.run.name = "";
   deck.run.output_dir = "";
   base_deck_ = write_config(deck);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,6 +56,8 @@ class TrialPlan {
   /// Returns the deck of a trial without settings of a group or of its own.
   RunConfig base_deck() const { return deck_with({.budget = groups_.front().budget}, {}, {}); }
   std::filesystem::path folder(const TrialId& id) const;
+  /// The base deck's run.hang_timeout, which is that of all trials.
+  std::optional<std::int64_t> hang_timeout() const { return hang_timeout_; }
   /// Returns the keys that determine a study's results, as text. Others may change when it is continued.
   std::string identity() const;
 
@@ -69,6 +72,7 @@ class TrialPlan {
   StudyConfig study_;
   std::string base_;
   std::int64_t base_seed_ = 0;
+  std::optional<std::int64_t> hang_timeout_;
   std::string base_deck_;  ///< the resolved base deck
   std::vector<TrialGroup> groups_;
   std::vector<HaltonSequence> sequences_;  ///< one for each group

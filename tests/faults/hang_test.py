@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Ranks that sleep, spin, exit or die in the middle of a step: one report names them, and all ranks end with status 76. --full: more ways
-and phases."""
+"""Ranks that sleep, spin, exit or die in the middle of a step, or of a study: one report names them, and all ranks end with status 76.
+--full: more ways and phases."""
 import os
 import pathlib
 import re
@@ -14,6 +14,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "regression"))
 import nodes
 import program
+from processes import ranks_of
 from program import LockstepTest
 
 FULL = "--full" in sys.argv
@@ -118,6 +119,61 @@ class Hang(HangTest):
         result, statuses, errors, seconds = self.hang(0, 62, "forward", "nap")
         self.assertEqual(errors, [], result)
         self.assertEqual(result.status, 75, result)
+
+
+class StudyTest(LockstepTest):
+    launcher = program.MPIEXEC
+
+    def stop_rank(self, stopped, trials, ranks=2):
+        """Stops a rank of a study, each of whose slots has one, once all trials are under way; returns its result."""
+        self.deck(run={"steps": 4, "log_every": 1000, "hang_timeout": TIMEOUT})
+        self.write("study.yaml", f"base: deck.yaml\noutput_dir: study\nseeds: {trials}\nbudget: {{steps: 10000000}}\nevaluations: 1\n"
+                                 "goal: {metric: validation_loss, best: min}\n")
+        child = subprocess.Popen([*self.launcher, str(ranks), program.PROGRAM, "study", "study.yaml"], cwd=self.folder, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        self.addCleanup(lambda: child.poll() is None and os.killpg(child.pid, signal.SIGKILL))
+        limit = time.monotonic() + 60
+        while sum(path.read_text().count("\n") > 1 for path in self.folder.glob("study/trials/*/metrics.csv")) < trials:
+            self.assertIsNone(child.poll())
+            self.assertLess(time.monotonic(), limit)
+            time.sleep(0.05)
+        process = ranks_of(child.pid, program.PROGRAM)[stopped]
+        self.addCleanup(lambda: pathlib.Path(f"/proc/{process}").exists() and os.kill(process, signal.SIGKILL))
+        os.kill(process, signal.SIGSTOP)
+        start = time.monotonic()
+        out, err = child.communicate(timeout=60)
+        return program.Result(child.returncode, out, err, time.monotonic() - start)
+
+
+class Studies(StudyTest):
+    def test_a_slot_that_is_stopped(self):
+        """No rank of its own can say so. It has a trial, or waits for one."""
+        for trials, doing in ((2, r"in '\w+' of step \d+"), (1, "silent between two runs")):
+            with self.subTest(trials=trials):
+                shutil.rmtree(self.folder / "study", ignore_errors=True)
+                result = self.stop_rank(1, trials)
+                self.assertEqual(result.status, 76, result)
+                self.assertEqual(len(result.errors()), 1, result)
+                self.assertRegex(result.errors()[0], rf"rank 1 on \S+ \(process \d+\) has been {doing}.* \(stopped by SIGSTOP or a debugger\)")
+                self.assertLess(result.seconds, TIMEOUT + 5, result)
+
+    def test_a_slot_without_a_trial_is_no_hang(self):
+        """It waits for a trial of another slot, for longer than any limit."""
+        self.deck(run={"steps": 4, "log_every": 1000, "hang_timeout": 1})
+        self.write("study.yaml", "base: deck.yaml\noutput_dir: study\nseeds: 1\nbudget: {steps: 10000000}\nevaluations: 1\nwall_time: 16 s\n"
+                                 "goal: {metric: validation_loss, best: min}\n")
+        self.lockstep("study", "study.yaml", ranks=2, status=75)
+
+
+class StudiesOnNodes(StudyTest):
+    def test_a_slot_that_is_stopped(self):
+        """The other slot of its node says so, and those of the other node end, too."""
+        self.launcher = nodes.launcher(self, "nodea:2,nodeb:2")
+        result = self.stop_rank(3, 4, ranks=4)
+        self.assertNotIn(result.status, (0, 75), result)
+        named = [line for line in result.err.splitlines() if "(stopped by SIGSTOP" in line]
+        self.assertEqual(len(named), 1, result)
+        self.assertLess(result.seconds, TIMEOUT + 8, result)
 
 
 class Nodes(HangTest):

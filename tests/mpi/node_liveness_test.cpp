@@ -21,7 +21,7 @@ class NodeLivenessTest : public testing::Test {
   const Communicator world_ = Communicator::world();
   const test::TemporaryFolder folder_;
   const fs::path waiting_ = folder_.path() / "waiting";
-  std::optional<NodeLiveness> call_ = NodeLiveness::make(world_, world_.rank(), waiting_);
+  std::optional<NodeLiveness> call_ = NodeLiveness::make(world_, world_.rank(), world_.rank(), waiting_);
 
   /// Waits until this rank's file exists, or (`there` false) no longer does: a thread writes it.
   void expect_file(bool there) const {
@@ -90,11 +90,11 @@ TEST_F(NodeLivenessTest, HasNothingToSayWhereItsFileIsMissing) {
 }
 
 TEST_F(NodeLivenessTest, NeedsAFolderThatAllSee) {
-  EXPECT_FALSE(NodeLiveness::make(world_, world_.rank(), folder_.path() / "missing" / "waiting"));
+  EXPECT_FALSE(NodeLiveness::make(world_, world_.rank(), world_.rank(), folder_.path() / "missing" / "waiting"));
   if (world_.size() == 1) return;
   const fs::path own = folder_.path() / std::to_string(world_.rank());
   fs::create_directory(own);
-  EXPECT_FALSE(NodeLiveness::make(world_, world_.rank(), own / "waiting"));
+  EXPECT_FALSE(NodeLiveness::make(world_, world_.rank(), world_.rank(), own / "waiting"));
   world_.barrier();
 }
 

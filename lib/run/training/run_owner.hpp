@@ -10,6 +10,8 @@
 
 namespace lockstep {
 
+class Watchdog;
+
 /// The owner of a run that is one of several. It may end the run before its deck does.
 class RunOwner {
  public:
@@ -20,6 +22,8 @@ class RunOwner {
   /// Returns whether the run ends for good after this evaluation on validation data. Called on every rank; must return
   /// the same on all of them.
   virtual bool ends_after(std::int64_t step, const Metrics& metrics) = 0;
+  /// Returns what watches this rank during its runs and between them.
+  virtual Watchdog& watchdog() = 0;
 };
 
 /// Thrown if a run cannot go on: its loss or parameters are not finite, or loss_watch ends it.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -90,7 +91,9 @@ class TrainingRun {
 
   Communicator comm_;
   EarlierAttempts* earlier_;
-  Watchdog watchdog_;
+  std::unique_ptr<Watchdog> own_watchdog_;  ///< null: the owner has one
+  Watchdog& watchdog_;
+  Watchdog::Run watched_;
   RunFolder folder_;
   Progress progress_;
   StopVote stop_vote_;

@@ -16,7 +16,9 @@ namespace lockstep {
 TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunOwner* owner, EarlierAttempts* earlier)
     : comm_(comm),
       earlier_(earlier),
-      watchdog_(comm, config.run.hang_timeout),
+      own_watchdog_(owner ? nullptr : std::make_unique<Watchdog>(comm, comm, config.run.hang_timeout)),
+      watchdog_(owner ? owner->watchdog() : *own_watchdog_),
+      watched_(watchdog_),
       folder_(config),
       progress_(comm.size(), config.metrics, config.optimizer.averages() ? "ema" : ""),
       stop_vote_({comm.is_root() ? end_of_job(config.run.wall_limit()) : std::nullopt,
