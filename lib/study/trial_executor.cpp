@@ -20,7 +20,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Letters to rank 0, and letters from it.
-constexpr const char *waits = "waits", *report = "report", *ended = "ended", *stopped = "stopped";
+constexpr const char *waits = "waits", *report = "report", *ended = "ended", *stopped = "stopped",
+                     *signalled = "signalled";
 constexpr const char *run = "run", *superfluous = "superfluous", *stop = "stop", *leave = "leave";
 
 Json json_of(const TrialId& id) { return {id.group, id.index}; }
@@ -58,9 +59,7 @@ TrialExecutor::TrialExecutor(const TrialPlan& plan, const Communicator& world, c
 
 ExitStatus TrialExecutor::work() {
   for (;;) {
-    std::string order = is_leader() ? next_order() : "";
-    slot_.broadcast(order);
-    const Json json = Json::parse(order);
+    const Json json = Json::parse(next_order());
     if (json.contains(leave)) break;
     run_trial(id_of(json.at(run)));
   }
@@ -77,13 +76,20 @@ ExitStatus TrialExecutor::work() {
   return has_stopped ? ExitStatus::stopped_early : ExitStatus::done;
 }
 
+/// The first rank of a slot gets the order, and passes it on. Rank 0 learns of a signal to any rank that waits.
 std::string TrialExecutor::next_order() {
-  mailbox_.send(Json{{waits, true}}.dump(), 0);
+  if (is_leader()) mailbox_.send(Json{{waits, true}}.dump(), 0);
   wait_until([this] {
     serve();
+    const std::string signal = StopRequest::signal();
+    if (!scheduler_ && !signal.empty() && !std::exchange(has_told_signal_, true))
+      mailbox_.send(Json{{signalled, fmt::format("{} (rank {} on {})", signal, world_.rank(), host_name())}}.dump(), 0);
     return orders_.next.has_value();
   });
-  return *std::exchange(orders_.next, std::nullopt);
+  std::string order = *std::exchange(orders_.next, std::nullopt);
+  if (is_leader())
+    for (int member = 1; member < slot_.size(); ++member) mailbox_.send(order, world_.rank() + member);
+  return order;
 }
 
 void TrialExecutor::serve() {
@@ -100,10 +106,9 @@ void TrialExecutor::serve_letters() {
   bool changed = false;
   if (scheduler_ && stopping_.empty()) {
     constexpr double margin = 2;  // seconds
-    stopping_ = stop_->reason(margin);
-    changed = !stopping_.empty();
-    if (changed)
-      TrialLog::study_line(LogLevel::info, fmt::format("{}: the study stops, each trial at a checkpoint", stopping_));
+    const std::string reason = stop_->reason(margin);
+    changed = !reason.empty();
+    if (changed) stop_study(reason);
   }
   while (const std::optional<Mailbox::Letter> letter = mailbox_.take()) {
     receive(*letter);
@@ -112,6 +117,11 @@ void TrialExecutor::serve_letters() {
   if (!scheduler_) return;
   if (changed) deal();
   if (changed) serve_letters();  // letters of rank 0 to itself
+}
+
+void TrialExecutor::stop_study(const std::string& reason) {
+  stopping_ = reason;
+  TrialLog::study_line(LogLevel::info, fmt::format("{}: the study stops, each trial at a checkpoint", reason));
 }
 
 void TrialExecutor::receive(const Mailbox::Letter& letter) {
@@ -143,6 +153,8 @@ void TrialExecutor::receive_as_scheduler(const Mailbox::Letter& letter) {
     slot.runs.reset();
     scheduler_->interrupted(id_of(json[stopped]));
     if (stopping_.empty()) stopping_ = json.at("reason");
+  } else if (json.contains(signalled)) {
+    if (stopping_.empty()) stop_study(json[signalled]);
   }
 }
 

@@ -39,15 +39,17 @@ class TrialExecutor final : public RunOwner {
     bool waits = false, has_left = false;
     bool is_to_end = false, is_to_stop = false;  ///< the slot has been told so
   };
-  /// Orders that the first rank of a slot has received.
+  /// Orders that this rank has received.
   struct Orders {
     std::optional<std::string> next;  ///< which trial to run, or that none is left
+    // To the first rank of a slot:
     std::optional<TrialId> superfluous;
     std::string stop;
   };
 
   void serve();
   void serve_letters();
+  void stop_study(const std::string& reason);
   void receive(const Mailbox::Letter& letter);
   void receive_as_scheduler(const Mailbox::Letter& letter);
   void deal();
@@ -67,6 +69,7 @@ class TrialExecutor final : public RunOwner {
   Watchdog watchdog_;
   Orders orders_;
   std::optional<TrialId> current_;
+  bool has_told_signal_ = false;   ///< rank 0 has been told of this rank's signal
   bool study_has_failed_ = false;  ///< an error in serving letters concerns the study, not the trial that was running
   std::optional<Error> failure_;   ///< an error for which this slot's trial is not to blame
   // On rank 0:

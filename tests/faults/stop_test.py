@@ -197,6 +197,20 @@ class Stop(LockstepTest):
         self.lockstep("inspect", self.folder / "run/checkpoints/step-00000010.h5")
         self.assertIn("resumes from", self.lockstep("train", "deck.yaml", "run.steps=15", ranks=2).out)
 
+    def test_a_rank_of_a_study_that_has_no_trial(self):
+        self.deck(run={"steps": 4, "log_every": 1000})
+        self.write("study.yaml", "base: deck.yaml\nseeds: 1\nbudget: {steps: 10000000}\nevaluations: 1\n"
+                                 "goal: {metric: validation_loss, best: min}\n")
+        for ranks, per_trial, asked in ((2, 1, 1), (4, 2, 3)):
+            with self.subTest(ranks=ranks):
+                folder = f"study{ranks}"
+                child = self.start(f"output_dir={folder}", f"ranks_per_trial={per_trial}", ranks=ranks, command=(program.PROGRAM, "study", "study.yaml"))
+                self.wait_for_steps(child, 1, f"{folder}/trials/00-0000")
+                os.kill(self.process_of(child, asked, ranks), signal.SIGUSR1)
+                out, _ = self.finish(child)
+                self.assertRegex(out, rf"(?m)^SIGUSR1 \(rank {asked} on \S+\): the study stops, each trial at a checkpoint$")
+                self.assertRegex(out, rf"stopped: SIGUSR1 \(rank {asked} on \S+\); the same command continues from there")
+
     def test_durations(self):
         self.deck(run=ENDLESS, **DECK)
         for wrong in ("90", "1:30", "2:00:00:00", "one hour", "-3 h", "3 weeks", "1-2", "25:61:00"):
