@@ -81,7 +81,7 @@ class Coordinator {
     validate(!code, ExitStatus::cannot_create,
              "{}: the study's folder cannot be created ({}); choose another output_dir", folder_.string(),
              code.message());
-    lock_.emplace(folder_);
+    lock_.emplace(folder_, RunLock::study);
     ledger_.emplace(folder_ / "ledger.jsonl", folder_ / "trials", plan.identity());
     keep_study(folder_, plan);
     remove_leftovers();

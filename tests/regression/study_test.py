@@ -105,14 +105,16 @@ class Studies(StudyTest):
         self.assertEqual([group["feasible"] for group in self.summary()["groups"]], [3, 3])
 
     def test_it_says_why_it_stops(self):
-        """A signal to any rank, when it comes; and the end of its time, which a slot sees for itself."""
+        """A signal to any rank, when it comes; and the end of its time, which a slot sees for itself. Its folder is its own meanwhile."""
         self.study(budget={"steps": 1000000}, evaluations=2, goal={"metric": "validation_accuracy", "value": 0.999}, trials_feasible=2)
         for ranks in (1, 2):
             child = subprocess.Popen([*program.MPIEXEC, str(ranks), program.PROGRAM, "study", "study.yaml"], cwd=self.folder,
                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            self.addCleanup(child.terminate)
             while len(list(self.folder.glob("study/trials/*/metrics.csv"))) < ranks:
                 self.assertIsNone(child.poll())
                 time.sleep(0.05)
+            self.refused(73, ["study: another study is writing here: process", "choose another output_dir or name, or wait"], "study", "study.yaml")
             child.send_signal(signal.SIGUSR1)
             out, _ = child.communicate(timeout=60)
             self.assertEqual(child.returncode, 75, out)

@@ -138,7 +138,7 @@ std::optional<double> changed_at(const fs::path& path) {
 /// A temporary file with this process's claim.
 class Claim {
  public:
-  Claim(const fs::path& lock, const std::string& text) : file_(lock) {
+  Claim(const fs::path& lock, const std::string& text, const RunLock::Owner& owner) : file_(lock), owner_(owner) {
     std::ofstream out(file_.temporary(), std::ios::binary);
     out << text;
     out.close();
@@ -158,18 +158,18 @@ class Claim {
     }
     const int no_link = errno;
     const bool never_links = no_link == EPERM || no_link == EOPNOTSUPP || no_link == ENOSYS || no_link == EMLINK;
-    validate(never_links, ExitStatus::cannot_create, cannot_create, lock.string(), std::strerror(no_link));
+    if (!never_links) cannot_create(lock, std::strerror(no_link));
     const int made = ::open(lock.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (made < 0) {
       const int error = errno;
-      validate(error == EEXIST, ExitStatus::cannot_create, cannot_create, lock.string(), std::strerror(error));
+      if (error != EEXIST) cannot_create(lock, std::strerror(error));
       return false;
     }
     ::close(made);
     std::error_code code;
     fs::copy_file(file_.temporary(), lock, fs::copy_options::overwrite_existing, code);
     if (code) ::unlink(lock.c_str());
-    validate(!code, ExitStatus::cannot_create, cannot_create, lock.string(), code.message());
+    if (code) cannot_create(lock, code.message());
     return true;
   }
   /// The file system's clock, in seconds.
@@ -179,21 +179,25 @@ class Claim {
   }
 
  private:
-  static constexpr char cannot_create[] = "{}: cannot be created ({}); choose another run.output_dir";
+  [[noreturn]] void cannot_create(const fs::path& lock, const std::string& why) const {
+    throw Error(ExitStatus::cannot_create,
+                fmt::format("{}: cannot be created ({}); choose another {}", lock.string(), why, owner_.folder_key));
+  }
+
   ReplaceFile file_;
+  RunLock::Owner owner_;
 };
 
-[[noreturn]] void refuse(const fs::path& lock, const Holder& holder) {
-  throw Error(
-      ExitStatus::cannot_create,
-      fmt::format(
-          "{}: another run is writing here: {} ({}); choose another run.output_dir or run.name, or wait until it ends",
-          lock.parent_path().string(), holder.name(), RunLock::file_name));
+[[noreturn]] void refuse(const fs::path& lock, const Holder& holder, const RunLock::Owner& owner) {
+  throw Error(ExitStatus::cannot_create,
+              fmt::format("{}: another {} is writing here: {} ({}); choose another {} or {}, or wait until it ends",
+                          lock.parent_path().string(), owner.name, holder.name(), RunLock::file_name, owner.folder_key,
+                          owner.name_key));
 }
 
 /// Returns when nobody can hold the lock any more; throws if somebody does. Since a file server's clock may have been
 /// changed, the time for which this process has seen no change of the lock counts as well.
-void wait_until_stale(const fs::path& lock, const Holder& holder, const Claim& own) {
+void wait_until_stale(const fs::path& lock, const Holder& holder, const Claim& own, const RunLock::Owner& owner) {
   const std::optional<double> first = changed_at(lock);
   const Timer waiting;
   bool said = false;
@@ -203,11 +207,12 @@ void wait_until_stale(const fs::path& lock, const Holder& holder, const Claim& o
     if (!last || (age >= stale_after && *last == *first)) return;
     const std::string signal = StopRequest::signal();
     validate(signal.empty(), ExitStatus::stopped_early,
-             "{}: {} was received while this run waited for {}; start it again", lock.string(), signal, holder.name());
-    if (*last != *first || holder.life() == Holder::Life::alive) refuse(lock, holder_of(lock).value_or(holder));
+             "{}: {} was received while this {} waited for {}; start it again", lock.string(), signal, owner.name,
+             holder.name());
+    if (*last != *first || holder.life() == Holder::Life::alive) refuse(lock, holder_of(lock).value_or(holder), owner);
     if (!std::exchange(said, true))
-      log("{}: {} may still be writing here; this run starts unless that one shows a sign of life within {}",
-          lock.string(), holder.name(), duration_text(stale_after - age));
+      log("{}: {} may still be writing here; this {} starts unless that one shows a sign of life within {}",
+          lock.string(), holder.name(), owner.name, duration_text(stale_after - age));
     heartbeat().beat();
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }
@@ -233,9 +238,9 @@ void take_away(const fs::path& lock, const Holder& stale) {
 
 /// Makes a lock again that is gone, and returns whether it is there. A failure may be temporary; the next look tries
 /// again.
-bool makes_again(const fs::path& lock, const std::string& claim) {
+bool makes_again(const fs::path& lock, const std::string& claim, const RunLock::Owner& owner) {
   try {
-    return Claim(lock, claim).becomes(lock);
+    return Claim(lock, claim, owner).becomes(lock);
   } catch (const Error&) {
     return false;
   }
@@ -243,7 +248,8 @@ bool makes_again(const fs::path& lock, const std::string& claim) {
 
 }  // namespace
 
-RunLock::RunLock(const fs::path& folder) : path_(folder / file_name), claim_(claim_of_this_process()) {
+RunLock::RunLock(const fs::path& folder, const Owner& owner)
+    : path_(folder / file_name), owner_(owner), claim_(claim_of_this_process()) {
   acquire();
   seen_ = Clock::now();
   thread_ = std::thread([this] { refresh(); });
@@ -267,22 +273,23 @@ bool RunLock::is_leftover(const fs::path& file) {
 }
 
 void RunLock::acquire() {
-  const Claim own(path_, claim_);
+  const Claim own(path_, claim_, owner_);
   constexpr auto moment = std::chrono::milliseconds(50);
   for (bool taken_over = false; !own.becomes(path_); taken_over = true) {
     const LockStatus found = look_at(path_);
     validate(found.holder || found.is_missing(), ExitStatus::cannot_create,
-             "{}: cannot be read ({}), so another run may be writing here; choose another run.output_dir, or remove "
-             "the file if no run is",
-             path_.string(), std::strerror(found.error));
+             "{0}: cannot be read ({1}), so another {2} may be writing here; choose another {3}, or remove the file if "
+             "no {2} is",
+             path_.string(), std::strerror(found.error), owner_.name, owner_.folder_key);
     if (!found.holder) {  // released meanwhile
       std::this_thread::sleep_for(moment);
       continue;
     }
     const Holder& holder = *found.holder;
     validate(holder.is_ours() || holder.text.empty(), ExitStatus::cannot_create,
-             "{}: is not a lock file of Lockstep, and is not replaced; choose another run.output_dir", path_.string());
-    if (holder.life() != Holder::Life::ended) wait_until_stale(path_, holder, own);
+             "{}: is not a lock file of Lockstep, and is not replaced; choose another {}", path_.string(),
+             owner_.folder_key);
+    if (holder.life() != Holder::Life::ended) wait_until_stale(path_, holder, own, owner_);
     if (taken_over) std::this_thread::sleep_for(moment);  // other processes try as well
     take_away(path_, holder);
   }
@@ -300,7 +307,7 @@ void RunLock::look() {
   } else if (found.is_missing()) {
     // Another run may have come and gone; before that time, no other process could take the lock.
     if (now - seen_.load() >= std::chrono::duration<double>(stale_after)) lost_ = true;
-    else if (makes_again(path_, claim_)) seen_ = now;
+    else if (makes_again(path_, claim_, owner_)) seen_ = now;
   }  // a lock that cannot be read now may be readable at the next look
 }
 
@@ -323,10 +330,10 @@ void RunLock::require_lately() const {
   const std::optional<Holder> holder = holder_of(path_);
   throw Error(
       ExitStatus::cannot_create,
-      fmt::format("{}: {} has taken over this run's folder, because this run had shown no sign of life for {}; this "
-                  "run ends here",
-                  path_.string(), holder && holder->is_ours() ? holder->name() : "another run",
-                  duration_text(stale_after)));
+      fmt::format("{0}: {1} has taken over this {3}'s folder, because this {3} had shown no sign of life for {2}; this "
+                  "{3} ends here",
+                  path_.string(), holder && holder->is_ours() ? holder->name() : fmt::format("another {}", owner_.name),
+                  duration_text(stale_after), owner_.name));
 }
 
 }  // namespace lockstep

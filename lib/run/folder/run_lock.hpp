@@ -11,16 +11,22 @@
 
 namespace lockstep {
 
-/// A run's claim to its folder: a file `lock` that names the process that writes there, so that no other does. It works
-/// on any file system, also between hosts: the holder sets the file's time every 10 seconds, and a lock that has not
-/// changed for 60 seconds is free; the lock of a process of this host is free as soon as that process has ended. A
-/// holder that was suspended for that long and goes on finds out and ends, even if the other run has ended meanwhile. A
-/// lock that somebody has removed by hand is made again.
+/// A run's or a study's claim to its folder: a file `lock` that names the process that writes there, so that no other
+/// does. It works on any file system, also between hosts: the holder sets the file's time every 10 seconds, and a lock
+/// that has not changed for 60 seconds is free; the lock of a process of this host is free as soon as that process has
+/// ended. A holder that was suspended for that long and goes on finds out and ends, even if the other run has ended
+/// meanwhile. A lock that somebody has removed by hand is made again.
 class RunLock {
  public:
+  /// What claims a folder, and the keys that give it another one.
+  struct Owner {
+    const char *name, *folder_key, *name_key;
+  };
+  static constexpr Owner run{"run", "run.output_dir", "run.name"}, study{"study", "output_dir", "name"};
+
   /// Claims an existing folder. Throws cannot_create, naming the holder, if another process holds it. Waits for up to a
   /// minute if it cannot know whether the holder is still alive; throws stopped_early if a signal comes meanwhile.
-  explicit RunLock(const std::filesystem::path& folder);
+  explicit RunLock(const std::filesystem::path& folder, const Owner& owner = run);
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
   /// Releases the claim.
@@ -46,6 +52,7 @@ class RunLock {
   void look();
 
   std::filesystem::path path_;
+  Owner owner_;
   std::string claim_;  ///< contents of the file
   std::atomic<bool> lost_ = false;
   std::atomic<Clock::time_point> seen_{};  ///< when the file was last found to be this process's
