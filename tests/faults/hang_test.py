@@ -94,7 +94,7 @@ class Hang(HangTest):
                 result, statuses, errors, seconds = self.hang(3, 62, "forward", way, linger=LINGER, overwrite=True)
                 self.assertEqual(statuses, {0: 76, 1: 76, 2: 76, 3: status}, result)
                 self.assertEqual(len(errors), 1, result)
-                self.assertRegex(errors[0], r"rank 3 on \S+ \(process \d+\) has died, in 'forward' of step 62; meanwhile rank")
+                self.assertRegex(errors[0], r"rank 3 on \S+ \(process \d+\) has died in 'forward' of step 62; meanwhile rank")
                 self.assertLess(seconds, 10, result)
 
     def test_a_job_that_is_suspended_goes_on(self):
