@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/timer.hpp"
 #include "comm/spin_backoff.hpp"
+#include "config/deck.hpp"
 #include "run/training/resume.hpp"
 #include "run/training/training_run.hpp"
 #include "study/curve_file.hpp"
@@ -23,6 +26,10 @@ using Json = nlohmann::ordered_json;
 constexpr const char *waits = "waits", *report = "report", *ended = "ended", *stopped = "stopped",
                      *signalled = "signalled";
 constexpr const char *run = "run", *superfluous = "superfluous", *stop = "stop", *leave = "leave";
+
+/// In a trial's folder: the error of a rank that has diverged in a step of its own. Such a rank ends the whole study;
+/// the next start counts the trial as diverged.
+constexpr const char* divergence_file = "diverged.txt";
 
 Json json_of(const TrialId& id) { return {id.group, id.index}; }
 TrialId id_of(const Json& json) { return {json.at(0), json.at(1)}; }
@@ -188,18 +195,29 @@ void TrialExecutor::run_trial(const TrialId& id) {
   orders_.superfluous.reset();
   current_ = id;
   try {
+    message = divergence_of_earlier_start(id);
+    diverged = !message.empty();
     RunConfig deck;
     slot_.run_collectively([&] {
+      if (diverged) return;
       trial_log.emplace(plan_.folder(id), is_leader());
       deck = plan_.deck(id);
     });
-    training.emplace(deck, slot_, this);
-    slot_.run_collectively([&] {
-      if (is_leader()) report_earlier_evaluations(id, training->trainer().steps());
-    });
-    has_stopped = training->run() == ExitStatus::stopped_early;
+    if (!diverged) {
+      training.emplace(deck, slot_, this);
+      slot_.run_collectively([&] {
+        if (is_leader()) report_earlier_evaluations(id, training->trainer().steps());
+      });
+      has_stopped = training->run() == ExitStatus::stopped_early;
+    }
     if (has_stopped) reason = fmt::format("{} in {}", training->stopped_by(), plan_.folder(id).string());
   } catch (const DivergedError& error) {
+    diverged = true, message = error.what();
+  } catch (const SeparateStepError& error) {
+    if (slot_.size() > 1) {
+      std::ofstream(plan_.folder(id) / divergence_file) << error.what();
+      throw;
+    }
     diverged = true, message = error.what();
   } catch (const Error& error) {
     if (study_has_failed_ || !is_shared(error)) throw;
@@ -226,6 +244,19 @@ void TrialExecutor::run_trial(const TrialId& id) {
                        {"seconds", timer.seconds()}}
                       .dump(),
                   0);
+}
+
+/// Takes the message that a rank of this trial has left before it ended the study; empty: there is none.
+std::string TrialExecutor::divergence_of_earlier_start(const TrialId& id) const {
+  std::string message;
+  slot_.run_collectively([&] {
+    const std::filesystem::path file = plan_.folder(id) / divergence_file;
+    if (!is_leader() || !std::filesystem::exists(file)) return;
+    message = read_text_file(file.string());
+    std::filesystem::remove(file);
+  });
+  slot_.broadcast(message);
+  return message;
 }
 
 /// An error of a single rank ends all ranks, since others of the slot would wait for it.

@@ -31,7 +31,7 @@ class TrialExecutor final : public RunOwner {
 
   std::string stop_reason() override;
   bool ends_after(std::int64_t step, const Metrics& metrics) override;
-  Watchdog& watchdog() override { return watchdog_; }
+  Watchdog* watchdog() override { return &watchdog_; }
 
  private:
   struct Slot {
@@ -55,6 +55,7 @@ class TrialExecutor final : public RunOwner {
   void deal();
   std::string next_order();
   void run_trial(const TrialId& id);
+  std::string divergence_of_earlier_start(const TrialId& id) const;
   bool is_shared(const Error& error) const;
   bool base_deck_can_begin() const;
   void report_earlier_evaluations(const TrialId& id, std::int64_t until);

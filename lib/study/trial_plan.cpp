@@ -58,6 +58,9 @@ TrialPlan::TrialPlan(const StudyConfig& study, std::string base) : study_(study)
   with_positions(deck.source, [&] {
     validate_key(!deck.parallel.survive, "parallel.survive",
                  "is for a run of its own, but the runs of a study share their processes; leave it out");
+    validate_key(deck.parallel.record().empty(),
+                 deck.parallel.backup.present ? "parallel.backup.record" : "parallel.asynchronous.schedule.record",
+                 "is one file, which each trial of the study would replace; leave it out");
     validate_key(deck.batch.ramp.empty() || study_.branch_from.present || !varies_batch(study_), "batch.ramp",
                  "gives all trials the same later batches, but the study compares batches; leave it out");
   });

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/error.hpp"
+
 namespace lockstep {
 
 /// What has become of a step, the same on all ranks.
@@ -29,6 +31,12 @@ struct StepFinding {
 
   /// Whether the step counts, and the run goes on from it.
   bool done() const { return status == StepStatus::applied || status == StepStatus::skipped; }
+};
+
+/// Thrown by a rank whose group, or which itself, steps separately, if its step cannot be done. The other ranks do not
+/// know of it, and have to end with it.
+struct SeparateStepError : Error {
+  using Error::Error;
 };
 
 struct StepResult : StepFinding {

@@ -122,9 +122,10 @@ StepResult StepUpdate::take_finding() {
     count_.skipped_in_a_row = 0;
   }
   if (!result.done() && is_local)  // the other groups do not know of it
-    throw Error(ExitStatus::internal, fmt::format("{} (found by rank {} in a local step; all other ranks end "
-                                                  "with it)",
-                                                  result.message, comm_.rank()));
+    throw SeparateStepError(ExitStatus::internal,
+                            fmt::format("{} (found by rank {} in a local step; all other ranks end "
+                                        "with it)",
+                                        result.message, comm_.rank()));
   if (!result.done()) {
     count_.done = result.number - 1;
     parts_.strategy.forget_gradients(space_);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Folders in which a study does not begin: those of another study, and those with files of others."""
+import json
 import shutil
 
 import program
@@ -30,6 +31,22 @@ class StudyFolder(StudyTest):
         ledger.unlink()
         shutil.rmtree(self.folder / "study/trials")
         self.lockstep("study", "study.yaml")
+
+    def test_a_trial_that_diverged_on_one_rank_is_not_begun_again(self):
+        """Its rank ends the whole study, as the others know nothing of its step; the next start goes past the trial."""
+        self.deck(parallel={"local": {"every": 2}})
+        self.study(batches=None, space=None, vary={"optimizer.learning_rate": [1e38, 0.01]}, trials_feasible=1, goal={"metric": "validation_loss", "best": "min"},
+                   budget={"steps": 8}, evaluations=2, ranks_per_trial=2)
+        result = self.lockstep("study", "study.yaml", ranks=2, status=70)
+        self.assertIn("in a local step", result.err)
+        self.lockstep("study", "study.yaml", ranks=2)
+        outcomes = [json.loads(line)["outcome"] for line in (self.folder / "study/ledger.jsonl").read_text().splitlines()[1:]]
+        self.assertEqual(outcomes, ["diverged", "done"])
+
+    def test_the_record_of_gradients_is_refused(self):
+        self.deck(parallel={"sync_batch_norm": False, "asynchronous": {"schedule": {"free": True, "record": "order.txt"}}})
+        self.study(batches=[16], trials_feasible=1)
+        self.refused(78, ["deck.yaml", "parallel.asynchronous.schedule.record", "each trial of the study would replace"], "study", "study.yaml")
 
     def test_files_of_others_are_not_replaced(self):
         self.study(batches=[16], trials_feasible=1, budget={"steps": 8}, evaluations=2)

@@ -22,8 +22,8 @@ class RunOwner {
   /// Returns whether the run ends for good after this evaluation on validation data. Called on every rank; must return
   /// the same on all of them.
   virtual bool ends_after(std::int64_t step, const Metrics& metrics) = 0;
-  /// Returns what watches this rank during its runs and between them.
-  virtual Watchdog& watchdog() = 0;
+  /// Returns what watches this rank during its runs and between them; null: each run has its own.
+  virtual Watchdog* watchdog() { return nullptr; }
 };
 
 /// Thrown if a run cannot go on: its loss or parameters are not finite, or loss_watch ends it.

@@ -16,8 +16,9 @@ namespace lockstep {
 TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunOwner* owner, EarlierAttempts* earlier)
     : comm_(comm),
       earlier_(earlier),
-      own_watchdog_(owner ? nullptr : std::make_unique<Watchdog>(comm, comm, config.run.hang_timeout)),
-      watchdog_(owner ? owner->watchdog() : *own_watchdog_),
+      own_watchdog_(owner && owner->watchdog() ? nullptr
+                                               : std::make_unique<Watchdog>(comm, comm, config.run.hang_timeout)),
+      watchdog_(own_watchdog_ ? *own_watchdog_ : *owner->watchdog()),
       watched_(watchdog_),
       folder_(config),
       progress_(comm.size(), config.metrics, config.optimizer.averages() ? "ema" : ""),
