@@ -39,9 +39,10 @@ class StudyFolder(StudyTest):
                    budget={"steps": 8}, evaluations=2, ranks_per_trial=2)
         result = self.lockstep("study", "study.yaml", ranks=2, status=70)
         self.assertIn("in a local step", result.err)
-        self.lockstep("study", "study.yaml", ranks=2)
+        result = self.lockstep("study", "study.yaml", ranks=2, status=70)
+        self.assertIn("0 of the ensemble's 1 members are feasible", result.err)
         outcomes = [json.loads(line)["outcome"] for line in (self.folder / "study/ledger.jsonl").read_text().splitlines()[1:]]
-        self.assertEqual(outcomes, ["diverged", "done"])
+        self.assertEqual(outcomes, ["diverged", "complete"])
 
     def test_the_record_of_gradients_is_refused(self):
         self.deck(parallel={"sync_batch_norm": False, "asynchronous": {"schedule": {"free": True, "record": "order.txt"}}})
