@@ -199,7 +199,7 @@ class Stop(LockstepTest):
 
     def test_a_rank_of_a_study_that_has_no_trial(self):
         self.deck(run={"steps": 4, "log_every": 1000})
-        self.write("study.yaml", "base: deck.yaml\nseeds: 1\nbudget: {steps: 10000000}\nevaluations: 1\n"
+        self.write("study.yaml", "base: deck.yaml\nseeds: 1\nbudget: {steps: 900000000}\nevaluations: 1\n"
                                  "goal: {metric: validation_loss, best: min}\n")
         for ranks, per_trial, asked in ((2, 1, 1), (4, 2, 3)):
             with self.subTest(ranks=ranks):
