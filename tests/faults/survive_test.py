@@ -23,7 +23,7 @@ RUNS = NUMBERS[0] if NUMBERS else 6
 SEED = NUMBERS[1] if len(NUMBERS) > 1 else 1
 LAUNCHER = [program.MPIEXEC[0], "--with-ft", "ulfm", *program.MPIEXEC[1:]]
 STEPS, LIMIT = 120, 100  # LIMIT: seconds after which a run counts as hanging
-LOST = re.compile(r"^warning: (rank .*) (?:is|are) lost(?:, in step \d+)?; (\d+) ranks? (?:is|are) left", re.MULTILINE)
+LOST = re.compile(r"^warning: (rank .*) (?:is|are) lost(?: in step \d+)?; (\d+) ranks? (?:is|are) left", re.MULTILINE)
 # A line may also begin with the checkpoint: "… is already at step N: nothing is left to do."
 GOES_ON = re.compile(r"(?:resumes from |^)run/checkpoints/step-(\d+)\.h5", re.MULTILINE)
 
