@@ -109,7 +109,7 @@ class Disk(LockstepTest):
         result = self.with_disk("step-0000000 write 0 ENOSPC", "run.overwrite=true", "run.resume=never", statuses=(74,))
         self.assertEqual(len(result.errors()), 1, result)
         self.assertRegex(result.errors()[0], "error: run/checkpoints/step-00000006.h5: the last checkpoint was not written .*No space left on device.*make room.*starts from scratch")
-        self.assertNotIn("the run continues", result.err)
+        self.assertNotIn("the run continues from", result.err)
         result = self.with_disk("step-00000006 write -2 ENOSPC", "run.overwrite=true", "run.resume=never", statuses=(74,))
         self.assertRegex(result.errors()[0], "start again: the run continues from step-00000004.h5$")
 

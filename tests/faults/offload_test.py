@@ -85,7 +85,7 @@ class OffloadFaults(LockstepTest):
                                 ("checkpoint.neighbours_every: copies the optimizer's state to memory", {"checkpoint": {"every_steps": 2, "neighbours_every": 1}})):
             self.configure("states", **sections)
             self.refused(78, [words], "check", "deck.yaml")
-        for words, parallel in (("parallel.offload.parameters: are read, updated and written together with their optimizer's state", {"shard": "parameters", "offload": {"optimizer": "states", "parameters": "other"}}),
+        for words, parallel in (("parallel.offload.parameters: must be in the same place as the optimizer's state", {"shard": "parameters", "offload": {"optimizer": "states", "parameters": "other"}}),
                                 ("parallel.offload.parameters: leaves layers windows for what they need next, which shard: parameters has", {"shard": "gradients", "offload": {"optimizer": "states", "parameters": "states"}})):
             self.configure("states", parallel=parallel)
             for ranks in (1, 2):

@@ -280,7 +280,7 @@ TEST(FrozenLayers, AreNamedByPatternsThatMeanSomething) {
     tied.freeze(std::vector<std::string>{"fc"}, "freeze");
     ADD_FAILURE();
   } catch (const KeyError& error) {
-    EXPECT_NE(std::string(error.what()).find("freezes 'fc', but not 'tokens'"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("freezes 'fc' but not 'tokens'"), std::string::npos) << error.what();
   }
 }
 
