@@ -86,7 +86,7 @@ class OffloadFaults(LockstepTest):
             self.configure("states", **sections)
             self.refused(78, [words], "check", "deck.yaml")
         for words, parallel in (("parallel.offload.parameters: must be in the same place as the optimizer's state", {"shard": "parameters", "offload": {"optimizer": "states", "parameters": "other"}}),
-                                ("parallel.offload.parameters: leaves layers windows for what they need next, which shard: parameters has", {"shard": "gradients", "offload": {"optimizer": "states", "parameters": "states"}})):
+                                ("parallel.offload.parameters: needs parallel.shard: parameters, also on one rank", {"shard": "gradients", "offload": {"optimizer": "states", "parameters": "states"}})):
             self.configure("states", parallel=parallel)
             for ranks in (1, 2):
                 self.refused(78, ["deck.yaml:", words], "train", "deck.yaml", ranks=ranks)
