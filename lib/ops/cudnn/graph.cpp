@@ -74,7 +74,7 @@ const CudnnDevice& CudnnDevice::current() {
 
 CudnnDevice::CudnnDevice(const std::string& properties, int capability) {
   auto described = std::make_shared<fe::DeviceProperties>();
-  const fe::error_t status = described->deserialize({properties.begin(), properties.end()});
+  fe::error_t status = described->deserialize({properties.begin(), properties.end()});
   validate(status.is_good(), ExitStatus::bad_data,
            "cuDNN cannot read this device description: {}; give the output of `lockstep info --device`",
            status.get_message());
@@ -123,7 +123,7 @@ void CudnnGraph::run(cudaStream_t stream, std::span<void* const> tensors, void* 
   const cudnnStatus_t ordered = fe::detail::set_stream(it.handle, stream);
   validate(ordered == CUDNN_STATUS_SUCCESS, ExitStatus::internal, "cuDNN cannot use the stream of the step: {}",
            fe::detail::get_error_string(ordered));
-  const fe::error_t status = it.graph.execute(it.handle, pointers, workspace);
+  fe::error_t status = it.graph.execute(it.handle, pointers, workspace);
   validate(status.is_good(), ExitStatus::internal, "cuDNN failed to run a planned operation: {}", status.get_message());
 }
 
