@@ -124,8 +124,9 @@ Watchdog::~Watchdog() {
   if (&heartbeat() == &peers_[me_].status->heart) move_heartbeat(before_);
 }
 
-Watchdog::Run::Run(Watchdog& watchdog) : watchdog_(watchdog) {
-  RankStatus& mine = *watchdog.peers_[watchdog.me_].status;
+Watchdog::Run::Run(Watchdog* shared, const Communicator& ranks, std::optional<double> timeout)
+    : own_(shared ? nullptr : std::make_unique<Watchdog>(ranks, ranks, timeout)), watchdog_(shared ? *shared : *own_) {
+  RankStatus& mine = *watchdog_.peers_[watchdog_.me_].status;
   mine.heart.step = 0;
   mine.heart.bucket = -1;
   mine.median = 0;

@@ -45,12 +45,17 @@ class Watchdog {
   /// A run of this rank, which is watched, from its set-up on, while this exists.
   class Run {
    public:
-    explicit Run(Watchdog& watchdog);
+    /// `shared` watches this rank between runs, too; null: the run has a watchdog of its own, over `ranks`, with this
+    /// `timeout`. Collective.
+    Run(Watchdog* shared, const Communicator& ranks, std::optional<double> timeout);
     Run(const Run&) = delete;
     Run& operator=(const Run&) = delete;
     ~Run();
 
+    Watchdog* operator->() { return &watchdog_; }
+
    private:
+    std::unique_ptr<Watchdog> own_;
     Watchdog& watchdog_;
   };
 

@@ -147,8 +147,9 @@ class StudyTest(LockstepTest):
 
 class Studies(StudyTest):
     def test_a_slot_that_is_stopped(self):
-        """No rank of its own can say so. It has a trial, or waits for one."""
-        for trials, doing in ((2, r"in '[^']+' of step \d+"), (1, "silent between two runs")):
+        """No rank of its own can say so. It waits for a trial or, with --full, has one: two cores that never wait have starved all else of
+        a small machine for a minute."""
+        for trials, doing in ((1, "silent between two runs"), *(((2, r"in '[^']+' of step \d+"),) if FULL else ())):
             with self.subTest(trials=trials):
                 shutil.rmtree(self.folder / "study", ignore_errors=True)
                 result = self.stop_rank(1, trials)
@@ -166,6 +167,7 @@ class Studies(StudyTest):
 
 
 class StudiesOnNodes(StudyTest):
+    @unittest.skipUnless(FULL, "only --full has four ranks that never wait")
     def test_a_slot_that_is_stopped(self):
         """The other slot of its node says so, and those of the other node end, too."""
         self.launcher = nodes.launcher(self, "nodea:2,nodeb:2")

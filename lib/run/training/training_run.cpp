@@ -45,7 +45,7 @@ ExitStatus TrainingRun::run() {
     return ExitStatus::done;
   }
   start_seconds_ = seconds_since_process_start();
-  watchdog_.set_idle(false);
+  watchdog_->set_idle(false);
   for (;;) {
     if (!train_to_the_end()) return stop();
     if (!goes_on_from(inspect_parameters())) continue;
@@ -75,7 +75,7 @@ ExitStatus TrainingRun::run() {
                 : early                         ? "out_of_patience"
                                                 : "done");
   stop_vote_.done();
-  watchdog_.set_idle(true);
+  watchdog_->set_idle(true);
   return ExitStatus::done;
 }
 
@@ -115,7 +115,7 @@ void TrainingRun::step_once() {
         .stop = stop_vote_.is_for_stop(trainer_.strategy().steps_between_syncs(), checkpoints_.seconds_for_next()),
         .checkpoint = comm_.is_root() && checkpoint_schedule_.minutes_have_passed()};
   }));
-  watchdog_.extend_timeout(false);
+  watchdog_->extend_timeout(false);
   longest_call_ = std::max(longest_call_, timer.seconds());
   steps_at_once_ = std::max<std::int64_t>(1, trainer_.steps() + 1 - number);
   if (last_step_.done()) batches_.step_done(batch.plan);
@@ -148,7 +148,7 @@ bool TrainingRun::after_steps(std::int64_t steps, double seconds) {
   const Trainer::ExposedSeconds exposed = trainer_.take_exposed_seconds();
   progress_.steps_done(steps, seconds, exposed, last_step_.examples);
   batches_.balance(exposed);
-  if (progress_.times().count() == steps) watchdog_.median_step(longest_call_);
+  if (progress_.times().count() == steps) watchdog_->median_step(longest_call_);
   if (!trainer_.has_common_parameters() || steps_at_once_ > 1) {
     evaluations_.postpone(steps_done());
     checkpoint_schedule_.postpone(steps_done(), last_step_.requests);
@@ -192,7 +192,7 @@ void TrainingRun::log_step() {
   // The median is no measure of a slow group, which may leave out most steps, nor of the parts of a batch that a rank
   // computes between two synchronizations.
   const double usual = batches_.paces_groups() ? stop_vote_.longest_step() : progress_.times().quantile(0.5);
-  watchdog_.median_step(steps_at_once_ > 1 ? longest_call_ : usual);
+  watchdog_->median_step(steps_at_once_ > 1 ? longest_call_ : usual);
   if (folder_.resumed_from().empty())
     checkpoint_schedule_.say_when_only_at_the_end(progress_.times().quantile(0.5) *
                                                   static_cast<double>(total_steps() - record.step));
@@ -218,7 +218,7 @@ std::optional<StepFinding> TrainingRun::validate() {
 void TrainingRun::checkpoint_if_due() {
   const bool best = evaluations_.take_best();
   if (best || checkpoint_schedule_.is_due(steps_done(), last_step_.requests)) {
-    watchdog_.extend_timeout(true);  // rank 0 may have to wait for the disk
+    watchdog_->extend_timeout(true);  // rank 0 may have to wait for the disk
     checkpoint_schedule_.written(trainer_.steps());
     checkpoints_.write();
   } else if (checkpoint_schedule_.copies_are_due(steps_done())) {
@@ -257,7 +257,7 @@ void TrainingRun::roll_back(StepFinding finding) {
   state_.data.rollbacks = rollbacks;
   state_.data.went_back_to = trainer_.steps();
   trainer_.update().guard().set_anomalies(anomalies);
-  watchdog_.extend_timeout(true);  // rank 0 waits for the disk
+  watchdog_->extend_timeout(true);  // rank 0 waits for the disk
   checkpoints_.write();
   comm_.run_collectively([&] {
     checkpoints_.wait();

@@ -91,9 +91,7 @@ class TrainingRun {
 
   Communicator comm_;
   EarlierAttempts* earlier_;
-  std::unique_ptr<Watchdog> own_watchdog_;  ///< null: the owner has one
-  Watchdog& watchdog_;
-  Watchdog::Run watched_;
+  Watchdog::Run watchdog_;
   RunFolder folder_;
   Progress progress_;
   StopVote stop_vote_;

@@ -32,7 +32,7 @@ ExitStatus TrainingRun::stop() {
   const std::vector<std::string> reasons = comm_.gather_to_root(
       reason.empty() ? "" : fmt::format("{} (rank {} on {})", reason, comm_.rank(), host_name()));
   write_summary(stopped_status);
-  watchdog_.set_idle(true);
+  watchdog_->set_idle(true);
   if (!comm_.is_root()) {
     stop_vote_.done();
     return ExitStatus::stopped_early;

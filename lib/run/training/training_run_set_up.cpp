@@ -16,10 +16,7 @@ namespace lockstep {
 TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunOwner* owner, EarlierAttempts* earlier)
     : comm_(comm),
       earlier_(earlier),
-      own_watchdog_(owner && owner->watchdog() ? nullptr
-                                               : std::make_unique<Watchdog>(comm, comm, config.run.hang_timeout)),
-      watchdog_(own_watchdog_ ? *own_watchdog_ : *owner->watchdog()),
-      watched_(watchdog_),
+      watchdog_(owner ? owner->watchdog() : nullptr, comm, config.run.hang_timeout),
       folder_(config),
       progress_(comm.size(), config.metrics, config.optimizer.averages() ? "ema" : ""),
       stop_vote_({comm.is_root() ? end_of_job(config.run.wall_limit()) : std::nullopt,
@@ -45,7 +42,7 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
     begins = open_folder();
     if (earlier_ && !is_complete_) earlier_->has_begun = true;
   });
-  watchdog_.set_shared_folder(folder_.waiting());
+  watchdog_->set_shared_folder(folder_.waiting());
   is_complete_ = comm_.all_reduce_max(comm_.is_root() && is_complete_) != 0;
   if (earlier_ && !is_complete_) earlier_->has_begun = true;  // on all ranks, in case rank 0 is lost
   begins = comm_.all_reduce_max(comm_.is_root() && begins) != 0;
@@ -59,7 +56,7 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
   checkpoint_schedule_.copied(trainer_.steps());
   comm_.run_collectively([&] { batches_.begin(); });
   give_back_freed_memory();
-  watchdog_.set_idle(true);  // nothing is expected before `run`
+  watchdog_->set_idle(true);  // nothing is expected before `run`
 }
 
 /// Finds where to begin, and makes the files that the run will write. On rank 0. Returns whether there is no checkpoint
