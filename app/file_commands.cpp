@@ -105,6 +105,9 @@ void declare_text(CLI::App& import, Command& chosen) {
       ->check(
           saying(CLI::Range(0.0, 1.0),
                  "is not a fraction of the text (other importers count examples); give one, as in --validation 0.1"));
+  text->add_option("--vocabulary", options->vocabulary,
+                   "an imported text, or a checkpoint trained on one: characters get the tokens that they have there")
+      ->option_text("FILE");
   declare_output<ImportTextOptions>(*text, chosen, options, import_text);
 }
 

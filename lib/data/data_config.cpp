@@ -329,8 +329,8 @@ void check_vocabulary(const Dataset& data, const std::string& vocabulary, const 
   const std::string own = data.vocabulary();
   validate(
       own.empty() || vocabulary.empty() || own == vocabulary, ExitStatus::bad_data,
-      "{}: its tokens stand for other characters than those of {} (their vocabularies differ); import both texts as "
-      "one file, so that they share a vocabulary (`lockstep import text --validation` holds out the end of it)",
+      "{}: its tokens stand for other characters than those of {} (their vocabularies differ); import it again with "
+      "the vocabulary of the latter (`lockstep import text --vocabulary`)",
       data.description(), whose);
 }
 

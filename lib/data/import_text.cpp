@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
+#include <set>
 #include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "data/import_files.hpp"
 #include "data/import_splits.hpp"
@@ -56,7 +59,7 @@ void for_each_character(const RawFile& file, Use use) {
 /// Number of characters in a file, and the set of them.
 struct Contents {
   std::uint64_t characters = 0;
-  std::vector<std::uint32_t> vocabulary;  ///< in rising order
+  std::vector<std::uint32_t> distinct;  ///< in rising order
 
   explicit Contents(const RawFile& file) {
     std::vector<bool> found(code_points);
@@ -65,9 +68,31 @@ struct Contents {
       ++characters;
     });
     for (std::uint32_t point = 0; point < code_points; ++point)
-      if (found[point]) vocabulary.push_back(point);
+      if (found[point]) distinct.push_back(point);
   }
 };
+
+/// Returns the characters that the tokens of `other` stand for, an imported text or a checkpoint. Throws bad_data if
+/// the text has characters beyond them.
+std::vector<std::uint32_t> vocabulary_of(const std::string& other, const std::string& text, const Contents& contents) {
+  open_input(other);
+  const Hdf5File file = Hdf5File::open(other);
+  validate(
+      file.has("/vocabulary"), ExitStatus::bad_data,
+      "{}: has no /vocabulary; give a file of `lockstep import text`, or a checkpoint of a network that was trained "
+      "on one",
+      other);
+  std::vector<std::uint32_t> vocabulary = decode_utf8(file.read_text("/vocabulary")).points;
+  const std::set<std::uint32_t> known(vocabulary.begin(), vocabulary.end());
+  std::vector<std::uint32_t> unknown;
+  std::ranges::set_difference(contents.distinct, known, std::back_inserter(unknown));
+  validate(
+      unknown.empty(), ExitStatus::bad_data,
+      "{}: has characters that are not in the vocabulary of {}: '{}'; replace them in the text, or import both texts "
+      "as one and train on that",
+      text, other, for_message(encode_utf8(unknown), 60));
+  return vocabulary;
+}
 
 /// Writes tokens one after the other, in pieces.
 template <class T>
@@ -97,14 +122,14 @@ class TokenRow {
 
 template <class T>
 void write_tokens(Hdf5File& to, const StoredType& type, const RawFile& from, const Contents& contents,
-                  const std::vector<SplitSize>& splits) {
+                  const std::vector<std::uint32_t>& vocabulary, const std::vector<SplitSize>& splits) {
   std::vector<std::uint32_t> token_of(code_points);
-  for (std::size_t token = 0; token < contents.vocabulary.size(); ++token)
-    token_of[contents.vocabulary[token]] = static_cast<std::uint32_t>(token);
+  for (std::size_t token = 0; token < vocabulary.size(); ++token)
+    token_of[vocabulary[token]] = static_cast<std::uint32_t>(token);
   TokenRow<T> row(to, type, splits);
   std::uint64_t number = 0;
   for_each_character(from, [&](std::uint32_t point) {
-    validate(number < contents.characters && contents.vocabulary[token_of[point]] == point, ExitStatus::bad_data,
+    validate(number < contents.characters && vocabulary[token_of[point]] == point, ExitStatus::bad_data,
              "{}: changed while it was being read; import it again", from.name());
     ++number;
     row.add(token_of[point]);
@@ -117,7 +142,9 @@ void write_tokens(Hdf5File& to, const StoredType& type, const RawFile& from, con
 }  // namespace
 
 std::string import_text(const ImportTextOptions& options) {
-  check_output(options.output, options.overwrite, {options.file});
+  std::vector<std::string> inputs = {options.file};
+  if (!options.vocabulary.empty()) inputs.push_back(options.vocabulary);
+  check_output(options.output, options.overwrite, inputs);
   validate(options.validation >= 0 && options.validation < 1, ExitStatus::bad_usage,
            "--validation {}: is not a fraction of the characters (at least 0, below 1); give 0.1, say",
            options.validation);
@@ -133,15 +160,21 @@ std::string import_text(const ImportTextOptions& options) {
       options.validation, contents.characters);
   const std::uint64_t rest = contents.characters - train;
   const auto splits = hold_out_last(static_cast<std::int64_t>(contents.characters), static_cast<std::int64_t>(rest));
+  const std::vector<std::uint32_t> vocabulary = options.vocabulary.empty()
+                                                    ? contents.distinct
+                                                    : vocabulary_of(options.vocabulary, options.file, contents);
   write_output(options.output, [&](Hdf5File& to) {
-    const std::size_t words = contents.vocabulary.size();
-    if (words <= 256) write_tokens<std::uint8_t>(to, StoredType::of(DType::u8), file, contents, splits);
-    else if (words <= 65536) write_tokens<std::uint16_t>(to, StoredType::u16(), file, contents, splits);
-    else write_tokens<std::int32_t>(to, StoredType::of(DType::i32), file, contents, splits);
-    write_text_checked(to, "/vocabulary", encode_utf8(contents.vocabulary));
+    if (vocabulary.size() <= 256)
+      write_tokens<std::uint8_t>(to, StoredType::of(DType::u8), file, contents, vocabulary, splits);
+    else if (vocabulary.size() <= 65536)
+      write_tokens<std::uint16_t>(to, StoredType::u16(), file, contents, vocabulary, splits);
+    else write_tokens<std::int32_t>(to, StoredType::of(DType::i32), file, contents, vocabulary, splits);
+    write_text_checked(to, "/vocabulary", encode_utf8(vocabulary));
   });
-  return fmt::format("{}: {} characters to train on, {} to validate on, {} distinct", options.output, train, rest,
-                     contents.vocabulary.size());
+  return fmt::format(
+      "{}: {} characters to train on, {} to validate on, {} distinct{}", options.output, train, rest,
+      contents.distinct.size(),
+      options.vocabulary.empty() ? "" : fmt::format(" of the {} in {}", vocabulary.size(), options.vocabulary));
 }
 
 }  // namespace lockstep

@@ -258,7 +258,7 @@ class Generate(LockstepTest):
         self.lockstep("import", "text", "--file", "other.txt", "--validation", 0.1, "--output", "other.h5")
         lstm = {"preset": "lstm", "vocabulary": 13, "sequence": 16, "embedding": 4, "units": 8}
         checkpoint = self.train(lstm, "run", "run.steps=1")
-        advice = "; import both texts as one file, so that they share a vocabulary (`lockstep import text --validation` holds out the end of it)"
+        advice = "; import it again with the vocabulary of the latter (`lockstep import text --vocabulary`)"
         for split in ("validation", "test"):
             words = ["other.h5:/validation/tokens: its tokens stand for other characters than those of text.h5:/train/tokens (their vocabularies differ)" + advice]
             arguments = [f"data.{split}_file=other.h5:/validation", "run.output_dir=new"]
@@ -271,6 +271,21 @@ class Generate(LockstepTest):
         with h5py.File(self.folder / "other.h5", "a") as file:
             del file["vocabulary"]  # then the user has to know
         self.lockstep("evaluate", "run.yaml", "--checkpoint", checkpoint, "--data", "other.h5")
+
+    def test_another_text_in_the_vocabulary_of_a_checkpoint(self):
+        lstm = {"preset": "lstm", "vocabulary": 13, "sequence": 16, "embedding": 4, "units": 8}
+        checkpoint = self.train(lstm, "run", "run.steps=1")
+        with h5py.File(self.folder / "text.h5") as file:
+            characters = file["vocabulary"][()].decode()
+        self.write("other.txt", characters[:5] * 20)
+        for source in (checkpoint, "text.h5"):
+            self.lockstep("import", "text", "--file", "other.txt", "--vocabulary", source, "--output", "other.h5", "--overwrite")
+            with h5py.File(self.folder / "other.h5") as file:
+                self.assertEqual(file["vocabulary"][()].decode(), characters)
+                self.assertEqual(file["train/tokens"][:10].tolist(), [0, 1, 2, 3, 4] * 2)
+            self.lockstep("evaluate", "run.yaml", "--checkpoint", checkpoint, "--data", "other.h5")
+            self.lockstep("predict", checkpoint, "--data", "other.h5:/train", "--output", "y.npy", "--overwrite")
+            self.lockstep("check", "run.yaml", "data.validation_file=other.h5")
 
     def test_evaluation_by_a_deck_whose_data_are_no_file(self):
         """How many tokens a window has is then the examples' own."""

@@ -100,6 +100,45 @@ TEST(ImportText, AByteOrderMarkIsNoToken) {
   expect_error(ExitStatus::bad_data, "is empty", [&] { import_text(options_in(other, "\uFEFF", 0)); });
 }
 
+TEST(ImportText, TakesTheVocabularyOfAnotherText) {
+  const ScratchFolder folder, elsewhere;
+  const auto first = options_in(folder, "banana bandana", 0);
+  import_text(first);
+  auto options = options_in(elsewhere, "bad nab", 0);
+  options.vocabulary = first.output;
+  EXPECT_EQ(import_text(options),
+            options.output + ": 7 characters to train on, 0 to validate on, 5 distinct of the 5 in " + first.output);
+  EXPECT_EQ(tokens_of(options.output, "/train/tokens"), (std::vector<std::int32_t>{2, 1, 3, 0, 4, 1, 2}));
+  options.overwrite = true;
+  write_file(options.file, "nab");
+  import_text(options);
+  EXPECT_EQ(tokens_of(options.output, "/train/tokens"), (std::vector<std::int32_t>{4, 1, 2}));
+  EXPECT_EQ(Hdf5File::open(options.output).read_text("/vocabulary"), " abdn");
+}
+
+TEST(ImportText, RefusesAVocabularyThatDoesNotFit) {
+  const ScratchFolder folder, elsewhere;
+  const auto first = options_in(folder, "banana", 0);
+  import_text(first);
+  auto options = options_in(elsewhere, "a band €", 0);
+  options.vocabulary = first.output;
+  expect_error(ExitStatus::bad_data,
+               "characters that are not in the vocabulary of " + first.output + ": ' d€'; replace",
+               [&] { import_text(options); });
+  options.vocabulary = folder / "none.h5";
+  expect_error(ExitStatus::missing_file, "none.h5", [&] { import_text(options); });
+  {
+    Hdf5File::create(folder / "other.h5");
+  }
+  options.vocabulary = folder / "other.h5";
+  expect_error(ExitStatus::bad_data, "has no /vocabulary", [&] { import_text(options); });
+  options.vocabulary = first.output;
+  options.output = first.output;
+  options.overwrite = true;
+  expect_error(ExitStatus::bad_usage, "which is an input", [&] { import_text(options); });
+  EXPECT_EQ(elsewhere.names(), std::vector<std::string>{"t.txt"});
+}
+
 TEST(ImportText, KeepsExistingFiles) {
   const ScratchFolder folder;
   auto options = options_in(folder, "abc", 0);
