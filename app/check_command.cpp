@@ -8,6 +8,7 @@
 
 #include "base/log.hpp"
 #include "base/process.hpp"
+#include "base/text.hpp"
 #include "command_parts.hpp"
 #include "commands.hpp"
 #include "ops/device_description.hpp"
@@ -81,10 +82,9 @@ void declare_options(CLI::App& command, CheckOptions& options) {
 /// node for each rank.
 RankCount count_on_nodes(int ranks, int nodes, const std::string& machine) {
   if (nodes == 0) return {ranks, machine.empty() ? ranks : static_cast<int>(read_machine(machine).nodes_of(ranks))};
-  validate(
-      nodes <= ranks, ExitStatus::bad_usage,
-      "check --nodes: {} nodes are more than the {} rank{} (each node needs one); give fewer nodes, or more --ranks",
-      nodes, ranks, ranks == 1 ? "" : "s");
+  validate(nodes <= ranks, ExitStatus::bad_usage,
+           "check --nodes: {} nodes are more than the {} (each node needs one); give fewer nodes, or more --ranks",
+           nodes, counted(ranks, "rank"));
   validate(ranks % nodes == 0, ExitStatus::bad_usage,
            "check --nodes: {} ranks cannot be divided evenly among {} nodes; give a multiple of the nodes as --ranks",
            ranks, nodes);

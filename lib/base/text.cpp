@@ -57,6 +57,10 @@ std::pair<std::string, std::string> first_difference(const std::string& a, const
   }
 }
 
+std::string counted(std::int64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
 std::string bytes_text(double bytes) {
   if (bytes < 1000) return fmt::format("{:.0f} B", bytes);
   for (const char* unit : {"KB", "MB", "GB"}) {

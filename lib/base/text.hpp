@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +23,9 @@ std::string csv_cell(const std::string& text);
 
 /// Returns the first pair of lines in which two texts differ, without indentation; "nothing" for a text that has ended.
 std::pair<std::string, std::string> first_difference(const std::string& a, const std::string& b);
+
+/// A number and what it counts, for example "1 rank" or "2 ranks". `what` is a word whose plural ends with s.
+std::string counted(std::int64_t count, std::string_view what);
 
 /// Formats a size as "812 B", "1.50 KB" or "3.27 GB"; units are powers of 1000.
 std::string bytes_text(double bytes);

@@ -8,6 +8,7 @@
 
 #include "base/median.hpp"
 #include "base/process.hpp"
+#include "base/text.hpp"
 #include "base/timer.hpp"
 #include "comm/collective/make_all_reduce.hpp"
 #include "io/replace_file.hpp"
@@ -48,9 +49,9 @@ std::string shared_cores_remark(const Communicator& comm) {
   std::string remark;
   if (cores > 0 && node.size() > cores)
     remark = fmt::format(
-        "{} ranks share {} core{} on {}: they take turns on a core, so their sums are slower than with one core per "
+        "{} ranks share {} on {}: they take turns on a core, so their sums are slower than with one core per "
         "rank",
-        node.size(), cores, cores == 1 ? "" : "s", host_name());
+        node.size(), counted(cores, "core"), host_name());
   for (const std::string& of_a_rank : comm.gather_to_root(remark))
     if (!of_a_rank.empty()) return of_a_rank;
   return "";
@@ -86,7 +87,7 @@ void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, c
   std::string header = "| bytes |", line = "|--:|";
   for (const Candidate& candidate : candidates)
     header += fmt::format(" {}, µs |", candidate.algorithm->name), line += "--:|";
-  print(fmt::format("{} ranks on {} node{}{}", comm.size(), topology.nodes, topology.nodes == 1 ? "" : "s",
+  print(fmt::format("{} ranks on {}{}", comm.size(), counted(topology.nodes, "node"),
                     comm.network() ? fmt::format(" ({})", comm.network()->description()) : ""));
   if (const std::string remark = shared_cores_remark(comm); !remark.empty()) print(remark + "\n");
   print(header + " fastest | times as fast as the first |");

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 
+#include "base/text.hpp"
 #include "io/checksum.hpp"
 #include "nn/parameters/flat_part.hpp"
 
@@ -151,9 +152,9 @@ std::string ReplicaAudit::report(const Replicas& replicas, const std::vector<std
   }
   const auto agreeing = holders[*most];
   return fmt::format(
-      "step {}: replicas differ: {} rank{} agree{}, but not {} (parallel.audit_every); memory or a processor may be "
+      "step {}: replicas differ: {} agree{}, but not {} (parallel.audit_every); memory or a processor may be "
       "faulty there: continue from the last checkpoint, without that host{}",
-      step, agreeing, agreeing == 1 ? "" : "s", agreeing == 1 ? "s" : "", fmt::join(others, "; "), other_cause_);
+      step, counted(agreeing, "rank"), agreeing == 1 ? "s" : "", fmt::join(others, "; "), other_cause_);
 }
 
 }  // namespace lockstep

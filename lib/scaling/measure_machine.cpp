@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "comm/topology.hpp"
 #include "comm/transport.hpp"
 #include "io/replace_file.hpp"
@@ -25,8 +26,7 @@ void measure_machine(const Communicator& comm, const std::optional<RunConfig>& d
   });
   const Topology topology(comm);
   Machine machine;
-  machine.name = fmt::format("{}, {} ranks on {} node{}{}", host_name(), comm.size(), topology.nodes,
-                             topology.nodes == 1 ? "" : "s",
+  machine.name = fmt::format("{}, {} ranks on {}{}", host_name(), comm.size(), counted(topology.nodes, "node"),
                              comm.network() ? fmt::format(" ({})", comm.network()->description()) : "");
   print(machine.name);
   measure_exchange(comm, options.save, machine);

@@ -102,20 +102,19 @@ std::string prediction_report(const RunConfig& config, const PredictionOptions& 
     for (const Prediction& p : predictions)
       if (machine.memory_gb && p.memory > 1e9 * *machine.memory_gb)
         text += fmt::format(
-            "{} rank{}: {} is more than the {} that a rank may use; use smaller micro-batches, "
+            "{}: {} is more than the {} that a rank may use; use smaller micro-batches, "
             "model.activation_checkpointing, or more ranks\n",
-            p.ranks, p.ranks == 1 ? "" : "s", bytes_text(p.memory), bytes_text(1e9 * *machine.memory_gb));
+            counted(p.ranks, "rank"), bytes_text(p.memory), bytes_text(1e9 * *machine.memory_gb));
     if (std::ranges::any_of(predictions, [](const Prediction& p) { return !p.states; }))
       text += fmt::format(
           "steps are predicted without the traffic of parallel.offload: {} has neither disk_gbps nor host_copy_gbps\n",
           options.machine);
     for (const Prediction& p : predictions)
       if (p.states.value_or(0) > 0)
-        text += fmt::format("{} rank{}: {:.4g} ms of a step are traffic of parallel.offload that nothing hides\n",
-                            p.ranks, p.ranks == 1 ? "" : "s", 1e3 * *p.states);
+        text += fmt::format("{}: {:.4g} ms of a step are traffic of parallel.offload that nothing hides\n",
+                            counted(p.ranks, "rank"), 1e3 * *p.states);
     for (const Prediction& p : predictions)
-      if (!p.choice.empty())
-        text += fmt::format("{} rank{}: parallel.shard: {}\n", p.ranks, p.ranks == 1 ? "" : "s", p.choice);
+      if (!p.choice.empty()) text += fmt::format("{}: parallel.shard: {}\n", counted(p.ranks, "rank"), p.choice);
     if (const std::string limits = end_of_run_text(config, workload.train_examples()); !limits.empty())
       text += fmt::format("a run is {} steps{}\n", workload.length().steps(), limits);
     if (!options.plot.empty()) write_prediction_plot(options.plot, machine.name, predictions);
@@ -141,8 +140,8 @@ std::string prediction_line(const RunConfig& config, const std::string& file, Ra
     const std::string end = config.run.epochs && limits.empty() ? fmt::format("{:.4g} epochs", epochs)
                                                                 : fmt::format("{} steps{}", length.steps(), limits);
     return fmt::format(
-        "expected             {} node{} × {} ranks: {:.3g} ms per step{}, {:.0f} % efficient, {} for {}, {} per rank{}\n",
-        p.nodes, p.nodes == 1 ? "" : "s", std::min<std::int64_t>(machine.ranks_per_node, ranks), 1e3 * p.step(),
+        "expected             {} × {} ranks: {:.3g} ms per step{}, {:.0f} % efficient, {} for {}, {} per rank{}\n",
+        counted(p.nodes, "node"), std::min<std::int64_t>(machine.ranks_per_node, ranks), 1e3 * p.step(),
         config.batch.ramp.empty() ? "" : fmt::format(" of {} examples", workload.batch()), 100 * p.weak,
         duration_text(p.run_seconds), end, bytes_text(p.memory),
         p.states ? "" : "; without parallel.offload: the machine's file has neither disk_gbps nor host_copy_gbps");

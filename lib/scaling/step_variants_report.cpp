@@ -117,8 +117,7 @@ std::string step_variants_report(const RunConfig& config, const StepVariantOptio
     if (ranks.all > workload.batch())
       return fmt::format("{}{} ranks are more than the {} examples of a batch\n", none, ranks.all, workload.batch());
     const std::vector<StepVariant> variants = step_variants(workload, machine, ranks, 1e9 * gigabytes);
-    std::string text = fmt::format("\nways on {} rank{} of {} node{}\n", ranks.all, ranks.all == 1 ? "" : "s",
-                                   ranks.nodes, ranks.nodes == 1 ? "" : "s");
+    std::string text = fmt::format("\nways on {} of {}\n", counted(ranks.all, "rank"), counted(ranks.nodes, "node"));
     text += fmt::format(columns, "shard", "group", "copy", "recomputed", "state", "micro", "memory/rank", "",
                         "sent/step", "messages", "step, ms");
     for (const StepVariant& variant : best_of_each(variants)) text += row(variant, machine.has_value());

@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <concepts>
 #include <filesystem>
 #include <memory>
 #include <optional>
 
 #include "base/duration.hpp"
+#include "base/text.hpp"
 #include "base/timer.hpp"
 #include "io/replace_file.hpp"
 #include "resilience/stop_request.hpp"
@@ -54,11 +54,6 @@ void check_start(const TrialPlan& plan, const Communicator& slot) {
                  "is reached at step 0, with {} = {:.4g} (so there is nothing to train for); give a better value",
                  goal.metric.text(), value.value_or(0));
   });
-}
-
-/// For example "1 slot" and "2 slots".
-std::string counted(std::integral auto count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 std::string line_of(const TrialPlan& plan, const TrialRecord& record, std::int64_t feasible) {

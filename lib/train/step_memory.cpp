@@ -263,8 +263,8 @@ void check_memory(const TrainingConfig& config, const Graph& graph, const StepMe
     for (const auto& [shard, bytes] : needs_by_shard(config, graph, memory, ranks))
       if (bytes <= limit && others.empty()) others = fmt::format("shard: {} needs {}, ", shard, bytes_text(bytes));
   validate_key(false, "parallel.memory_gb",
-               "a step needs {} on each of {} rank{} (by its memory plan), but only {} is allowed; {}",
-               bytes_text(memory.total()), ranks.all, ranks.all == 1 ? "" : "s", bytes_text(limit),
+               "a step needs {} on each of {} (by its memory plan), but only {} is allowed; {}",
+               bytes_text(memory.total()), counted(ranks.all, "rank"), bytes_text(limit),
                others.empty() ? "use more ranks, a smaller batch.micro, or model.activation_checkpointing"
                               : others + "and smaller pieces (batch.micro, parallel.unit_mb) need less");
 }

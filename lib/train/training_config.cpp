@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/text.hpp"
 #include "parallel/local/fragment_sums.hpp"
 
 namespace lockstep {
@@ -80,8 +81,8 @@ void check_asynchronous(const TrainingConfig& config, bool norms, int ranks) {
   validate_key(
       steps || asynchronous.free || collect % ranks == 0 || (ranks % collect == 0 && members % (ranks / collect) == 0),
       "parallel.asynchronous.collect",
-      "{} gradient{} per update{} cannot be divided evenly among {} ranks; use a multiple, or fewer ranks", collect,
-      collect == 1 ? "" : "s", members > 1 ? fmt::format(" (of {} pieces each)", members) : "", ranks);
+      "{} per update{} cannot be divided evenly among {} ranks; use a multiple, or fewer ranks",
+      counted(collect, "gradient"), members > 1 ? fmt::format(" (of {} pieces each)", members) : "", ranks);
   validate_key(!asynchronous.adaptive || ranks == 1, "parallel.asynchronous.adaptive",
                "{} ranks would each have the squares of only some of a worker's gradients; use one rank, or a "
                "constant lambda",

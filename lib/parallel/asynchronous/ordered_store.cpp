@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/text.hpp"
 #include "parallel/asynchronous/push_record.hpp"
 
 namespace lockstep {
@@ -58,10 +59,10 @@ void OrderedStore::take_up_record(std::int64_t updates) {
       "parallel.asynchronous that the run began with, or begin a new run with another record",
       config_.record, done.parts_of_batch(), rules_.parts_of_batch);
   validate(done.workers() == rules_.workers && done.members() == members_ && done.has_parts(), ExitStatus::bad_data,
-           "{}: is the record of {} workers of {} rank{}, not of {} ranks that run freely in {} groups (the run "
+           "{}: is the record of {} workers of {}, not of {} ranks that run freely in {} groups (the run "
            "continues from step {}); continue with the same ranks and groups, or begin a new run with another record",
-           config_.record, done.workers(), done.members(), done.members() == 1 ? "" : "s", ranks_.size(),
-           rules_.workers, rules_.steps.after(updates));
+           config_.record, done.workers(), counted(done.members(), "rank"), ranks_.size(), rules_.workers,
+           rules_.steps.after(updates));
   order_.go_on_after(done, updates);
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "core/random.hpp"
 #include "data/share_plan.hpp"
 
@@ -217,9 +218,9 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
            "{}: has {} workers, but parallel.asynchronous.groups is {}; give the same number, or leave it out", file,
            workers, config.groups.value_or(0));
   validate(steps == rounds.every, ExitStatus::bad_data,
-           "{}: workers take {} step{} between pushes in the record, but {} here (parallel.local.every); give the same "
+           "{}: workers take {} between pushes in the record, but {} here (parallel.local.every); give the same "
            "number",
-           file, steps, steps == 1 ? "" : "s", rounds.every);
+           file, counted(steps, "step"), rounds.every);
   validate(has_steps == rounds.by_speed, ExitStatus::bad_data,
            "{}: slow workers take {} in the record, but {} here (parallel.local.steps_by_speed); give the same value",
            file, has_steps ? "fewer steps" : "as many steps as others", rounds.by_speed ? "fewer" : "as many");

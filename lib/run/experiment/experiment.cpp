@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/text.hpp"
 #include "data/augment.hpp"
 #include "data/stored_examples.hpp"
 #include "data/upload.hpp"
@@ -209,9 +210,6 @@ std::string batch_text(const RunConfig& config, const BatchPartition& partition,
   const std::int64_t batch = std::min(config.batch.largest(), examples);
   const std::int64_t most = partition.largest_share(batch), least = partition.smallest_share(batch);
   const ParallelConfig& parallel = config.parallel;
-  const auto counted = [](std::int64_t count, const char* what) {
-    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-  };
   std::string parts = counted(partition.ranks, "rank");
   if (parallel.has_workers()) {
     const std::int64_t gradients = parallel.asynchronous.present ? parallel.asynchronous.collect : partition.ranks;

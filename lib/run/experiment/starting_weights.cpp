@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/text.hpp"
 #include "checkpoint/training_arrays.hpp"
 
 namespace lockstep {
@@ -172,7 +173,7 @@ ChosenWeights choose_weights(const WeightsConfig& config, const ParameterFile& f
            config.file, fmt::join(chosen.unused, ", "));
   const auto frozen = std::ranges::count_if(graph.nodes(), [](const GraphNode& node) { return node.frozen; });
   chosen.text = fmt::format("{}: {} of {} parameters loaded", config.file, chosen.taken.size(), parameters.size()) +
-                (frozen > 0 ? fmt::format("; {} layer{} frozen", frozen, frozen == 1 ? "" : "s") : "") +
+                (frozen > 0 ? fmt::format("; {} frozen", counted(frozen, "layer")) : "") +
                 listed("left at their initial values", chosen.left) + listed("unused in the file", chosen.unused);
   return chosen;
 }

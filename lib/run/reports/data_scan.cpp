@@ -8,6 +8,7 @@
 #include <numeric>
 #include <vector>
 
+#include "base/text.hpp"
 #include "run/experiment/experiment.hpp"
 #include "train/guard/nonfinite_report.hpp"
 
@@ -23,8 +24,7 @@ class Numbers {
   std::int64_t count() const { return count_; }
   std::string text(const std::string& what) const {
     if (count_ == 0) return "";
-    return fmt::format("; {} of {} example{}: {}{}", what, count_, count_ == 1 ? "" : "s", named_,
-                       count_ > most_named ? ", …" : "");
+    return fmt::format("; {} of {}: {}{}", what, counted(count_, "example"), named_, count_ > most_named ? ", …" : "");
   }
 
  private:

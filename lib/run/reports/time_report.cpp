@@ -11,6 +11,7 @@
 
 #include "base/duration.hpp"
 #include "base/process.hpp"
+#include "base/text.hpp"
 #include "base/timer.hpp"
 #include "run/training/training_run.hpp"
 
@@ -85,9 +86,8 @@ std::string time_report(const RunConfig& config, const Communicator& comm) {
   std::ranges::sort(three.steps, {}, &TimedStep::total);
   const double seconds = three.steps[1].total;
   return fmt::format(
-      "time                 {} for {} steps of {:.4g} ms (the median of three, on {} rank{}), without evaluations and checkpoints\n",
-      duration_text(seconds * static_cast<double>(three.all)), three.all, 1e3 * seconds, comm.size(),
-      comm.size() == 1 ? "" : "s");
+      "time                 {} for {} steps of {:.4g} ms (the median of three, on {}), without evaluations and checkpoints\n",
+      duration_text(seconds * static_cast<double>(three.all)), three.all, 1e3 * seconds, counted(comm.size(), "rank"));
 }
 
 }  // namespace lockstep

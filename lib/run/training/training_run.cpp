@@ -10,6 +10,7 @@
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
 #include "base/process.hpp"
+#include "base/text.hpp"
 #include "run/experiment/experiment.hpp"
 
 namespace lockstep {
@@ -19,16 +20,15 @@ std::string banner(const OpenedDeck& deck) {
   const RunConfig& config = deck.config;
   Trainer& trainer = *deck.trainer;
   const std::int64_t examples = deck.examples();
-  const int threads = ExecSpace().concurrency();
   const BatchPartition& partition = trainer.partition();
   const std::int64_t batch = deck.largest_batch(), at_once = partition.largest_micro_batch(batch);
   const std::string micro = at_once < partition.largest_share(batch) ? fmt::format(", at most {} at once", at_once)
                                                                      : "";
-  return fmt::format("{}: {} parameters, {} training examples, {}{}, {}, {} with {} thread{} per rank, {} steps{}",
-                     config.run.name, trainer.model().graph().parameter_count(), examples,
-                     batch_text(config, partition, examples), micro,
-                     precision_names[static_cast<std::size_t>(config.precision.compute)], ExecSpace::name(), threads,
-                     threads == 1 ? "" : "s", deck.total_steps(), end_of_run_text(config, examples));
+  return fmt::format(
+      "{}: {} parameters, {} training examples, {}{}, {}, {} with {} per rank, {} steps{}", config.run.name,
+      trainer.model().graph().parameter_count(), examples, batch_text(config, partition, examples), micro,
+      precision_names[static_cast<std::size_t>(config.precision.compute)], ExecSpace::name(),
+      counted(ExecSpace().concurrency(), "thread"), deck.total_steps(), end_of_run_text(config, examples));
 }
 
 }  // namespace

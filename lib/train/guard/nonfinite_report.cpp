@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/text.hpp"
 #include "core/array_block.hpp"
 #include "core/finite.hpp"
 #include "ops/reduction.hpp"
@@ -199,7 +200,7 @@ std::string NonfiniteReport::layers(const char* numbers, const std::function<Sha
       first = fmt::format("the {} of layer '{}' ({:.3g} %)", numbers, model_.graph().nodes()[node].name,
                           100 * share.bad / share.all);
   }
-  return others > 0 ? fmt::format("{} and of {} other{}", first, others, others == 1 ? "" : "s") : first;
+  return others > 0 ? fmt::format("{} and of {}", first, counted(others, "other")) : first;
 }
 
 std::string NonfiniteReport::inputs(const Communicator& ranks, std::int64_t step) const {

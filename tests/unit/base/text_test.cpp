@@ -15,6 +15,12 @@ TEST(Text, ShowsBytesInPowersOfAThousand) {
   EXPECT_EQ(bytes_text(5.5e15), "5500.00 TB");
 }
 
+TEST(Text, CountsInTheSingularAndThePlural) {
+  EXPECT_EQ(counted(0, "rank"), "0 ranks");
+  EXPECT_EQ(counted(1, "rank"), "1 rank");
+  EXPECT_EQ(counted(2, "rank"), "2 ranks");
+}
+
 TEST(Text, QuotesCellsThatNeedIt) {
   EXPECT_EQ(csv_cell("batch 64"), "batch 64");
   EXPECT_EQ(csv_cell("batch 64, nesterov true"), "\"batch 64, nesterov true\"");
