@@ -24,10 +24,8 @@ struct ParameterMemory {
 /// buffer, and then by frozen parameters, which have no gradients. Each parameter begins at a multiple of 64 bytes;
 /// gaps are zero. All numbers have the master_dtype. With 16-bit activations there is also a rounded copy, which large
 /// matrix products read.
-/// there is a rounded copy, which the large products read.
 /// If ranks divide the values, or the gradients, layers see them through windows, unit by unit (ParameterWindows); what
 /// this rank keeps of them is in owned().
-/// keeps of them is in owned().
 class ParameterBuffer {
  public:
   /// `dtype` is that of the activations.
