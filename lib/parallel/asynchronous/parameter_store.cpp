@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "parallel/asynchronous/parameter_store.hpp"
 
-#include <algorithm>
+#include <utility>
 
-#include "comm/collective/executor.hpp"
-#include "data/batch_partition.hpp"
 #include "optim/gradient_scale.hpp"
 #include "optim/outer_step.hpp"
 #include "optim/stale_gradient.hpp"
@@ -16,40 +14,29 @@ using Staleness = AsynchronousConfig::Staleness;
 ParameterStore::ParameterStore(const ParallelConfig& config, const FreeRules& rules, const Communicator& ranks,
                                ParameterBuffer& parameters, ParameterRange fraction, std::int64_t examples)
     : config_(config.asynchronous),
-      ranks_(ranks),
       parameters_(parameters),
-      fraction_(fraction),
       examples_(examples),
-      servers_(ranks.size() - rules.workers),
-      own_(slice_of(ranks.rank())),
+      slices_(ranks, ranks.size() - rules.workers, fraction),
+      own_(slices_.slice_of(ranks.rank())),
       collect_(rules.collect),
       sum_(rules.collect, parameters.dtype(), own_.count) {
   if (!config.has_stepping_workers()) parameters.own({own_});
-  else if (ranks.rank() < servers_) parameters.own({{fraction_.first, 0}});
+  else if (slices_.is_server(ranks.rank())) parameters.own({{fraction.first, 0}});
   if (config.has_stepping_workers()) outer_.emplace(config.local, rules.workers, parameters.dtype(), own_.count);
   const DType dtype = parameters.dtype();
   const Shape shape{own_.count};
   values_ = OwnedTensor("lockstep::parameter_store::values", dtype, shape);
-  std::vector<std::unique_ptr<Transport>> transports = make_transports(ranks, 2 * ranks.size());
   for (int rank = 0; rank < ranks.size(); ++rank) {
     Worker& worker = workers_.emplace_back();
-    const Shape of_worker{rank < servers_ ? 0 : own_.count};
+    const Shape of_worker{slices_.is_server(rank) ? 0 : own_.count};
     worker.read = OwnedTensor("lockstep::parameter_store::read", dtype, of_worker);
     worker.gradient = OwnedTensor("lockstep::parameter_store::gradient", dtype, of_worker);
-    worker.values = std::move(transports[static_cast<std::size_t>(2 * rank)]);
-    worker.gradients = std::move(transports[static_cast<std::size_t>(2 * rank + 1)]);
   }
 }
 
 double ParameterStore::numbers(const ParallelConfig& config, const FreeRules& rules, double slice) {
   const int outer = config.has_stepping_workers() ? OuterOptimizer::numbers_each(config.local, rules.workers) : 0;
   return static_cast<double>(2 * rules.workers + 1 + OrderedSum::buffers(rules.collect) + outer) * slice;
-}
-
-ParameterRange ParameterStore::slice_of(int rank) const {
-  if (!keeps_slice(rank)) return {fraction_.first, 0};
-  const RankShare share = share_of(fraction_.count, rank, servers_ > 0 ? servers_ : ranks_.size());
-  return {fraction_.first + share.first, share.count};
 }
 
 void ParameterStore::adopt(const ExecSpace& space, std::int64_t version) {
@@ -77,82 +64,58 @@ bool ParameterStore::handle(const ExecSpace& space, Optimizer& optimizer, const 
   return true;
 }
 
-void ParameterStore::send(Transport& transport, int rank, const Tensor& numbers) {
-  transport.send(rank, numbers.data, numbers.bytes());
-  count_bytes_sent(numbers.bytes());
-}
-
 /// Handles a read: lends the slice to the reader, which may be this rank.
 bool ParameterStore::lend(const ExecSpace& space, const StoreEvent& event) {
   const int rank = rank_of(event);
-  const bool is_own = rank == ranks_.rank();
-  if (!is_own && !keeps_slice(ranks_.rank())) return true;
-  if (!is_own && !values_to(rank).sent()) return false;
+  const bool is_own = rank == slices_.rank();
+  if (!is_own && !slices_.keeps_slice(slices_.rank())) return true;
+  if (!is_own && !slices_.has_sent_values(rank)) return false;
   Worker& reader = worker(rank);
   reader.version = version_;
   copy(space, values_.get(), reader.read.get());
   if (is_own) copy(space, values_.get(), parameters_.values(own_));
   space.fence("lockstep::parameter_store::lend");
   if (is_own) {
-    expect_values();
+    slices_.receive_values(parameters_);
     turn_ = event;
   } else {
-    send(values_to(rank), rank, reader.read.get());
-    gradients_from(rank).receive(rank, reader.gradient.get().data, reader.gradient.get().bytes());
+    slices_.send_values(rank, reader.read.get());
+    slices_.receive_gradients(rank, reader.gradient.get());
   }
   return true;
 }
 
-/// Begins to receive the other slices of what this worker reads.
-void ParameterStore::expect_values() {
-  for (int distance = 1; distance < ranks_.size(); ++distance) {
-    if (!keeps_slice(rank_before(distance))) continue;
-    const Tensor slice = parameters_.values(slice_of(rank_before(distance)));
-    workers_[static_cast<std::size_t>(distance)].values->receive(rank_before(distance), slice.data, slice.bytes());
-  }
-}
-
 bool ParameterStore::sync(const ExecSpace& space, const StoreEvent& event) {
-  for (int distance = 1; distance < ranks_.size(); ++distance)
-    if (!workers_[static_cast<std::size_t>(distance)].values->sent()) return false;
+  if (!slices_.has_sent_values()) return false;
   copy(space, values_.get(), parameters_.values(own_));
   space.fence("lockstep::parameter_store::synchronize");
-  expect_values();
+  slices_.receive_values(parameters_);
   turn_ = event;
-  if (!keeps_slice(ranks_.rank())) return true;
-  for (int distance = 1; distance < ranks_.size(); ++distance)
-    send(*workers_[static_cast<std::size_t>(distance)].values, rank_after(distance), values_.get());
+  if (slices_.keeps_slice(slices_.rank())) slices_.send_values_to_all(values_.get());
   return true;
 }
 
 std::optional<StoreEvent> ParameterStore::take_turn() {
-  if (!turn_) return std::nullopt;
-  for (Worker& each : workers_) {
-    if (!each.values->received() || !each.gradients->sent()) return std::nullopt;
-    if (turn_->kind == StoreEvent::Kind::sync && !each.values->sent()) return std::nullopt;
-  }
+  if (!turn_ || !slices_.has_received_values() || !slices_.has_sent_gradients()) return std::nullopt;
+  if (turn_->kind == StoreEvent::Kind::sync && !slices_.has_sent_values()) return std::nullopt;
   return std::exchange(turn_, std::nullopt);
 }
 
 void ParameterStore::give(const ExecSpace& space) {
   has_given_ = true;
   space.fence("lockstep::parameter_store::give");
-  for (int distance = 1; distance < ranks_.size(); ++distance) {
-    if (!keeps_slice(rank_after(distance))) continue;
-    send(*workers_[static_cast<std::size_t>(distance)].gradients, rank_after(distance),
-         parameters_.gradients(slice_of(rank_after(distance))));
-  }
+  slices_.send_gradients(parameters_);
 }
 
 bool ParameterStore::push(const ExecSpace& space, Optimizer& optimizer, const StoreEvent& event) {
   const int rank = rank_of(event);
   Worker& giver = worker(rank);
   if (event.is_update != 0 && holds_updates_) return false;
-  if (rank == ranks_.rank()) {
+  if (rank == slices_.rank()) {
     if (!take_given()) return false;
     has_dropped_ = false;
     copy(space, parameters_.gradients(own_), giver.gradient.get());
-  } else if (!gradients_from(rank).received()) {
+  } else if (!slices_.has_received_gradients(rank)) {
     return false;
   }
   correct(space, giver);
@@ -163,7 +126,7 @@ bool ParameterStore::push(const ExecSpace& space, Optimizer& optimizer, const St
 
 bool ParameterStore::drop(const StoreEvent& event) {
   const int rank = rank_of(event);
-  if (rank != ranks_.rank()) return gradients_from(rank).received();
+  if (rank != slices_.rank()) return slices_.has_received_gradients(rank);
   has_dropped_ = take_given();
   return has_dropped_;
 }

@@ -2,14 +2,13 @@
 #pragma once
 
 #include <deque>
-#include <memory>
 #include <optional>
 #include <vector>
 
-#include "comm/transport.hpp"
 #include "optim/optimizer.hpp"
 #include "parallel/asynchronous/free_order.hpp"
 #include "parallel/asynchronous/ordered_sum.hpp"
+#include "parallel/asynchronous/slice_exchange.hpp"
 #include "parallel/local/outer_optimizer.hpp"
 #include "parallel/sharded_state.hpp"
 
@@ -62,45 +61,29 @@ class ParameterStore {
     OwnedTensor read;      ///< the slice as it was sent to the worker
     OwnedTensor gradient;  ///< the slice of the worker's gradient, as it came
     std::int64_t version = 0;
-    /// At index d: to the rank d places after this one, and from the rank d places before it.
-    std::unique_ptr<Transport> values, gradients;
   };
-  /// A rank `distance` places after this one, around the circle.
-  int rank_after(int distance) const { return (ranks_.rank() + distance) % ranks_.size(); }
-  int rank_before(int distance) const { return (ranks_.rank() + ranks_.size() - distance) % ranks_.size(); }
-  int distance_to(int rank) const { return (rank + ranks_.size() - ranks_.rank()) % ranks_.size(); }
-  bool keeps_slice(int rank) const { return servers_ == 0 || rank < servers_; }
-  ParameterRange slice_of(int rank) const;
-  /// Rank of the worker that an event is about.
-  int rank_of(const StoreEvent& event) const { return servers_ + event.worker; }
+
+  int rank_of(const StoreEvent& event) const { return slices_.rank_of_worker(event.worker); }
   Worker& worker(int rank) { return workers_[static_cast<std::size_t>(rank)]; }
-  Transport& values_to(int rank) { return *workers_[static_cast<std::size_t>(distance_to(rank))].values; }
-  Transport& gradients_from(int rank) {
-    return *workers_[static_cast<std::size_t>((ranks_.size() - distance_to(rank)) % ranks_.size())].gradients;
-  }
-  static void send(Transport& transport, int rank, const Tensor& numbers);
   bool handle(const ExecSpace& space, Optimizer& optimizer, const StoreEvent& event);
   bool lend(const ExecSpace& space, const StoreEvent& event);
   bool push(const ExecSpace& space, Optimizer& optimizer, const StoreEvent& event);
   bool drop(const StoreEvent& event);
   bool take_given();
   bool sync(const ExecSpace& space, const StoreEvent& event);
-  void expect_values();
   void correct(const ExecSpace& space, const Worker& worker) const;
   void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars& scalars);
 
   AsynchronousConfig config_;
-  Communicator ranks_;
   ParameterBuffer& parameters_;
-  ParameterRange fraction_;
   std::int64_t examples_;
-  int servers_;
+  OwnedTensor values_;           ///< this rank's slice
+  std::vector<Worker> workers_;  ///< indexed by rank
+  SliceExchange slices_;         ///< after the memory of its messages, which it must not outlive
   ParameterRange own_;
-  OwnedTensor values_;    ///< this rank's slice
   std::int64_t collect_;  ///< gradients of an update
   OrderedSum sum_;        ///< their sum
   std::optional<OuterOptimizer> outer_;
-  std::vector<Worker> workers_;  ///< indexed by rank; their transports by distance
   std::deque<StoreEvent> events_;
   std::optional<StoreEvent> turn_;
   bool has_dropped_ = false;
