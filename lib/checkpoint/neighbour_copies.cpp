@@ -41,13 +41,13 @@ int keeper_of(int rank, const Topology& ranks, const std::vector<std::vector<int
 }
 
 /// A file that gets its name when it is whole.
-class GrowingFile {
+class PartFile {
  public:
-  explicit GrowingFile(std::filesystem::path path)
+  explicit PartFile(std::filesystem::path path)
       : path_(std::move(path)), file_(MemoryFolder::unfinished(path_), RawFile::Access::create) {}
-  GrowingFile(const GrowingFile&) = delete;
-  GrowingFile& operator=(const GrowingFile&) = delete;
-  ~GrowingFile() {
+  PartFile(const PartFile&) = delete;
+  PartFile& operator=(const PartFile&) = delete;
+  ~PartFile() {
     std::error_code ignored;
     std::filesystem::remove(MemoryFolder::unfinished(path_), ignored);  // there is none if it was renamed
   }
@@ -105,7 +105,7 @@ struct Sent {
   RunningHash hash;
   std::uint64_t hash_value = 0;
   std::byte* block;
-  std::optional<GrowingFile> file;
+  std::optional<PartFile> file;
 };
 
 /// The copies of other ranks, which arrive one after the other.
@@ -114,7 +114,7 @@ struct Received {
   std::uint64_t size = 0;   ///< of the file
   std::uint64_t there = 0;  ///< bytes of it that have arrived
   enum class Stage { begins, knows_size, arrives } stage = Stage::begins;
-  std::optional<GrowingFile> file;  ///< none if it cannot be written
+  std::optional<PartFile> file;  ///< none if it cannot be written
 };
 
 }  // namespace

@@ -3,8 +3,6 @@
 
 #include <mpi.h>
 
-#include <mutex>
-
 #include "comm/mpi_handle.hpp"
 #include "comm/spin_backoff.hpp"
 

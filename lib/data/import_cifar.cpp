@@ -7,7 +7,6 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
-#include <string_view>
 
 #include "base/error.hpp"
 #include "data/import_files.hpp"

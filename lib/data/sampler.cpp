@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "config/deck.hpp"
 
 namespace lockstep {
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <span>
 #include <string>
-#include <utility>
 
 #include "comm/agreement.hpp"
 #include "comm/node_memory.hpp"

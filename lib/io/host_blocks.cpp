@@ -5,8 +5,6 @@
 #include <cassert>
 #include <cstring>
 
-#include "base/error.hpp"
-
 namespace lockstep {
 
 HostBlocks::HostBlocks(std::size_t block_bytes, std::size_t slots)

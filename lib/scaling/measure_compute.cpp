@@ -8,7 +8,6 @@
 #include "base/median.hpp"
 #include "base/timer.hpp"
 #include "core/tensor.hpp"
-#include "ops/elementwise.hpp"
 #include "ops/provider.hpp"
 #include "run/reports/time_report.hpp"
 #include "scaling/measure_machine.hpp"

@@ -2,7 +2,6 @@
 #include "study/trial_log.hpp"
 
 #include <mutex>
-#include <utility>
 
 namespace lockstep {
 namespace {

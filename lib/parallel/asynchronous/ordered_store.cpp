@@ -3,7 +3,6 @@
 
 #include <cstring>
 #include <type_traits>
-#include <utility>
 
 #include "base/text.hpp"
 #include "parallel/asynchronous/push_record.hpp"

@@ -10,7 +10,6 @@
 #include <filesystem>
 
 #include "base/duration.hpp"
-#include "base/process.hpp"
 #include "base/text.hpp"
 #include "base/timer.hpp"
 #include "run/training/training_run.hpp"

@@ -4,7 +4,6 @@
 #include "run/training/training_run.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "base/heartbeat.hpp"

@@ -3,8 +3,6 @@
 #include <filesystem>
 #include <optional>
 
-#include "base/heartbeat.hpp"
-#include "base/log.hpp"
 #include "core/freed_memory.hpp"
 #include "run/training/resume.hpp"
 #include "run/training/trainer_setup.hpp"
