@@ -35,4 +35,14 @@ WaitsForRanks::~WaitsForRanks() {
   heartbeat().waits.fetch_sub(1, std::memory_order_release);
 }
 
+UsesFiles::UsesFiles() {
+  if (on_main_thread()) heartbeat().files.fetch_add(1, std::memory_order_relaxed);
+}
+
+UsesFiles::~UsesFiles() {
+  if (!on_main_thread()) return;
+  heartbeat().beat();  // before `files` drops: then the limit is shorter
+  heartbeat().files.fetch_sub(1, std::memory_order_release);
+}
+
 }  // namespace lockstep

@@ -15,6 +15,7 @@ struct Heartbeat {
   std::atomic<std::int32_t> phase{0};    ///< phase of the run, as numbered by the trainer (StepPhase)
   std::atomic<std::int32_t> bucket{-1};  ///< gradient bucket being summed, counted from 0; -1: none
   std::atomic<std::int32_t> waits{0};    ///< > 0 while the main thread waits for other ranks
+  std::atomic<std::int32_t> files{0};    ///< > 0 while the main thread uses files (UsesFiles)
   /// Second stop signal, which ends this process at once; its handler stores it for the other processes. 0: none.
   std::atomic<std::int32_t> ends_by{0};
 
@@ -41,6 +42,16 @@ class WaitsForRanks {
   ~WaitsForRanks();
   WaitsForRanks(const WaitsForRanks&) = delete;
   WaitsForRanks& operator=(const WaitsForRanks&) = delete;
+};
+
+/// Marks, for its lifetime, that the main thread may have to wait for a file system, or for whoever reads the log. No
+/// effect on other threads.
+class UsesFiles {
+ public:
+  UsesFiles();
+  ~UsesFiles();
+  UsesFiles(const UsesFiles&) = delete;
+  UsesFiles& operator=(const UsesFiles&) = delete;
 };
 
 }  // namespace lockstep

@@ -21,6 +21,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/heartbeat.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -101,6 +103,7 @@ void set_log_sink(LogSink given) {
 }
 
 void log_line(std::string_view line) {
+  const UsesFiles files;
   if (!enabled || given_to_sink(LogLevel::info, line)) return;
   errno = 0;
   to_stdout().info("{}", line);
@@ -108,6 +111,7 @@ void log_line(std::string_view line) {
   if (std::ferror(stdout) != 0) log_failed(std::strerror(error));  // spdlog does not check the result of fflush
 }
 void warn_line(std::string_view line) {
+  const UsesFiles files;
   if (enabled && !given_to_sink(LogLevel::warning, line)) to_stderr().warn("{}", line);
 }
 void error_line(std::string_view text) {

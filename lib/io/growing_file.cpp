@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/heartbeat.hpp"
 #include "base/log.hpp"
 #include "io/replace_file.hpp"
 
@@ -17,6 +18,7 @@ GrowingFile::GrowingFile(const std::filesystem::path& path, std::string_view tex
 }
 
 void GrowingFile::append(std::string_view lines) {
+  const UsesFiles files;
   const std::lock_guard lock(mutex_);
   waiting_ += lines;
   try {

@@ -117,6 +117,7 @@ std::string StopRequest::reason(double seconds) {
   const auto now = std::chrono::steady_clock::now();
   if (file_ && now - looked_ >= between_looks && found_.empty()) {
     looked_ = now;
+    const UsesFiles files;
     std::error_code ignored;
     static constexpr int at_launcher[] = {SIGTERM, SIGINT, SIGHUP};
     if (const int signal = pending_signal(::getppid(), at_launcher))

@@ -38,7 +38,7 @@ constexpr double stopped_after = 2;
 constexpr double own_report = 3;
 constexpr double least_timeout = 30, median_steps = 10;
 /// File systems may stand still for minutes while one of their servers takes over from another.
-constexpr double least_data_timeout = 300;
+constexpr double least_file_timeout = 300;
 /// Factor for phases that take long: set-up reads files, checkpoints write them, and the first step sets up what all
 /// others find.
 constexpr double patience = 10;
@@ -76,7 +76,7 @@ struct Watchdog::PeerView {
   RankStatus* status = nullptr;
   std::uint64_t beats = 0, turns = 0;  ///< as last seen
   double still = 0, stopped = 0;       ///< seconds since beats, and turns, have changed
-  bool idle = false, waits = false, died = false;
+  bool idle = false, waits = false, uses_files = false, died = false;
 };
 
 Watchdog::Watchdog(const Communicator& ranks, const Communicator& group, std::optional<double> timeout)
@@ -108,8 +108,8 @@ Watchdog::Watchdog(const Communicator& ranks, const Communicator& group, std::op
   sees_group_ = std::ranges::count_if(peers_, [this](const PeerView& peer) { return is_of_group(peer); }) ==
                 group.size();
   before_ = &heartbeat();
-  move_heartbeat(&mine.heart);
   thread_ = std::thread([this] { watch(); });
+  move_heartbeat(&mine.heart);  // last: nothing that may fail follows
 }
 
 Watchdog::~Watchdog() {
@@ -181,6 +181,7 @@ void Watchdog::look(double seconds) {
     // seen to beat.
     peer.idle = status.idle;
     peer.waits = status.heart.waits.load(std::memory_order_acquire) > 0;
+    peer.uses_files = status.heart.files.load(std::memory_order_acquire) > 0;
     const std::uint64_t beats = status.heart.beats.load(std::memory_order_acquire), turns = status.turns;
     peer.still = beats == peer.beats && !peer.idle ? peer.still + seconds : 0;
     peer.stopped = turns == peer.turns ? peer.stopped + seconds : 0;
@@ -239,8 +240,8 @@ bool Watchdog::takes_long(const PeerView& peer) const {
 double Watchdog::plain_limit(const PeerView& peer) const {
   if (peer.idle) return std::max(timeout_.value_or(least_timeout), stopped_after);
   const StepPhase phase = peer.status->phase();
-  const bool reads = phase == StepPhase::data || phase == StepPhase::evaluation;
-  const double least = reads ? least_data_timeout : least_timeout;
+  const bool uses_files = phase == StepPhase::data || phase == StepPhase::evaluation || peer.uses_files;
+  const double least = uses_files ? least_file_timeout : least_timeout;
   return timeout_.value_or(std::max(least, median_steps * peer.status->median));
 }
 
@@ -258,8 +259,8 @@ bool Watchdog::all_wait() const {
 
 bool Watchdog::gives_up(Finding& finding) const {
   const PeerView& peer = peers_[finding.peer];
-  // Ranks of other nodes may wait for data, which cannot be seen from here.
-  const double least = timeout_ ? 0 : least_data_timeout;
+  // Ranks of other nodes may wait for a file system, which cannot be seen from here.
+  const double least = timeout_ ? 0 : least_file_timeout;
   const double most = std::max(least, limit(peer) * (node_liveness_ && !takes_long(peer) ? elsewhere : patience)) +
                       courtesy;
   if (peer.still <= most) return false;

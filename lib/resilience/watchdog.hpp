@@ -34,8 +34,9 @@ namespace lockstep {
 class Watchdog {
  public:
   /// `ranks`: all that end together. `group`: those of them that share this rank's runs. `timeout` is in seconds. None:
-  /// the larger of 30 s (300 s while a rank waits for data or evaluates) and 10 median steps. 0: only deaths are looked
-  /// for. The limit is ten times as long in set-up, in the first step, and around checkpoints. Collective.
+  /// the larger of 30 s (300 s while a rank waits for data, evaluates, or uses files) and 10 median steps. 0: only
+  /// deaths are looked for. The limit is ten times as long in set-up, in the first step, and around checkpoints.
+  /// Collective.
   Watchdog(const Communicator& ranks, const Communicator& group, std::optional<double> timeout);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/duration.hpp"
+#include "base/heartbeat.hpp"
 #include "base/text.hpp"
 #include "base/timer.hpp"
 #include "io/replace_file.hpp"
@@ -93,6 +94,7 @@ class Coordinator {
 
  private:
   void commit(const TrialRecord& record) {
+    const UsesFiles files;
     lock_->require();
     const std::optional<TrialId> before = best(record.id.group);
     ledger_->append(record);

@@ -2,7 +2,7 @@
 // A failing disk, for LD_PRELOAD: counts the calls that write files whose names contain a word, and lets some fail.
 // LOCKSTEP_DISK="WORD CALL NUMBER ERROR". CALL: open, write, fsync, rename or close; all, which only counts; or read or
 // reserve, which count only if named here. NUMBER: which call fails, from 1; -N: the N-th and all after it; 0: all.
-// ERROR: ENOSPC, EIO, EINVAL, EACCES; or short: a write takes only a part of its bytes.
+// ERROR: ENOSPC, EIO, EINVAL, EACCES; or short: a write takes only a part of its bytes; or stall: the call takes 35 s.
 // LOCKSTEP_DISK_COUNTS: a file to which each call adds a line. LOCKSTEP_DISK_RANK: the only rank concerned, if given.
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -63,6 +63,10 @@ bool fails(const char* call, const char* path) {
   const long number = ++done;
   if (p.number > 0 && number != p.number) return false;
   if (p.number < 0 && number < -p.number) return false;
+  if (p.error == "stall") {
+    for (unsigned left = 35; left > 0;) left = ::sleep(left);  // a signal interrupts it
+    return false;
+  }
   errno = p.error == "EIO" ? EIO : p.error == "EINVAL" ? EINVAL : p.error == "EACCES" ? EACCES : ENOSPC;
   return true;
 }

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Ranks that sleep, spin, exit or die in the middle of a step, or of a study: one report names them, and all ranks end with status 76.
+Ranks that wait for a file go on.
 --full: more ways and phases."""
+import fcntl
 import os
 import pathlib
 import re
@@ -119,6 +121,29 @@ class Hang(HangTest):
         result, statuses, errors, seconds = self.hang(0, 62, "forward", "nap")
         self.assertEqual(errors, [], result)
         self.assertEqual(result.status, 75, result)
+
+
+class Files(LockstepTest):
+    def test_a_file_or_a_reader_that_stands_still(self):
+        """For longer than a step may: a server of the file system is replaced, or the terminal is paused."""
+        self.deck(run={"steps": 400, "log_every": 1, "seed": 7})
+
+        def start(name, **environment):
+            child = subprocess.Popen([program.PROGRAM, "train", "deck.yaml", f"run.output_dir={name}"], cwd=self.folder, stdin=subprocess.DEVNULL,
+                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment})
+            self.addCleanup(lambda: child.poll() is None and child.kill())
+            return child
+
+        reader = start("reader")
+        fcntl.fcntl(reader.stdout, fcntl.F_SETPIPE_SZ, 4096)
+        disk = shutil.copy(os.environ["LOCKSTEP_FAILING_DISK"], self.folder)
+        file = start("file", LD_PRELOAD=str(disk), LOCKSTEP_DISK="metrics.csv write 100 stall")
+        started = time.monotonic()
+        for child in (file, reader):
+            out, err = child.communicate(timeout=60)
+            self.assertEqual((child.returncode, err), (0, ""))
+            self.assertGreater(time.monotonic() - started, 30)
+            self.assertIn("done: 400 steps", out)
 
 
 class StudyTest(LockstepTest):

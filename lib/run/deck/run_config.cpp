@@ -54,7 +54,8 @@ void RunOptions::describe(Fields& fields) {
                  "seconds without progress of a rank after which the run is ended, with a report and exit status 76; "
                  "10 times as long in set-up and around checkpoints, twice as long for a whole node that stalls in a "
                  "step (0: no limit, but ranks that die are still reported; when not given: the larger of 30 s and 10 "
-                 "median steps, and at least 300 s while data are read, in evaluations, and for other nodes)");
+                 "median steps, and at least 300 s while data are read or files and the log are written, in "
+                 "evaluations, and for other nodes)");
   fields.check(wall_time.empty() || wall_limit(), "wall_time", problem_of_duration(wall_time));
   const bool evaluates = evaluation_interval().count > 0;
   for (const auto& [present, key] : {std::pair(target.present, "target"), {patience.present, "patience"}})
