@@ -23,6 +23,9 @@ class TrialLog {
   static void study_line(LogLevel level, std::string_view line);
 
  private:
+  LogSink sink();
+
+  std::filesystem::path path_;
   std::ofstream file_;
   bool spoke_;
   static inline TrialLog* current = nullptr;

@@ -185,6 +185,16 @@ class Disk(LockstepTest):
         self.lockstep("train", "deck.yaml")
         self.assertEqual(summary(self.folder / "run")["status"], "done")
 
+    def test_the_log_of_a_trial(self):
+        self.write("study.yaml", "base: deck.yaml\noutput_dir: study\nseeds: 1\nbudget: {steps: 4}\nevaluations: 1\ngoal: {metric: validation_loss, best: min}\n")
+        self.deck(run={"steps": 4, "log_every": 1, "seed": 7})
+        environment = {**os.environ, "LD_PRELOAD": str(self.disk), "LOCKSTEP_DISK": "log.txt write 2 ENOSPC"}
+        done = subprocess.run([program.PROGRAM, "study", "study.yaml"], cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, env=environment)
+        self.assertEqual(done.returncode, 0, done)
+        self.assertRegex(done.stderr, r"^warning: the log can no longer be written \(study/trials/\S+/log.txt: No space left on device\)\n$")
+        log = next(self.folder.glob("study/trials/*/log.txt")).read_text()
+        self.assertIn("done: 4 steps", log)
+
     @unittest.skipIf(program.runs_on_device(), "ranks run freely on hosts")
     def test_rows_that_find_no_room(self):
         """Rows of the curve and of the record of gradients are written later, or the end reports it; no checkpoint counts on unwritten rows."""
