@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <system_error>
 
 #include "base/log.hpp"
 #include "base/process.hpp"
@@ -60,6 +61,7 @@ int run_command(const Command& command, const Communicator& comm) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_streams();
   ::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit on file sizes then returns an error
   schedule_as_batch();
   skip_hdf5_at_exit();
@@ -79,6 +81,10 @@ int main(int argc, char** argv) {
     if (!is_first) return exit_code(ExitStatus::done);
     error_line(usage_problem(app, std::span(argv, static_cast<std::size_t>(argc)).subspan(1), error.what()));
     return exit_code(ExitStatus::bad_usage);
+  } catch (const std::system_error& failure) {  // no thread for signals
+    const Error error = as_error(failure);
+    error_line(error.what());
+    return exit_code(error.status());
   }
   if (command.start != Start::ranks)
     return is_first ? run_command(command, Communicator::alone()) : exit_code(ExitStatus::done);

@@ -36,8 +36,8 @@ class Error : public std::runtime_error {
 
 inline constexpr char out_of_memory[] = "out of memory; use a smaller batch.global or batch.micro, or more ranks";
 
-/// Converts any exception to the error shown to the user. Exhausted memory and filesystem errors are the user's to fix;
-/// any other unexpected exception is reported as a fault of Lockstep.
+/// Converts any exception to the error shown to the user. Exhausted memory or threads, and filesystem errors, are the
+/// user's to fix; any other unexpected exception is reported as a fault of Lockstep.
 Error as_error(const std::exception& exception);
 
 /// Throws `Error` unless `ok`. For mistakes that users can make, so always on; mistakes that only the code can make are

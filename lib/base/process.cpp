@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "base/process.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -20,6 +21,7 @@
 #include <set>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 namespace lockstep {
 namespace {
@@ -113,6 +115,12 @@ std::vector<int> usable_cores() {
     cores.insert(first);
   }
   return {cores.begin(), cores.end()};
+}
+
+void open_standard_streams() {
+  for (const auto& [stream, flags] :
+       {std::pair(STDIN_FILENO, O_WRONLY), {STDOUT_FILENO, O_RDONLY}, {STDERR_FILENO, O_RDONLY}})
+    if (::fcntl(stream, F_GETFD) < 0) ::open("/dev/null", flags);  // gets the lowest free number, which is this one
 }
 
 void end_by_signal(int number) {

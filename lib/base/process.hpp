@@ -45,6 +45,11 @@ int requested_ranks();
 /// Physical cores that this process may run on, each identified by the number of its first hardware thread.
 std::vector<int> usable_cores();
 
+/// Opens /dev/null in place of each standard stream that the process was started without (`>&-`), the wrong way round,
+/// so that reading and writing still fail. Otherwise the next file to be opened would get the stream's number, and with
+/// it the lines of the log.
+void open_standard_streams();
+
 /// Ends the process by the signal's default action, so that its parent sees that signal (in a shell: 128 + number).
 /// Safe to call from a signal handler.
 [[noreturn]] void end_by_signal(int number);

@@ -3,13 +3,14 @@
 import json
 import os
 import re
+import resource
 import socket
 import subprocess
 import unittest
 
 import program
 from idx import idx_images, idx_labels
-from program import SOURCE, LockstepTest, metrics, summary
+from program import SOURCE, LockstepTest, metrics, summary, without_times
 
 try:
     import jsonschema
@@ -242,6 +243,35 @@ class Commands(LockstepTest):
                 done = subprocess.run([program.PROGRAM, *command], cwd=self.folder, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
             self.assertEqual(done.returncode, 74, done)
             self.assertIn("error: standard output: cannot be written (No space left on device)", done.stderr)
+
+    def test_without_standard_streams(self):
+        """Files do not get the number of a stream that the process was started without, and the lines that are written to it."""
+        self.deck(checkpoint={"every_steps": 2})
+        left = {}
+        for name, closed in (("usual", ""), ("closed", "<&- >&- 2>&-"), ("no_output", ">&-"), ("no_errors", "2>&-")):
+            (self.folder / name).mkdir()
+            done = subprocess.run(["sh", "-c", f'exec "$0" train ../deck.yaml {closed}', program.PROGRAM], cwd=self.folder / name,
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 0, done)
+            left[name] = (without_times(metrics(self.folder / name / "run")), (self.folder / name / "run/checkpoints/latest").read_bytes())
+            self.assertEqual(left[name], left["usual"], name)
+            self.assertEqual(summary(self.folder / name / "run")["status"], "done")
+        for command in ("check deck.yaml --deck", "evaluate deck.yaml --checkpoint usual/run/checkpoints/latest"):  # MPI opens files, too
+            done = subprocess.run(["sh", "-c", f'exec "$0" {command} >&-', program.PROGRAM], cwd=self.folder, capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 74, done)
+            self.assertIn("error: standard output: cannot be written (Bad file descriptor)", done.stderr)
+
+    @unittest.skipUnless(resource.getrlimit(resource.RLIMIT_STACK)[1] == resource.RLIM_INFINITY, "stacks of threads cannot be made so large")
+    def test_a_limit_on_threads(self):
+        self.deck()
+
+        def allow_none():  # a limit on processes does not hold for root; a thread whose stack finds no room is refused in the same way
+            resource.setrlimit(resource.RLIMIT_STACK, (64 << 30, resource.getrlimit(resource.RLIMIT_STACK)[1]))
+            resource.setrlimit(resource.RLIMIT_AS, (32 << 30, 32 << 30))
+
+        done = subprocess.run([program.PROGRAM, "train", "deck.yaml"], cwd=self.folder, preexec_fn=allow_none, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 70, done)
+        self.assertRegex(done.stderr, r"^error: no further thread can be started \(Resource temporarily unavailable\); raise the limit .*\n$")
 
     def test_paths_that_nobody_can_follow(self):
         (self.folder / "loop").symlink_to("loop")
