@@ -129,6 +129,18 @@ class Launch(LockstepTest):
         self.assertEqual([line.split(" (")[0] for line in done.stderr.splitlines()],
                          ["warning: env has no --block-signal", "warning: setpriv has no --pdeathsig"])
 
+    def test_without_standard_streams(self):
+        """A job may be sent to the background in this way."""
+        self.deck()
+        for closed in ("<&- >&- 2>&-", ">&- 2>&-", "<&- 2>&-"):
+            with self.subTest(closed):
+                done = subprocess.run(["sh", "-c", f'exec "$0" 2 serial "$1" train deck.yaml run.overwrite=true run.resume=never {closed}',
+                                       SOURCE / "scripts/toolchain/launch", program.PROGRAM], cwd=self.folder, stdin=subprocess.DEVNULL,
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
+                self.assertEqual(done.returncode, 0)
+                self.assertEqual(summary(self.folder / "run")["ranks"], 2)
+                shutil.rmtree(self.folder / "run")
+
 
 if __name__ == "__main__":
     program.main()
