@@ -277,6 +277,13 @@ LAYERS = [
     ("{attention: {heads: 2, rotary: true}}", False, [(2, 7, 12)], attention_shapes(12), attention(2, True, 10000)),
     ("{attention: {heads: 1, causal: false, rotary: true, rotary_base: 50}}", False, [(2, 5, 6)], attention_shapes(6), attention(1, False, 50)),
     ("{cross_attention: {heads: 2}}", False, [(2, 5, 6), (2, 9, 6)], attention_shapes(6), cross_attention(2)),
+    # Strides beyond the kernel, padding beyond the kernel, and volumes.
+    ("{conv2d: {filters: 4, kernel: 2, stride: 3, padding: 3, groups: 2}}", False, [(2, 6, 5, 4)], [(4, 2, 2, 2), (4,)], conv(3, 3, 2)),
+    ("{conv_transpose2d: {filters: 3, kernel: 2, stride: 4, padding: 2, output_padding: 3}}", False, [(2, 3, 4, 5)], [(5, 3, 2, 2), (3,)],
+     spatial(F.conv_transpose2d, stride=4, padding=2, output_padding=3)),
+    ("{max_pool: {kernel: 2, stride: 3, padding: 1}}", False, [(2, 7, 6, 3)], [], lambda x: to_nhwc(F.max_pool2d(to_nchw(x), 2, 3, 1))),
+    ("{avg_pool: {kernel: 3, stride: 4, padding: 1}}", False, [(2, 7, 6, 3)], [], lambda x: to_nhwc(F.avg_pool2d(to_nchw(x), 3, 4, 1))),
+    ("batch_norm", False, [(3, 2, 3, 2, 4)], [(4,), (4,)], BatchNorm()),
 ]
 
 
