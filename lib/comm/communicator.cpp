@@ -3,13 +3,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstdlib>
 #include <exception>
-#include <limits>
 #include <mutex>
-#include <new>
-#include <numeric>
 #include <optional>
 
 #include "base/heartbeat.hpp"
@@ -226,19 +224,27 @@ std::vector<std::int64_t> Communicator::all_gather(std::int64_t value) const {
   return values;
 }
 
-std::vector<std::string> Communicator::gather_to_root(const std::string& text) const {
+std::vector<std::string> Communicator::gather_to_root(const std::string& text, std::int64_t at_once) const {
   if (size_ == 1) return {text};
   const std::vector<std::int64_t> sizes = all_gather(static_cast<std::int64_t>(text.size()));
-  std::vector<int> counts(sizes.begin(), sizes.end()), places(sizes.size());
-  std::exclusive_scan(counts.begin(), counts.end(), places.begin(), 0);
-  std::string all(is_root() ? static_cast<std::size_t>(places.back() + counts.back()) : 0, '\0');
-  complete([&](MPI_Request* request) {
-    return MPI_Igatherv(text.data(), static_cast<int>(text.size()), MPI_CHAR, all.data(), counts.data(), places.data(),
-                        MPI_CHAR, 0, mpi_->comm, request);
-  });
-  std::vector<std::string> texts;
-  for (std::size_t i = 0; is_root() && i < counts.size(); ++i)
-    texts.push_back(all.substr(static_cast<std::size_t>(places[i]), static_cast<std::size_t>(counts[i])));
+  if (const std::int64_t longest = std::ranges::max(sizes); longest > at_once)
+    throw SharedError(ExitStatus::internal, fmt::format("a text of {} bytes is too long to gather", longest));
+  std::vector<std::string> texts(is_root() ? sizes.size() : 0);
+  for (std::size_t first = 0, end = 0; first < sizes.size(); first = end) {  // the texts of some ranks
+    std::vector<int> counts(sizes.size()), places(sizes.size());
+    std::int64_t bytes = 0;
+    for (; end < sizes.size() && bytes + sizes[end] <= at_once; bytes += sizes[end++]) {
+      counts[end] = static_cast<int>(sizes[end]);
+      places[end] = static_cast<int>(bytes);
+    }
+    std::string all(is_root() ? static_cast<std::size_t>(bytes) : 0, '\0');
+    complete([&](MPI_Request* request) {
+      return MPI_Igatherv(text.data(), counts[static_cast<std::size_t>(rank_)], MPI_CHAR, all.data(), counts.data(),
+                          places.data(), MPI_CHAR, 0, mpi_->comm, request);
+    });
+    for (std::size_t i = first; is_root() && i < end; ++i)
+      texts[i] = all.substr(static_cast<std::size_t>(places[i]), static_cast<std::size_t>(counts[i]));
+  }
   return texts;
 }
 

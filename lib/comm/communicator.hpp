@@ -72,8 +72,9 @@ class Communicator {
   std::int64_t all_reduce_max(std::int64_t value) const;
   /// Returns the values of all ranks, in rank order.
   std::vector<std::int64_t> all_gather(std::int64_t value) const;
-  /// Returns the texts of all ranks, in rank order, on rank 0; empty on the others. Below 2 GiB in all.
-  std::vector<std::string> gather_to_root(const std::string& text) const;
+  /// Returns the texts of all ranks, in rank order, on rank 0; empty on the others. At most `at_once` bytes (at most
+  /// INT_MAX) travel at once; a longer text is an error.
+  std::vector<std::string> gather_to_root(const std::string& text, std::int64_t at_once = std::int64_t{1} << 30) const;
   /// Sends `text` of rank `from` to rank 0, which returns it; other ranks return at once. Below 2 GiB.
   std::string to_root(const std::string& text, int from) const;
 

@@ -33,6 +33,22 @@ TEST_F(Communication, BroadcastsTexts) {
   }
 }
 
+/// With fewer bytes at once than all texts have, as where the texts of all ranks are longer than MPI's counts.
+TEST_F(Communication, GathersTexts) {
+  const auto text_of = [](int of) {
+    return std::string(static_cast<std::size_t>(5 * of % 11), 'a') + std::to_string(of);
+  };
+  for (const std::int64_t at_once : {std::int64_t{12}, std::int64_t{20}, std::int64_t{1} << 30}) {
+    const std::vector<std::string> texts = comm.gather_to_root(text_of(comm.rank()), at_once);
+    ASSERT_EQ(static_cast<int>(texts.size()), comm.is_root() ? comm.size() : 0);
+    for (std::size_t of = 0; of < texts.size(); ++of) EXPECT_EQ(texts[of], text_of(static_cast<int>(of)));
+  }
+  if (comm.size() == 1) return;
+  const std::string text = comm.rank() == 1 ? "a text" : "";
+  test::expect_error(ExitStatus::internal, "a text of 6 bytes is too long to gather",
+                     [&] { comm.gather_to_root(text, 5); });
+}
+
 TEST_F(Communication, BroadcastsTensors) {
   for (const DType dtype : {DType::f32, DType::f64}) {
     const OwnedTensor tensor = test::make_filled(dtype, {1003}, 1 + rank);
