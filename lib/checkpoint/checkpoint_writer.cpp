@@ -31,7 +31,7 @@ void CheckpointWriter::write_async(std::int64_t step, Contents contents, Copy co
           write(step, contents, turn);
         } catch (const std::exception& error) {
           warn("the checkpoint of step {} was not written: {}; the run continues, and tries again at the next one",
-               step, error.what());
+               step, as_error(error).what());
         }
       });
 }
@@ -110,7 +110,7 @@ void CheckpointWriter::tidy(const std::vector<std::int64_t>& best) const {
       kept.push_back(fs::read_symlink(folder_ / best_name));
     prune_checkpoints(folder_, keep_, kept);
   } catch (const std::exception& error) {
-    warn("older checkpoints could not be removed: {}", error.what());
+    warn("older checkpoints could not be removed: {}", as_error(error).what());
   }
 }
 

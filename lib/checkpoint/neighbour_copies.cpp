@@ -253,7 +253,7 @@ void NeighbourCopies::exchange(std::int64_t step, const std::map<std::string, st
 }
 
 void NeighbourCopies::note_failure(const std::exception& error) {
-  if (failure_.empty()) failure_ = error.what();
+  if (failure_.empty()) failure_ = as_error(error).what();
 }
 
 void NeighbourCopies::wait() {
