@@ -11,22 +11,33 @@ OptimizerSteps::OptimizerSteps(const TrainingConfig& config, const Communicator&
     : optimizer_(optimizer),
       learning_rate_(config.optimizer.rule().learning_rate),
       schedule_(config.schedule, length),
-      coefficients_(
-          comm, [this](std::int64_t applied) { return coefficients_at(known_.place_of(applied), before_ + applied); }),
+      coefficients_(comm,
+                    [this](std::int64_t applied) {
+                      return coefficients_at(known_.place_of(applied), beginning_.other_steps + applied);
+                    }),
       clip_norm_(config.optimizer.rule().clip_norm),
       table_{.first = -1},
       memory_("lockstep::step_coefficients", sizeof(CoefficientTable)) {}
 
-/// Velocities are made with the learning rate of the last applied step, which is learning_rate_before.
 StepCoefficients OptimizerSteps::coefficients_at(const StepPlace& place, std::int64_t own) const {
-  const std::int64_t last = std::max<std::int64_t>(1, place.applied) - 1;
   return optimizer_.coefficients({.learning_rate = learning_rate(place.applied, place.done),
-                                  .learning_rate_before = learning_rate(last, place.before_last),
+                                  .learning_rate_before = learning_rate_before(place),
                                   .number = own + 1});
 }
 
+/// Velocities are made with the learning rate of the last applied step. The deck may have changed since that step.
+double OptimizerSteps::learning_rate_before(const StepPlace& place) const {
+  if (place.applied == beginning_.applied && beginning_.learning_rate > 0) return beginning_.learning_rate;
+  return learning_rate(std::max<std::int64_t>(1, place.applied) - 1, place.before_last);
+}
+
+void OptimizerSteps::begin_after(const StepCount& count, double learning_rate) {
+  const Beginning beginning{count.before, count.applied(), learning_rate};
+  if (std::exchange(beginning_, beginning) != beginning) forget();
+}
+
 StepScalars OptimizerSteps::scalars(std::int64_t applied, std::optional<std::int64_t> own) const {
-  const std::int64_t done = own.value_or(before_ + applied);
+  const std::int64_t done = own.value_or(beginning_.other_steps + applied);
   return {.coefficients = coefficients_at(KnownSteps{{.done = applied}}.place_of(applied), done),
           .first = done == 0 ? 1 : 0};
 }
@@ -56,10 +67,10 @@ void OptimizerSteps::provide(const ExecSpace& space, const KnownSteps& steps) {
 
 void OptimizerSteps::provide(const ExecSpace& space, const StepCount& count, OwnSteps& own) {
   go_to({.count = count});
-  const std::int64_t applied = count.applied(), missed = before_ + applied - own.done();
+  const std::int64_t applied = count.applied(), missed = beginning_.other_steps + applied - own.done();
   if (!own_coefficients_)
     own_coefficients_.emplace(own.ranks(), [this](std::int64_t step) {
-      return coefficients_at(known_.place_of(step), before_ + step - missed_);
+      return coefficients_at(known_.place_of(step), beginning_.other_steps + step - missed_);
     });
   if (std::exchange(missed_, missed) != missed) own_coefficients_->forget();
   put(space, own_coefficients_->cover(applied, 1), missed);
@@ -67,9 +78,9 @@ void OptimizerSteps::provide(const ExecSpace& space, const StepCount& count, Own
 
 void OptimizerSteps::put(const ExecSpace& space, const SharedCoefficients::Stretch& known, std::int64_t missed) {
   static_assert(CoefficientTable::size == SharedCoefficients::steps_at_once);
-  if (table_.first == known.first && table_.before == before_ && missed_in_table_ == missed) return;
+  if (table_.first == known.first && table_.before == beginning_.other_steps && missed_in_table_ == missed) return;
   table_.first = known.first;
-  table_.before = before_;
+  table_.before = beginning_.other_steps;
   missed_in_table_ = missed;
   std::ranges::copy(known.values, table_.of_step);
   copy_from_host(space, &table_, memory_.tensor(0, DType::u8, {sizeof(CoefficientTable)}));

@@ -40,14 +40,26 @@ class OptimizerSteps {
   double learning_rate(std::int64_t applied, std::int64_t done) const {
     return learning_rate_ * schedule_.factor(applied, done);
   }
-  /// Says that the optimizer's state comes of so many steps of another run, which its formulas count and the
-  /// learning-rate schedule does not.
-  void begin_after(std::int64_t steps) {
-    if (std::exchange(before_, steps) != steps) forget();
+  /// Learning rate of the step that the optimizer's state ends with, after `count` steps.
+  double learning_rate_before(const StepCount& count) const {
+    return learning_rate_before(KnownSteps{.count = count}.place_of(count.applied()));
   }
+  /// Says that the run goes on after `count`. The learning rate of the last applied step was `learning_rate`, whatever
+  /// this run's deck has for it; 0: what the deck has.
+  void begin_after(const StepCount& count, double learning_rate);
 
  private:
+  /// What the optimizer's state comes of where the run has begun or gone on.
+  struct Beginning {
+    std::int64_t other_steps = 0;  ///< of the run that this one has branched from: counted by the optimizer's formulas,
+                                   ///< and not by the schedule
+    std::int64_t applied = 0;      ///< steps of this run
+    double learning_rate = 0;      ///< of the last step; 0: not known
+    friend bool operator==(const Beginning&, const Beginning&) = default;
+  };
+
   StepCoefficients coefficients_at(const StepPlace& place, std::int64_t own) const;
+  double learning_rate_before(const StepPlace& place) const;
   /// Goes to the step after `steps`; forgets coefficients that were computed for another one.
   void go_to(const KnownSteps& steps);
   /// Forgets the known coefficients, which have become others.
@@ -56,7 +68,7 @@ class OptimizerSteps {
 
   const Optimizer& optimizer_;
   double learning_rate_;
-  std::int64_t before_ = 0;
+  Beginning beginning_;
   KnownSteps known_;  ///< coefficients are computed after these; those of the next step are still the same
   LearningRateSchedule schedule_;
   SharedCoefficients coefficients_;

@@ -16,6 +16,12 @@ void StepCount::describe_state(StateFields& fields) {
   unless_zero("steps_before_branch", before);
 }
 
+void describe_last_learning_rate(StateFields& fields, const StepCount& count, double& learning_rate) {
+  constexpr const char* key = "learning_rate";
+  if (fields.has(key, count.optimizer_steps() > 0)) fields.real(key, learning_rate);
+  else learning_rate = 0;
+}
+
 StepPlace KnownSteps::place_of(std::int64_t steps) const {
   const std::int64_t done = std::max(steps + count.skipped, count.done);
   if (steps == 0) return {steps, done, done};

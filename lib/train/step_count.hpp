@@ -26,6 +26,10 @@ struct StepCount {
   void describe_state(StateFields& fields);
 };
 
+/// Describes the learning rate of the last applied one of the counted steps: 0 if there is none, or in checkpoints that
+/// do not say.
+void describe_last_learning_rate(StateFields& fields, const StepCount& count, double& learning_rate);
+
 /// Steps before the next one. The host may not yet know whether the last of them was skipped.
 struct KnownSteps {
   StepCount count;           ///< counts the last step as done, and not skipped

@@ -143,16 +143,19 @@ double StepUpdate::learning_rate() const {
   return optimizer_steps_.learning_rate(before(count_.applied()), before(count_.done));
 }
 
-void StepUpdate::branch_after(std::int64_t optimizer_steps) {
+void StepUpdate::branch_after(std::int64_t optimizer_steps, double learning_rate) {
   count_.before = optimizer_steps;
-  optimizer_steps_.begin_after(optimizer_steps);
+  optimizer_steps_.begin_after(count_, learning_rate);
 }
 
 void StepUpdate::describe_state(StateFields& fields) {
   count_.describe_state(fields);
-  branch_after(count_.before);
+  double learning_rate = optimizer_steps_.learning_rate_before(count_);
+  describe_last_learning_rate(fields, count_, learning_rate);
   guard_.describe_state(fields);
-  if (fields.restores()) guard_.set_applied(count_.applied());
+  if (!fields.restores()) return;
+  optimizer_steps_.begin_after(count_, learning_rate);
+  guard_.set_applied(count_.applied());
 }
 
 }  // namespace lockstep

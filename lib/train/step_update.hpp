@@ -98,8 +98,9 @@ class StepUpdate final : public Stateful {
     return result;
   }
 
-  /// Takes the optimizer's state as that of a run that has applied so many steps.
-  void branch_after(std::int64_t optimizer_steps);
+  /// Takes the optimizer's state as that of a run that has applied so many steps, the last one with this learning rate
+  /// (0: not known).
+  void branch_after(std::int64_t optimizer_steps, double learning_rate);
   void describe_state(StateFields& fields) override;
   /// Call when the state was set: the next step goes on from there. Collective.
   void go_on() { optimizer_steps_.provide(space_, {.count = count_}); }

@@ -57,6 +57,32 @@ class Resume(LockstepTest):
                 self.train(parts, ranks=1)
                 self.expect_same(whole, parts)
 
+    def test_velocities_follow_a_changed_learning_rate(self):
+        """The velocity of lars contains the learning rate: a run that goes on with another rate corrects it as a schedule does."""
+        lars = {"optimizer": {"type": "lars", "momentum_correction": True, "learning_rate": 2.0}, "schedule": {}}
+        falls = {**lars, "schedule": {"type": "multistep", "milestones": ["37 steps"], "factor": 0.05}}
+        whole, parts = self.folder_of("whole", **falls), self.folder_of("parts", **lars)
+        self.train(whole, ranks=1)
+        self.train(parts, "run.steps=37", ranks=1)
+        self.train(parts, "optimizer.learning_rate=0.1", ranks=2)
+        self.expect_close(whole, parts, after=0)
+        # A branch at a batch of all examples, whose order does not matter.
+        layers = [layer for layer in DECK["model"]["layers"] if "dropout" not in layer]
+        full = {"model": {"layers": layers}, "batch": {"global": 500, "micro": 50}, "run": {**DECK["run"], "log_every": 1}}
+        whole, parts = self.folder_of("whole_batches", **falls, **full), self.folder_of("stem", **lars, **full)
+        self.train(whole, "schedule.milestones=[7 steps]", "run.steps=12", ranks=1)
+        self.train(parts, "run.steps=7", ranks=1)
+        branch = self.folder_of("branch", **lars, **full)
+        self.train(branch, "optimizer.learning_rate=0.1", "run.steps=5", "run.branch_from=../stem/run/checkpoints/latest", ranks=1)
+        self.expect_close(whole, branch, after=7)
+
+    def expect_close(self, whole, part, after):
+        """Expects the losses of `part` to be those of `whole` after so many steps."""
+        wanted, found = ({int(row["step"]): float(row["loss"]) for row in metrics(of / "run") if row["split"] == "train"} for of in (whole, part))
+        self.assertEqual(max(found) + after, max(wanted))
+        for step, loss in found.items():
+            self.assertAlmostEqual(loss, wanted[step + after], delta=1e-3 * loss)
+
     def test_batches_that_grow(self):
         ramp = {"batch": {"global": 33, "micro": 9, "ramp": [["30 steps", 50], ["1500 examples", 64], ["4 epochs", 80]]},
                 "schedule": {"scale_rule": "sqrt", "reference_batch": 33}}

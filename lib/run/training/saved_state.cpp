@@ -69,8 +69,14 @@ void SavedState::branch() {
   with_positions(config.source,
                  [&] { check_branch(checkpoint, file, config.optimizer, trainer_.model().parameters().parameters()); });
   restored_.emplace(file);
-  const std::int64_t steps = optimizer_steps_of(checkpoint, file);
-  trainer_.update().branch_after(steps);
+  StepCount count;
+  double learning_rate = 0;
+  restore_state(checkpoint, file, [&](StateFields& fields) {
+    count.describe_state(fields);
+    describe_last_learning_rate(fields, count, learning_rate);
+  });
+  const std::int64_t steps = count.optimizer_steps();
+  trainer_.update().branch_after(steps, learning_rate);
   log("{}: the run starts from its parameters and optimizer state, the result of {} steps", file, steps);
 }
 
