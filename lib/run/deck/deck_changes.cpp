@@ -9,16 +9,18 @@
 namespace lockstep {
 namespace {
 
-DeckChange::Effect effect_of(const std::string& key) {
+DeckChange::Effect effect_of(const std::string& key, bool in_both_decks) {
   const auto below = [&](std::string_view section) { return is_below(key, section); };
   const auto ends = [&](std::string_view name) { return key.ends_with(name); };
   for (const char* key :
        {"model.weights.freeze", "parallel.sync_batch_norm", "parallel.group_size", "parallel.virtual_replicas",
         "parallel.local", "parallel.compress", "parallel.asynchronous", "parallel.backup", "parallel.servers"})
     if (below(key) && !ends(".record")) return DeckChange::Effect::training;
-  if (below("model.weights") || below("run.branch_from") || ends(".initializer") || ends(".initial_std") ||
+  if (below("model.weights") || below("run.branch_from") || ends(".initializer") || ends("initial_std") ||
       ends(".zero_gamma"))
     return DeckChange::Effect::none;
+  // A run that has scaled its loss goes on with the scale that it has come to.
+  if (key == "precision.loss_scale.initial" && in_both_decks) return DeckChange::Effect::none;
   for (const char* section : {"run", "checkpoint", "parallel", "providers", "device", "loss_watch", "batch.micro",
                               "model.activation_checkpointing"})
     if (below(section)) return DeckChange::Effect::operation;
@@ -42,7 +44,7 @@ std::vector<DeckChange> changes_between(const std::string& was, const std::strin
   std::vector<DeckChange> changes;
   const auto add = [&](const std::string& key, const std::string& old_value, const std::string& new_value) {
     if (old_value != new_value && !is_of_no_interest(key))
-      changes.push_back({key, old_value, new_value, effect_of(key)});
+      changes.push_back({key, old_value, new_value, effect_of(key, find_value(before, key) && find_value(after, key))});
   };
   for (const auto& [key, value] : after) {
     const std::string* old_value = find_value(before, key);

@@ -66,5 +66,21 @@ TEST(StoredConfig, DoesNotDifferFromTheSameUnderNewNames) {
   EXPECT_EQ(changes[0].effect, DeckChange::Effect::training);
 }
 
+TEST(StoredConfig, KnowsWhatMattersOnlyAtTheFirstStep) {
+  const auto effect_of = [](const std::string& was, const std::string& is) {
+    const std::vector<DeckChange> changes = changes_between(was, is);
+    EXPECT_EQ(changes.size(), 1u);
+    return changes.at(0).effect;
+  };
+  using Effect = DeckChange::Effect;
+  EXPECT_EQ(effect_of("precision: {loss_scale: {initial: 8}}", "precision: {loss_scale: {initial: 4}}"), Effect::none);
+  EXPECT_EQ(effect_of("precision: {compute: fp16}", "precision: {compute: fp16, loss_scale: {initial: 4}}"),
+            Effect::training)
+      << "of a run that begins to scale its loss";
+  EXPECT_EQ(effect_of("model: {layers: [{attention: {out_initial_std: 1}}]}",
+                      "model: {layers: [{attention: {out_initial_std: 2}}]}"),
+            Effect::none);
+}
+
 }  // namespace
 }  // namespace lockstep
