@@ -247,6 +247,10 @@ class Splits(LockstepTest):
         self.refused(78, ["data.validation_seed: was 1 in run/checkpoints/"], "train", "deck.yaml", "data.validation=0.25", "data.validation_seed=2", "run.epochs=3")
         whole, part = self.evaluate("--split", "train"), self.evaluate("data.validation=0.25", "--split", "train")
         self.assertAlmostEqual(0.75 * part + 0.25 * losses[1], whole, delta=1e-5)  # each example is in one of the two parts
+        for number, (fraction, seed, warns) in enumerate(((0.25, 1, False), (0.125, 1, False), (0.5, 1, True), (0.25, 2, True))):
+            result = self.train(f"data.validation={fraction}", f"data.validation_seed={seed}", "run.branch_from=run/checkpoints/latest",
+                                f"run.output_dir=branch_{number}")
+            self.assertEqual("was trained on examples that this run validates on" in result.err, warns, result)
 
     def test_the_deck_needs_no_training_data_to_be_evaluated_on_others(self):
         self.train()

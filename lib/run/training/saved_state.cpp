@@ -68,6 +68,7 @@ void SavedState::branch() {
       config.source, [&] { return open_branching_point(config, [] { heartbeat().beat(); }); });
   with_positions(config.source,
                  [&] { check_branch(checkpoint, file, config.optimizer, trainer_.model().parameters().parameters()); });
+  warn_of_trained_examples(checkpoint, file, config);
   restored_.emplace(file);
   StepCount count;
   double learning_rate = 0;
