@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-
 #include "data/synthetic.hpp"
 
 namespace lockstep {
