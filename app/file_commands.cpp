@@ -90,8 +90,10 @@ void declare_cifar(CLI::App& import, Command& chosen, const char* name, const Ci
 void declare_npy(CLI::App& import, Command& chosen) {
   CLI::App* npy = import.add_subcommand("npy", "Inputs and targets in NumPy's .npy files");
   const auto options = std::make_shared<ImportNpyOptions>();
-  npy->add_option("--inputs", options->inputs, "array N×H×W×C or N×F of u1, f4 or f8")->required();
-  npy->add_option("--targets", options->targets, "array of N classes (integers), or N×K values of f4 or f8")
+  npy->add_option("--inputs", options->inputs, "array N×F, N×H×W×C or N×D×H×W×C of u1, f4 or f8, or N×T×C of f4 or f8")
+      ->required();
+  npy->add_option("--targets", options->targets,
+                  "array of N or N×H×W classes (integers), or of N×K or N×H×W×K values (f4 or f8)")
       ->required();
   declare_last_examples(*npy, options->validation);
   declare_output<ImportNpyOptions>(*npy, chosen, options, import_npy);

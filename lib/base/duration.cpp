@@ -74,4 +74,9 @@ std::string duration_text(double seconds) {
   return fmt::format("{} s", s);
 }
 
+std::string milliseconds_text(double seconds, int digits) {
+  const double ms = 1e3 * seconds;
+  return ms < 999.5 ? fmt::format("{:.{}g}", ms, digits) : fmt::format("{:.0f}", ms);  // 999.5 has 4 digits if rounded
+}
+
 }  // namespace lockstep

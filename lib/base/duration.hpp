@@ -19,6 +19,10 @@ std::string problem_of_duration(const std::string& text);
 /// Formats a duration for people, rounded up to whole seconds: "1 h 02 min", "3 min 20 s", "12 s".
 std::string duration_text(double seconds);
 
+/// Formats the milliseconds of a measured or predicted time, without unit or exponent: with `digits` significant digits
+/// below 1000, and from there on as a whole number: "0.0217", "97.8", "21706".
+std::string milliseconds_text(double seconds, int digits);
+
 /// Parses all of `text` as a number from 0 to 10¹²; empty for anything else.
 std::optional<double> number_of(std::string_view text);
 

@@ -66,7 +66,7 @@ void Progress::log(const Step& step) {
                 step.numbers.metrics.accuracy ? fmt::format("  accuracy {:.4f}", *step.numbers.metrics.accuracy) : "",
                 step.skipped ? "" : fmt::format("  |g| {:<9.4g}", step.numbers.gradient_norm),
                 step.scales.learning_rate, rate ? fmt::format("  {:>9.1f} examples/s", *rate) : "",
-                exposed_ms ? fmt::format("  sums {:.3g} ms", *exposed_ms) : "",
+                exposed_ms ? fmt::format("  sums {} ms", milliseconds_text(1e-3 * *exposed_ms, 3)) : "",
                 duration_text(static_cast<double>(step.left) * mean_seconds));
   logged_ = now_;
 }

@@ -47,9 +47,7 @@ std::vector<int> usual_ranks(std::int64_t batch) {
 }
 
 std::string row(const Prediction& p, const Machine& machine) {
-  const auto ms = [](double seconds) {
-    return seconds < 1 ? fmt::format("{:.4g}", 1e3 * seconds) : fmt::format("{:.0f}", 1e3 * seconds);
-  };
+  const auto ms = [](double seconds) { return milliseconds_text(seconds, 4); };
   std::string text = fmt::format("| {} | {} | {} | {} | {} | {} | {} | {:.1f} % | {:.1f} % | {} | {} | {:.4g} |",
                                  p.ranks, p.nodes, p.share, ms(p.step()), ms(p.computing), ms(p.stragglers),
                                  ms(p.exposed + p.statistics), 100 * p.strong, 100 * p.weak, bytes_text(p.memory),
@@ -111,8 +109,8 @@ std::string prediction_report(const RunConfig& config, const PredictionOptions& 
           options.machine);
     for (const Prediction& p : predictions)
       if (p.states.value_or(0) > 0)
-        text += fmt::format("{}: {:.4g} ms of a step are traffic of parallel.offload that nothing hides\n",
-                            counted(p.ranks, "rank"), 1e3 * *p.states);
+        text += fmt::format("{}: {} ms of a step are traffic of parallel.offload that nothing hides\n",
+                            counted(p.ranks, "rank"), milliseconds_text(*p.states, 4));
     for (const Prediction& p : predictions)
       if (!p.choice.empty()) text += fmt::format("{}: parallel.shard: {}\n", counted(p.ranks, "rank"), p.choice);
     if (const std::string limits = end_of_run_text(config, workload.train_examples()); !limits.empty())
@@ -140,8 +138,8 @@ std::string prediction_line(const RunConfig& config, const std::string& file, Ra
     const std::string end = config.run.epochs && limits.empty() ? fmt::format("{:.4g} epochs", epochs)
                                                                 : fmt::format("{} steps{}", length.steps(), limits);
     return fmt::format(
-        "expected             {} × {} ranks: {:.3g} ms per step{}, {:.0f} % efficient, {} for {}, {} per rank{}\n",
-        counted(p.nodes, "node"), std::min<std::int64_t>(machine.ranks_per_node, ranks), 1e3 * p.step(),
+        "expected             {} × {} ranks: {} ms per step{}, {:.0f} % efficient, {} for {}, {} per rank{}\n",
+        counted(p.nodes, "node"), std::min<std::int64_t>(machine.ranks_per_node, ranks), milliseconds_text(p.step(), 3),
         config.batch.ramp.empty() ? "" : fmt::format(" of {} examples", workload.batch()), 100 * p.weak,
         duration_text(p.run_seconds), end, bytes_text(p.memory),
         p.states ? "" : "; without parallel.offload: the machine's file has neither disk_gbps nor host_copy_gbps");

@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/duration.hpp"
 #include "base/text.hpp"
 #include "scaling/step_variants.hpp"
 
@@ -54,7 +55,7 @@ std::string row(const StepVariant& variant, bool has_machine) {
   return fmt::format(columns, name_of(variant.shard), group_of(variant), variant.shares ? "node" : "rank",
                      name_of(variant.checkpointing), state_of(variant), variant.micro, bytes_text(variant.memory),
                      variant.fits ? "fits" : "", bytes_text(variant.sent), std::llround(variant.messages),
-                     variant.seconds ? fmt::format("{:.4g}", 1e3 * *variant.seconds)
+                     variant.seconds ? milliseconds_text(*variant.seconds, 4)
                      : has_machine   ? "unknown"
                                      : "");
 }

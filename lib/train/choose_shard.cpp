@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/duration.hpp"
 #include "base/text.hpp"
 #include "parallel/choose_device_sums.hpp"
 
@@ -32,8 +33,8 @@ class ShardTimes {
   std::string text(const std::vector<Shard>& shards, Shard chosen) const {
     std::vector<std::string> others;
     for (const Shard shard : shards)
-      if (shard != chosen) others.push_back(fmt::format("{} {:.3g}", name_of(shard), 1e3 * of(shard)));
-    return fmt::format("predicted {:.3g} ms per step{}", 1e3 * of(chosen),
+      if (shard != chosen) others.push_back(fmt::format("{} {}", name_of(shard), milliseconds_text(of(shard), 3)));
+    return fmt::format("predicted {} ms per step{}", milliseconds_text(of(chosen), 3),
                        others.empty() ? "" : fmt::format(" ({})", fmt::join(others, ", ")));
   }
   /// Says that nothing is predicted although the deck names a machine; else empty.

@@ -14,7 +14,7 @@ namespace lockstep {
 struct ShardChoice {
   ParallelConfig::Shard shard = ParallelConfig::Shard::none;
   bool fits = true;  ///< the step fits into parallel.memory_gb
-  std::string why;   ///< "auto chooses gradients: a step needs 1.2 GB of 2 GB per rank; optimizer would need 2.4 GB"
+  std::string why;   ///< "auto chooses gradients: a step needs 1.20 GB of 2.00 GB per rank; …"
                      ///< with times: "auto chooses optimizer: predicted 97.8 ms per step (gradients 99.4, none 104)"
 };
 

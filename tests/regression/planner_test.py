@@ -122,7 +122,10 @@ class Auto(LockstepTest):
         self.assertEqual(self.train(0).out.count("parallel.shard: auto chooses optimizer: "), 1)
         # A resumed run chooses anew, since every way reads every checkpoint.
         again = self.train(0.0226, "run.steps=8")
-        self.assertRegex(again.out, r"parallel.shard: auto chooses gradients: a step needs [\d.]+ MB of 22.60 MB per rank; optimizer would need [\d.]+ MB\n")
+        said = r"parallel.shard: auto chooses gradients: a step needs \d+\.\d\d .B of \d+\.\d\d .B per rank; optimizer would need \d+\.\d\d .B"
+        self.assertRegex(again.out, said + "\n")
+        self.assertIn("of 22.60 MB per rank", again.out)
+        self.assertRegex((program.SOURCE / "docs/user/parallel.md").read_text(), said)
         self.assertIn("resumes from", again.out)
         self.assertIn("shard: auto", (self.folder / "run/deck.yaml").read_text())
         self.assertEqual(self.train(0, "run.steps=10", ranks=1).out.count("auto chooses none: there is one rank"), 1)

@@ -91,7 +91,10 @@ class PredictScaling(LockstepTest):
 
     def test_check_says_it_in_one_line(self):
         lines = self.lockstep("check", "deck.yaml", "--machine", "machine.yaml", "--ranks", 8).out.splitlines()
-        self.assertRegex(lines[-1], r"^expected +4 nodes × 2 ranks: [\d.]+ ms per step, \d+ % efficient, .* for 4 steps, .*B per rank$")
+        line = r"expected +\d+ nodes × \d ranks: [\d.]+ ms per step, \d+ % efficient, .* for \d+ (?:steps|epochs), \d+\.\d\d .?B per rank"
+        self.assertRegex(lines[-1], f"^{line}$")
+        self.assertIn("4 nodes × 2 ranks", lines[-1])
+        self.assertRegex((SOURCE / "docs/user/predict_scaling.md").read_text(), line)
         of_the_table = float(rows(self.predict("--ranks", 8).out)[8]["step, ms"])
         self.assertAlmostEqual(float(re.search(r"([\d.]+) ms", lines[-1]).group(1)), of_the_table, delta=0.01 * of_the_table)
         self.assertNotIn("expected  ", self.lockstep("check", "deck.yaml").out)

@@ -85,8 +85,9 @@ std::string time_report(const RunConfig& config, const Communicator& comm) {
   std::ranges::sort(three.steps, {}, &TimedStep::total);
   const double seconds = three.steps[1].total;
   return fmt::format(
-      "time                 {} for {} steps of {:.4g} ms (the median of three, on {}), without evaluations and checkpoints\n",
-      duration_text(seconds * static_cast<double>(three.all)), three.all, 1e3 * seconds, counted(comm.size(), "rank"));
+      "time                 {} for {} steps of {} ms (the median of three, on {}), without evaluations and checkpoints\n",
+      duration_text(seconds * static_cast<double>(three.all)), three.all, milliseconds_text(seconds, 4),
+      counted(comm.size(), "rank"));
 }
 
 }  // namespace lockstep

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/duration.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -19,6 +21,15 @@ TEST(Text, CountsInTheSingularAndThePlural) {
   EXPECT_EQ(counted(0, "rank"), "0 ranks");
   EXPECT_EQ(counted(1, "rank"), "1 rank");
   EXPECT_EQ(counted(2, "rank"), "2 ranks");
+}
+
+TEST(Text, ShowsMillisecondsWithoutAnExponent) {
+  EXPECT_EQ(milliseconds_text(2.17e-5, 3), "0.0217");
+  EXPECT_EQ(milliseconds_text(0.09778, 3), "97.8");
+  EXPECT_EQ(milliseconds_text(0.9994, 3), "999");
+  EXPECT_EQ(milliseconds_text(0.9996, 3), "1000");
+  EXPECT_EQ(milliseconds_text(2.6712, 3), "2671");
+  EXPECT_EQ(milliseconds_text(169.577, 4), "169577");
 }
 
 TEST(Text, QuotesCellsThatNeedIt) {
