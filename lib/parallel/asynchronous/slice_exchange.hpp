@@ -26,15 +26,15 @@ class SliceExchange {
   /// Empty for ranks that keep none.
   ParameterRange slice_of(int rank) const;
 
-  // A keeper sends the values of its slice to one other rank at a time, and receives that rank's gradients of the slice.
-  // The memory must stay until the message has been sent, or received.
+  // A keeper sends the values of its slice to one other rank at a time, and receives that rank's gradients of the
+  // slice. The memory must stay until the message has been sent, or received.
   void send_values(int reader, const Tensor& slice);
   bool has_sent_values(int reader) const { return values_[places_after(reader)]->sent(); }
   void receive_gradients(int worker, const Tensor& slice);
   bool has_received_gradients(int worker) const { return gradients_[places_before(worker)]->received(); }
 
-  // Every rank receives the slices of the other keepers into its buffer of values, and sends each of them its slice from
-  // the buffer of gradients.
+  // Every rank receives the slices of the other keepers into its buffer of values, and sends each of them its slice
+  // from the buffer of gradients.
   void receive_values(const ParameterBuffer& parameters);
   bool has_received_values() const;
   void send_gradients(const ParameterBuffer& parameters);
