@@ -121,6 +121,14 @@ void Selection::forget_best(const std::function<bool(std::int64_t step)>& is_gon
   std::erase_if(state_.best, [&](const Evaluation& evaluation) { return is_gone(evaluation.step); });
 }
 
+bool Selection::forget_evaluations() {
+  const bool had_any = state_.target_reached || state_.steps_to_target || state_.patience_best ||
+                       state_.without_improvement > 0 || !state_.best.empty();
+  state_ = {};
+  forget_what_is_not_wanted();
+  return had_any;
+}
+
 void Selection::forget_what_is_not_wanted() {
   const auto same = [](std::string& was, const std::string& is) { return std::exchange(was, is) == is; };
   const auto& [target, patience, keep_best] = options_;

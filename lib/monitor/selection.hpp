@@ -104,6 +104,9 @@ class Selection final : public Stateful {
   /// Forgets the best checkpoints for which `is_gone` returns true.
   void forget_best(const std::function<bool(std::int64_t step)>& is_gone);
 
+  /// Forgets all evaluations, because the next ones are of other data. Returns whether there were any.
+  bool forget_evaluations();
+
   /// When a state is restored, goals that the deck no longer has are forgotten.
   void describe_state(StateFields& fields) override;
 

@@ -25,7 +25,7 @@ struct Images {
     return static_cast<C>(x[((image * height + row) * width + column) * channels + c]);
   }
 
-  /// A pixel of the crop, interpolated if the crop is scaled; the edge then continues outside the image.
+  /// A pixel of the crop, interpolated if the crop is scaled; the crop's edge then continues outside of it.
   KOKKOS_INLINE_FUNCTION C cropped(std::int64_t image, const ImageChange& change, std::int64_t row, std::int64_t column,
                                    std::int64_t c) const {
     if (change.flip) column = columns - 1 - column;
@@ -34,9 +34,19 @@ struct Images {
     const C y = static_cast<C>(change.top) + static_cast<C>(change.down) * (static_cast<C>(row) + C(0.5)) - C(0.5),
             z = static_cast<C>(change.left) + static_cast<C>(change.right) * (static_cast<C>(column) + C(0.5)) - C(0.5);
     const C y0 = Kokkos::floor(y), z0 = Kokkos::floor(z), below = y - y0, beside = z - z0;
+    const C top = static_cast<C>(change.top),
+            bottom = top + Kokkos::round(static_cast<C>(change.down) * static_cast<C>(rows)) - C(1),
+            left = static_cast<C>(change.left),
+            right = left + Kokkos::round(static_cast<C>(change.right) * static_cast<C>(columns)) - C(1);
     const auto pixel = [&](C r, C k) {
-      const auto i = static_cast<std::int64_t>(r), j = static_cast<std::int64_t>(k);
-      return at(image, i < 0 ? 0 : i >= height ? height - 1 : i, j < 0 ? 0 : j >= width ? width - 1 : j, c);
+      return at(image,
+                static_cast<std::int64_t>(r < top      ? top
+                                          : r > bottom ? bottom
+                                                       : r),
+                static_cast<std::int64_t>(k < left    ? left
+                                          : k > right ? right
+                                                      : k),
+                c);
     };
     return (C(1) - below) * ((C(1) - beside) * pixel(y0, z0) + beside * pixel(y0, z0 + C(1))) +
            below * ((C(1) - beside) * pixel(y0 + C(1), z0) + beside * pixel(y0 + C(1), z0 + C(1)));

@@ -18,7 +18,7 @@ struct ImageBox {
 
 /// The changes made to one image when it is converted to numbers for computation, in this order.
 struct ImageChange {
-  float top = 0, left = 0;    ///< corner of the crop, in pixels of the image; outside: 0, or the edge if scaled
+  float top = 0, left = 0;    ///< corner of the crop, in pixels of the image; outside: 0, or its edge if scaled
   float down = 1, right = 1;  ///< pixels of the image per pixel of the crop; bilinear unless 1
   std::int32_t flip = 0;      ///< 1: mirrors left and right
   float brightness = 1, contrast = 1, saturation = 1;  ///< torchvision's factors, for u8 images

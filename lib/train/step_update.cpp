@@ -26,7 +26,7 @@ void StepUpdate::begin(const BatchPlan& batch, const StepScope& scope, std::int6
 
 void StepUpdate::provide_coefficients() {
   if (scope_.own_steps) optimizer_steps_.provide(space_, count_, *scope_.own_steps);
-  else optimizer_steps_.provide(space_, {.count = count_, .untaken = guard_.untaken()});
+  else optimizer_steps_.provide(space_, {.count = count_, .untaken = guard_.decisions().untaken()});
 }
 
 void StepUpdate::vote(const StepRequests& requests) {
@@ -53,7 +53,7 @@ void StepUpdate::update_early() {
     if (bad_parameters || loss.examples == 0 || !std::isfinite(loss.mean())) return;
     early_.begun = judge(*early_.votes);
     parts_.before_change();
-    optimizer.begin_step(space_, parts_.model.parameters(), guard_.scalars());
+    optimizer.begin_step(space_, parts_.model.parameters(), guard_.decisions().scalars());
   }
   if (early_.begun) optimizer.gradients_are_final(space_, parts_.strategy.summed());
 }
@@ -72,10 +72,10 @@ StepResult StepUpdate::conclude(const StepVote& votes) {
   if (result.status == StepStatus::applied) {
     parts_.before_change();
     parts_.graphs.run(space_, {StepGraphs::Part::Kind::update}, StepGraphs::Ranks::this_one, [&] {
-      parts_.strategy.update(space_, guard_.scalars(), 1 / static_cast<double>(scope_.examples));
+      parts_.strategy.update(space_, guard_.decisions().scalars(), 1 / static_cast<double>(scope_.examples));
     });
   }
-  if (guard_.untaken() > 1) result = take_finding();
+  if (guard_.decisions().untaken() > 1) result = take_finding();
   result.examples = examples_;
   result.requests = {.stop = votes.stop, .checkpoint = votes.checkpoint};
   return result;
@@ -134,7 +134,7 @@ StepResult StepUpdate::take_finding() {
 }
 
 std::optional<StepResult> StepUpdate::take_last() {
-  if (guard_.untaken() == 0) return std::nullopt;
+  if (guard_.decisions().untaken() == 0) return std::nullopt;
   return take_finding();
 }
 

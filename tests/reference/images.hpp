@@ -34,7 +34,9 @@ struct Picture {
   void crop(const ImageChange& change, std::int64_t rows, std::int64_t columns) {
     Picture from = *this;
     *this = {rows, columns, channels, std::vector<double>(static_cast<std::size_t>(rows * columns * channels))};
-    const auto edge = [](std::int64_t i, std::int64_t n) { return std::clamp<std::int64_t>(i, 0, n - 1); };
+    const std::int64_t top = std::lround(change.top), left = std::lround(change.left),
+                       bottom = top + std::lround(change.down * static_cast<float>(rows)) - 1,
+                       right = left + std::lround(change.right * static_cast<float>(columns)) - 1;
     for_pixels([&](std::int64_t row, std::int64_t column) {
       for (std::int64_t c = 0; c < channels; ++c) {
         if (change.down == 1 && change.right == 1) {
@@ -48,7 +50,7 @@ struct Picture {
         for (const std::int64_t i : {std::int64_t(std::floor(y)), std::int64_t(std::floor(y)) + 1})
           for (const std::int64_t j : {std::int64_t(std::floor(z)), std::int64_t(std::floor(z)) + 1})
             sum += (1 - std::abs(y - static_cast<double>(i))) * (1 - std::abs(z - static_cast<double>(j))) *
-                   from.at(edge(i, from.height), edge(j, from.width), c);
+                   from.at(std::clamp(i, top, bottom), std::clamp(j, left, right), c);
         at(row, column, c) = sum;
       }
     });

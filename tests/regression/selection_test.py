@@ -237,6 +237,17 @@ class Splits(LockstepTest):
                 self.assertAlmostEqual(self.evaluate("--data", place, *split, ranks=ranks), loss, delta=1e-5)
             self.assertAlmostEqual(self.evaluate("--split", "test", *keys, ranks=ranks), test, delta=1e-5)
 
+    def test_evaluations_of_other_data_are_not_compared(self):
+        keys = ["run.patience={evaluations: 2}", "checkpoint.keep_best={count: 1}"]
+        self.train("data.validation_file=other.h5", *keys)
+        (self.folder / "third.h5").rename(self.folder / "other.h5")
+        result = self.train("data.validation_file=other.h5", "run.epochs=3", *keys)
+        self.assertIn("validation data differ from here on: earlier evaluations count neither", result.out)
+        last = evaluations(self.folder / "run")[-1]
+        self.assertEqual(summary(self.folder / "run")["best"]["step"], last[0])
+        result = self.train("data.validation_file=other.h5", "run.epochs=4", *keys)
+        self.assertNotIn("validation data differ", result.out)
+
     def test_a_fraction_is_held_out_by_a_seed(self):
         self.train("data.validation=0.25")
         out = self.lockstep("check", "deck.yaml", "data.validation=0.25").out
@@ -250,6 +261,9 @@ class Splits(LockstepTest):
         for number, (fraction, seed, warns) in enumerate(((0.25, 1, False), (0.125, 1, False), (0.5, 1, True), (0.25, 2, True))):
             result = self.train(f"data.validation={fraction}", f"data.validation_seed={seed}", "run.branch_from=run/checkpoints/latest",
                                 f"run.output_dir=branch_{number}")
+            self.assertEqual("was trained on examples that this run validates on" in result.err, warns, result)
+            result = self.train(f"data.validation={fraction}", f"data.validation_seed={seed}", "model.weights.file=run/checkpoints/latest",
+                                f"run.output_dir=weights_{number}")
             self.assertEqual("was trained on examples that this run validates on" in result.err, warns, result)
 
     def test_the_deck_needs_no_training_data_to_be_evaluated_on_others(self):

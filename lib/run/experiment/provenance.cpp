@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "run/experiment/provenance.hpp"
 
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/execution.hpp"
@@ -33,15 +32,12 @@ std::string provenance(const Communicator& comm, const Datasets& data, const Sha
   return json.dump();
 }
 
-bool same_data(const std::string& one, const std::string& other) {
-  const auto prints = [](const std::string& text) {
-    std::map<std::string, std::string> found;
-    const Json json = Json::parse(text, nullptr, false);
-    if (json.is_object() && json.contains("data"))
-      for (const auto& [name, split] : json["data"].items()) found[name] = split.value("fingerprint", "");
-    return found;
-  };
-  return prints(one) == prints(other);
+std::map<std::string, std::string> data_fingerprints(const std::string& provenance) {
+  std::map<std::string, std::string> found;
+  const Json json = Json::parse(provenance, nullptr, false);
+  if (json.is_object() && json.contains("data"))
+    for (const auto& [name, split] : json["data"].items()) found[name] = split.value("fingerprint", "");
+  return found;
 }
 
 std::optional<ExampleFormat> stored_inputs(const std::string& provenance) {

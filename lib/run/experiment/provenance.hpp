@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -14,8 +15,9 @@ namespace lockstep {
 /// Throws SharedError if ranks have different data. Collective.
 std::string provenance(const Communicator& comm, const Datasets& data, const SharedReading& reading);
 
-/// Whether two provenances have the same data, by fingerprint, wherever the files lay.
-bool same_data(const std::string& one, const std::string& other);
+/// Returns the fingerprints of a provenance's data by split: "train", "validation", "test". They do not depend on where
+/// the files lay.
+std::map<std::string, std::string> data_fingerprints(const std::string& provenance);
 
 /// Returns the format of the inputs that a run with this provenance was trained on, without its targets; none if an
 /// earlier version has not recorded it.

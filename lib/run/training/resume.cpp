@@ -148,9 +148,10 @@ void check_branch(const Checkpoint& checkpoint, const std::string& file, const O
   check_own_steps(checkpoint, file, optimizer, "run.branch_from");
 }
 
-void warn_of_trained_examples(const Checkpoint& checkpoint, const std::string& file, const RunConfig& config) {
-  const auto deck = checkpoint.texts.find("deck");
-  if (deck == checkpoint.texts.end()) return;
+void warn_of_trained_examples(const std::map<std::string, std::string>& texts, const std::string& file,
+                              const RunConfig& config) {
+  const auto deck = texts.find("deck");
+  if (deck == texts.end()) return;
   try {
     const RunConfig run = read_stored_config(deck->second, file);
     const DataConfig &was = run.data, &is = config.data;

@@ -42,8 +42,10 @@ void SavedState::restore(const Checkpoint& checkpoint, const std::string& file) 
   with_positions(deck_.config.source, [&] {
     check_resume(checkpoint, file, deck_.config, deck_.examples(), trainer_.model().parameters().parameters());
   });
-  if (const auto before = checkpoint.texts.find("provenance");
-      before != checkpoint.texts.end() && !same_data(before->second, deck_.provenance))
+  const auto provenance = checkpoint.texts.find("provenance");
+  auto now = data_fingerprints(deck_.provenance),
+       before = provenance == checkpoint.texts.end() ? now : data_fingerprints(provenance->second);
+  if (now != before)
     warn("{}: was written with data that differ from the present data; the run continues with the present data", file);
   restored_.emplace(file);
   ExampleOrder order;
@@ -56,6 +58,9 @@ void SavedState::restore(const Checkpoint& checkpoint, const std::string& file) 
         "{}: was written in the middle of an epoch by a version that shuffles differently; the rest of this epoch "
         "repeats some examples and leaves out others",
         file);
+  if (now["validation"] != before["validation"] && selection_.forget_evaluations())
+    log("validation data differ from here on: earlier evaluations count neither for run.patience and run.target nor for "
+        "checkpoint.keep_best");
   selection_.forget_best([&](std::int64_t step) {  // its checkpoint is in another folder, or removed
     return step != trainer_.steps() && !std::filesystem::exists(folder_.checkpoints() / checkpoint_name(step));
   });
@@ -68,7 +73,7 @@ void SavedState::branch() {
       config.source, [&] { return open_branching_point(config, [] { heartbeat().beat(); }); });
   with_positions(config.source,
                  [&] { check_branch(checkpoint, file, config.optimizer, trainer_.model().parameters().parameters()); });
-  warn_of_trained_examples(checkpoint, file, config);
+  warn_of_trained_examples(checkpoint.texts, file, config);
   restored_.emplace(file);
   StepCount count;
   double learning_rate = 0;

@@ -179,11 +179,13 @@ void initialize_parameters(const RunConfig& config, Model& model) {
   parameters.initialize(space, static_cast<std::uint64_t>(config.run.seed));
   const WeightsConfig& weights = config.model.weights;
   if (!weights.present) return;
-  const ChosenWeights chosen = with_positions(config.source, [&] {
-    return choose_weights(weights, read_weights(weights), model.graph(), parameters.parameters());
+  const auto [chosen, texts] = with_positions(config.source, [&] {
+    ParameterFile file = read_weights(weights);
+    return std::pair(choose_weights(weights, file, model.graph(), parameters.parameters()), std::move(file.texts));
   });
   set_parameters(space, chosen.taken, parameters);
   log("{}", chosen.text);
+  warn_of_trained_examples(texts, weights.file, config);
 }
 
 }  // namespace lockstep

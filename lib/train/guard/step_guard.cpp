@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "train/guard/step_guard.hpp"
 
-#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -17,19 +16,15 @@ StepGuard::StepGuard(const TrainingConfig& config, const Communicator& comm, con
       watches_(config.loss_watch.present),
       scaler_(config.precision.loss_scale),
       overflow_(model.parameters(), model.graph(), sums),
-      loss_watch_(config.loss_watch),
-      memory_("lockstep::step_decision", sizeof(StepDecision)) {
-  last_.scaler = scaler_.state();
+      loss_watch_(config.loss_watch) {
+  decisions_.change_last().scaler = scaler_.state();
 }
 
 void StepGuard::begin(const ExecSpace& space, const BatchPlan& plan, const StepScope& scope, std::int64_t step) {
   scope_ = scope;
-  if (std::exchange(is_changed_, false))
-    copy_from_host(space, &last_, memory_.tensor(0, DType::u8, {sizeof(StepDecision)}));
-  if (untaken() == 0) taken_ = step - 1;
-  judged_ = step - 1;
+  decisions_.begin(space, step);
   nonfinite_.begin_step(step, plan.examples);
-  begin_decision(space, scales_, scope.examples, step - 1, on_device());
+  begin_decision(space, scales_, scope.examples, step - 1, decisions_.on_device());
   if (scales_) overflow_.begin(space);
 }
 
@@ -43,7 +38,7 @@ void StepGuard::sum_done() {
 
 void StepGuard::judge(const ExecSpace& space, ParallelStrategy& strategy, const SummedLoss& loss, bool bad_parameters,
                       const UpdateOptions& options) const {
-  if (!watches_) nonfinite_.count_gradients(space, loss, on_device(), scope_.group != nullptr);
+  if (!watches_) nonfinite_.count_gradients(space, loss, decisions_.on_device(), scope_.group != nullptr);
   decide_step(space,
               {.loss = loss,
                .watched = watches_,
@@ -54,30 +49,24 @@ void StepGuard::judge(const ExecSpace& space, ParallelStrategy& strategy, const 
                .scaling = scaler_.rule(),
                .lost_gradients = nonfinite_.gradient_counts().as<const double>(),
                .tensors = nonfinite_.gradient_counts().count()},
-              options, on_device());
+              options, decisions_.on_device());
 }
 
 void StepGuard::judged(const ExecSpace& space) {
-  ++judged_;
-  if (scales_) overflow_.end(space, judged_);
-  copies_[static_cast<std::size_t>(judged_ % 2)].start(space, on_device());
+  const std::int64_t step = decisions_.decided(space);
+  if (scales_) overflow_.end(space, step);
 }
 
 StepFinding StepGuard::take(const ExecSpace& space) {
-  const std::int64_t step = ++taken_;
-  last_ = copies_[static_cast<std::size_t>(step % 2)].take();
+  const std::int64_t step = decisions_.take();
   StepFinding finding = explain(space, step);
   finding.number = step;
-  if (finding.done()) return finding;
-  // The device has left out all steps begun after this one, and may go on from here.
-  for (; untaken() > 0; ++taken_) static_cast<void>(copies_[static_cast<std::size_t>((taken_ + 1) % 2)].take());
-  last_.halted = 0;
-  is_changed_ = true;
+  if (!finding.done()) decisions_.drop_later();
   return finding;
 }
 
 StepFinding StepGuard::explain(const ExecSpace& space, std::int64_t step) {
-  switch (last_.outcome) {
+  switch (decisions_.last().outcome) {
     case StepOutcome::applied: return watches_ ? watch_loss(step) : StepFinding();
     case StepOutcome::suspicious:
     case StepOutcome::lost: return report_loss(space, step);
@@ -92,29 +81,30 @@ StepFinding StepGuard::explain(const ExecSpace& space, std::int64_t step) {
 
 StepFinding StepGuard::report_overflow(const ExecSpace& space, std::int64_t step) const {
   const std::string what = overflow_.describe(space, judges(), scope_.numbers, step);
-  const double scale = last_.scaler_before.scale;
-  if (last_.outcome == StepOutcome::at_floor)
+  const StepDecision& last = decisions_.last();
+  const double scale = last.scaler_before.scale;
+  if (last.outcome == StepOutcome::at_floor)
     return {StepStatus::fatal,
             fmt::format("step {}: {} at the smallest loss scale, {:g} (precision.loss_scale.floor); continue from "
                         "the checkpoint of the step before, with a smaller learning rate or precision.compute: bf16",
                         step, what, scale)};
-  return {StepStatus::skipped, fmt::format("{}; loss scale {:g} → {:g}", what, scale, last_.scaler.scale)};
+  return {StepStatus::skipped, fmt::format("{}; loss scale {:g} → {:g}", what, scale, last.scaler.scale)};
 }
 
 /// Returns what loss_watch says of a step that would otherwise be applied. If it objects, the step no longer counts as
 /// applied.
 StepFinding StepGuard::watch_loss(std::int64_t step) {
-  if (last_.has_loss == 0) return {};
-  const double mean = last_.mean_loss;
+  if (decisions_.last().has_loss == 0) return {};
+  const double mean = decisions_.last().mean_loss;
   const double loss = std::isnan(mean) ? std::abs(mean) : mean;  // without a NaN's sign, which means nothing
   std::string anomaly = loss_watch_.inspect(loss);
   if (anomaly.empty()) return {};
   if (!std::isfinite(loss)) anomaly += "; " + nonfinite_.inputs(judges(), step);
   StepFinding finding = act_on_anomaly(fmt::format("step {}: {}", step, anomaly));
-  last_.has_moved = --last_.applied > 0 ? 1 : 0;
+  StepDecision& last = decisions_.change_last();
+  last.has_moved = --last.applied > 0 ? 1 : 0;
   if (finding.status == StepStatus::skipped) finding.message = anomaly;
-  else last_.scaler = last_.scaler_before;
-  is_changed_ = true;
+  else last.scaler = last.scaler_before;
   return finding;
 }
 
@@ -132,14 +122,15 @@ StepFinding StepGuard::act_on_anomaly(const std::string& what) {
 /// Unless the deck says otherwise (loss_watch), a run ends where its parameters would no longer be finite, or at the
 /// second loss in a row that is not.
 StepFinding StepGuard::report_loss(const ExecSpace& space, std::int64_t step) const {
-  const bool lost = last_.outcome == StepOutcome::lost;
+  const StepDecision& last = decisions_.last();
+  const bool lost = last.outcome == StepOutcome::lost;
   const std::string gradients = lost ? nonfinite_.gradients(space) : "";
-  const double mean = last_.mean_loss;
+  const double mean = last.mean_loss;
   const std::string found = fmt::format(
       "step {}: the loss is {}{}; {}", step, std::isnan(mean) ? std::abs(mean) : mean,
-      !gradients.empty()       ? fmt::format(", and parameters would become non-finite: {} is not finite", gradients)
-      : last_.lost_before != 0 ? ", the second non-finite loss in a row"
-                               : "",
+      !gradients.empty()      ? fmt::format(", and parameters would become non-finite: {} is not finite", gradients)
+      : last.lost_before != 0 ? ", the second non-finite loss in a row"
+                              : "",
       nonfinite_.inputs(judges(), step));
   if (!lost) return {StepStatus::applied, found + "; the run ends if the next loss is not finite either"};
   return {StepStatus::fatal, found +
@@ -189,41 +180,22 @@ StepFinding StepGuard::inspect_validation(const Metrics& metrics, std::int64_t s
 }
 
 void StepGuard::set_applied(std::int64_t applied) {
-  last_.applied = applied;
-  last_.has_moved = applied > 0 ? 1 : 0;
-  is_changed_ = true;
-}
-
-void StepGuard::agree(const ExecSpace& space) {
-  const Tensor memory = memory_.tensor(0, DType::u8, {sizeof(StepDecision)});
-  StepDecision decision;
-  copy_to_host(space, memory, &decision);
-  decision.loss_was_nonfinite = static_cast<std::int32_t>(comm_.all_reduce_max(decision.loss_was_nonfinite));
-  if (scales_) {
-    const auto smallest = [&](std::int64_t value) { return -comm_.all_reduce_max(-value); };
-    LossScaleRule::State& scaler = decision.scaler;
-    // The bits of positive numbers are ordered as the numbers are.
-    scaler.scale = std::bit_cast<float>(static_cast<std::int32_t>(smallest(std::bit_cast<std::int32_t>(scaler.scale))));
-    scaler.good_steps = smallest(scaler.good_steps);
-    scaler.hysteresis_left = smallest(scaler.hysteresis_left);
-  }
-  copy_from_host(space, &decision, memory);
-  if (untaken() > 0) return copies_[static_cast<std::size_t>(judged_ % 2)].start(space, on_device());
-  last_.scaler = decision.scaler;
-  last_.loss_was_nonfinite = decision.loss_was_nonfinite;
+  StepDecision& last = decisions_.change_last();
+  last.applied = applied;
+  last.has_moved = applied > 0 ? 1 : 0;
 }
 
 void StepGuard::describe_state(StateFields& fields) {
-  bool scales = scales_, loss_was_nonfinite = last_.loss_was_nonfinite != 0;
+  bool scales = scales_, loss_was_nonfinite = decisions_.last().loss_was_nonfinite != 0;
   fields.flag("scales_loss", scales);
-  scaler_.set_state(last_.scaler);
+  scaler_.set_state(decisions_.last().scaler);
   scaler_.describe_state(fields);
   loss_watch_.describe_state(fields);
   if (fields.has("loss_was_nonfinite")) fields.flag("loss_was_nonfinite", loss_was_nonfinite);  // not in old ones
   if (!fields.restores()) return;
-  if (scales) last_.scaler = scaler_.state();  // without loss scaling, the checkpoint's scale means nothing
-  last_.loss_was_nonfinite = loss_was_nonfinite ? 1 : 0;
-  is_changed_ = true;
+  StepDecision& last = decisions_.change_last();
+  if (scales) last.scaler = scaler_.state();  // without loss scaling, the checkpoint's scale means nothing
+  last.loss_was_nonfinite = loss_was_nonfinite ? 1 : 0;
 }
 
 }  // namespace lockstep

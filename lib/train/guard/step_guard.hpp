@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <optional>
 #include <string>
 
-#include "core/host_copy.hpp"
 #include "data/sampler.hpp"
 #include "parallel/parallel_strategy.hpp"
 #include "train/guard/nonfinite_report.hpp"
 #include "train/guard/overflow_watch.hpp"
-#include "train/guard/step_decision.hpp"
+#include "train/guard/step_decisions.hpp"
 #include "train/metrics.hpp"
 #include "train/step_result.hpp"
 #include "train/training_config.hpp"
@@ -31,34 +28,26 @@ class StepGuard final : public Stateful {
 
   /// Begins step number `step`, which the ranks of `scope` judge.
   void begin(const ExecSpace& space, const BatchPlan& plan, const StepScope& scope, std::int64_t step);
-  /// Number of steps before the current one, for kernels.
-  StepNumber steps_before() const { return StepNumber(&on_device()->steps_before); }
-  /// Factor of the current step's loss, for kernels.
-  GradientFactor loss_factor() const { return GradientFactor(&on_device()->loss_factor); }
-  /// Factor of the current step's loss, as f64 [1] in the step's memory.
-  Tensor loss_factor_tensor() const { return memory_.tensor(offsetof(StepDecision, loss_factor), DType::f64, {1}); }
   /// Call gradient_ready when a stretch of the gradients of this rank, or of a shard, is final, and sum_done when all
   /// of them are.
   void gradient_ready(const ExecSpace& space, ParameterRange range);
   void sum_done();
-  /// Decides what becomes of the current step, whose gradients are summed and whose loss is `loss`; scalars() are then
-  /// those of its update. `bad_parameters` says that, by the ranks' votes, the step before has left parameters that are
-  /// not finite. Starts kernels only, which a DeviceGraph may have recorded. Collective.
+  /// Decides what becomes of the current step, whose gradients are summed and whose loss is `loss`; scalars of
+  /// decisions() are then those of its update. `bad_parameters` says that, by the ranks' votes, the step before has
+  /// left parameters that are not finite. Starts kernels only, which a DeviceGraph may have recorded. Collective.
   void judge(const ExecSpace& space, ParallelStrategy& strategy, const SummedLoss& loss, bool bad_parameters,
              const UpdateOptions& options) const;
   /// Call after judge, even if judge was recorded: starts the copy of the decision to the host.
   void judged(const ExecSpace& space);
-  /// Scalars of the current step's update, in the step's memory.
-  const StepScalars* scalars() const { return &on_device()->scalars; }
 
   /// Call after steps that ranks have judged by themselves: all go on with the smallest loss scale of any rank. Waits
   /// for the device. Collective.
-  void agree(const ExecSpace& space);
+  void agree(const ExecSpace& space) { decisions_.agree(space, comm_, scales_); }
 
-  /// Number of steps that have been judged and whose finding has not been taken.
-  std::int64_t untaken() const { return judged_ - taken_; }
-  /// Takes the finding of the oldest such step. If that step cannot be done, the later ones are dropped. Waits for the
-  /// device. Collective over the ranks that judge the step.
+  /// What has been decided about steps; its last() is that of the last finding that was taken.
+  const StepDecisions& decisions() const { return decisions_; }
+  /// Takes the finding of the oldest step that has been judged and whose finding has not been taken. If that step
+  /// cannot be done, the later ones are dropped. Waits for the device. Collective over the ranks that judge the step.
   StepFinding take(const ExecSpace& space);
 
   /// Checks whether the last update, that of step number `step`, has left finite parameters. Collective; during
@@ -75,24 +64,18 @@ class StepGuard final : public Stateful {
   /// Whether the host inspects losses itself (loss_watch).
   bool watches_loss() const { return watches_; }
 
-  // State as of the last finding that was taken:
-  /// The loss scale; none if the loss is not scaled.
+  /// The loss scale as of the last finding that was taken; none if the loss is not scaled.
   std::optional<double> loss_scale() const {
-    return scales_ ? std::optional<double>(last_.scaler.scale) : std::nullopt;
+    return scales_ ? std::optional<double>(decisions_.last().scaler.scale) : std::nullopt;
   }
-  /// Factor from the summed gradients to the gradient of the mean loss.
-  double gradient_factor() const { return last_.gradient_factor; }
   /// Sets the number of applied steps.
   void set_applied(std::int64_t applied);
 
-  /// Number of loss anomalies that the run has gone on from; they stay counted after a rollback.
-  std::int64_t anomalies() const { return loss_watch_.anomalies(); }
-  void set_anomalies(std::int64_t anomalies) { loss_watch_.set_anomalies(anomalies); }
+  LossWatch& loss_watch() { return loss_watch_; }
 
   void describe_state(StateFields& fields) override;
 
  private:
-  StepDecision* on_device() const { return reinterpret_cast<StepDecision*>(memory_.data()); }
   StepFinding explain(const ExecSpace& space, std::int64_t step);
   StepFinding watch_loss(std::int64_t step);
   StepFinding act_on_anomaly(const std::string& what);
@@ -111,11 +94,7 @@ class StepGuard final : public Stateful {
   LossScaler scaler_;
   OverflowWatch overflow_;
   LossWatch loss_watch_;
-  Buffer memory_;                                 ///< a StepDecision
-  StepDecision last_;                             ///< as of the last finding that was taken
-  bool is_changed_ = true;                        ///< the host has changed `last_`, and the device does not know yet
-  std::array<HostCopy<StepDecision>, 2> copies_;  ///< of the last even and the last odd step
-  std::int64_t judged_ = 0, taken_ = 0;           ///< numbers of the last step judged and of the last finding taken
+  StepDecisions decisions_;
 };
 
 }  // namespace lockstep
