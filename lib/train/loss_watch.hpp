@@ -44,6 +44,9 @@ class LossWatch final : public Stateful {
   /// Number of anomalies that the run has gone on from; they stay counted after a rollback.
   std::int64_t anomalies() const { return anomalies_; }
   void set_anomalies(std::int64_t anomalies) { anomalies_ = anomalies; }
+  /// Call when the next losses are of other data than those before.
+  void forget_losses() { losses_.clear(); }
+  void forget_validation_losses() { validation_losses_.clear(); }
   /// Losses of the steps that the next one is compared with.
   const std::vector<double>& losses() const { return losses_; }
 

@@ -238,13 +238,16 @@ class Splits(LockstepTest):
             self.assertAlmostEqual(self.evaluate("--split", "test", *keys, ranks=ranks), test, delta=1e-5)
 
     def test_evaluations_of_other_data_are_not_compared(self):
-        keys = ["run.patience={evaluations: 2}", "checkpoint.keep_best={count: 1}"]
+        keys = ["run.patience={evaluations: 2}", "checkpoint.keep_best={count: 1}", "loss_watch={on_anomaly: stop}"]
         self.train("data.validation_file=other.h5", *keys)
         (self.folder / "third.h5").rename(self.folder / "other.h5")
         result = self.train("data.validation_file=other.h5", "run.epochs=3", *keys)
         self.assertIn("validation data differ from here on: earlier evaluations count neither", result.out)
         last = evaluations(self.folder / "run")[-1]
         self.assertEqual(summary(self.folder / "run")["best"]["step"], last[0])
+        state = (self.folder / "run/checkpoints/latest").read_bytes()
+        watched = re.search(rb'"validation_losses":\[([^\]]*)\]', state)[1].split(b",")
+        self.assertEqual(len(watched), 1, "of three evaluations, one was of these data")
         result = self.train("data.validation_file=other.h5", "run.epochs=4", *keys)
         self.assertNotIn("validation data differ", result.out)
 

@@ -58,7 +58,11 @@ void SavedState::restore(const Checkpoint& checkpoint, const std::string& file) 
         "{}: was written in the middle of an epoch by a version that shuffles differently; the rest of this epoch "
         "repeats some examples and leaves out others",
         file);
-  if (now["validation"] != before["validation"] && selection_.forget_evaluations())
+  LossWatch& loss_watch = trainer_.update().guard().loss_watch();
+  if (now["train"] != before["train"]) loss_watch.forget_losses();
+  const bool validates_on_others = now["validation"] != before["validation"];
+  if (validates_on_others) loss_watch.forget_validation_losses();
+  if (validates_on_others && selection_.forget_evaluations())
     log("validation data differ from here on: earlier evaluations count neither for run.patience and run.target nor for "
         "checkpoint.keep_best");
   selection_.forget_best([&](std::int64_t step) {  // its checkpoint is in another folder, or removed
