@@ -7,7 +7,6 @@
 #include <climits>
 #include <cstdlib>
 #include <exception>
-#include <mutex>
 #include <optional>
 
 #include "base/heartbeat.hpp"

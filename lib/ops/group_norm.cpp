@@ -2,7 +2,6 @@
 #include "ops/group_norm.hpp"
 
 #include <algorithm>
-#include <cassert>
 
 #include "ops/row_parts.hpp"
 

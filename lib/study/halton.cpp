@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "study/halton.hpp"
 
-#include <algorithm>
 #include <numeric>
 
 #include "core/random.hpp"

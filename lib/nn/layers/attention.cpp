@@ -126,7 +126,7 @@ void Attention::allocate() {
   const AttentionShape shape = product(1);
   waves_ = OwnedTensor("lockstep::attention::waves", plan_.master(), {shape.length, shape.head_size});
   rotary_waves(ExecSpace(), config_.rotary_base, waves_.get());
-  ExecSpace().fence();
+  ExecSpace().fence("lockstep::attention::waves");
 }
 
 void Attention::set_weights(std::span<const Tensor> weights) {

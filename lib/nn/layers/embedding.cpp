@@ -94,7 +94,7 @@ Shape PositionEncoding::output_shape(std::span<const Shape> inputs) const { retu
 void PositionEncoding::allocate() {
   waves_ = OwnedTensor("lockstep::position_encoding::waves", plan_.master(), plan_.output);
   position_waves(ExecSpace(), waves_.get());
-  ExecSpace().fence();
+  ExecSpace().fence("lockstep::position_encoding::waves");
 }
 
 void PositionEncoding::forward(const StepContext& context, const LayerTensors& t) {
