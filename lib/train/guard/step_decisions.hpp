@@ -11,7 +11,7 @@
 namespace lockstep {
 
 /// The decision about the current step in the step's memory, where kernels make it, and the decisions that are on their
-/// way to the host, which takes them up to two steps later.
+/// way to the host, which takes them at once or, on devices, a step late.
 class StepDecisions {
  public:
   StepDecisions() : memory_("lockstep::step_decision", sizeof(StepDecision)) {}
