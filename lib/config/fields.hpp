@@ -215,6 +215,10 @@ std::string write_config(Config& config);
 /// Returns the JSON Schema (draft 2020-12) of the decks that `config` reads.
 std::string json_schema(Config& config, std::string_view title);
 
+/// Returns the paths of the keys called `name`: a section of the deck, and keys of sections, of which some may only be
+/// valid with some alternatives. Keys further inside are left out.
+std::vector<std::string> paths_of_key(Config& config, std::string_view name);
+
 /// Returns the reference page: Markdown tables of keys, types, defaults, limits and meanings.
 std::string reference_page(Config& config);
 

@@ -20,13 +20,26 @@ std::string_view seen_from(std::string_view section, std::string_view path) {
   return inside ? path.substr(section.size() + 1) : path;
 }
 
+nlohmann::json schema_of(Config& config) { return nlohmann::json::parse(json_schema(config, "")); }
+
 /// Returns the keys of an alternative, from its JSON Schema.
 std::vector<std::string> keys_of(const Alternative& alternative) {
   std::vector<std::string> keys;
-  const auto schema = nlohmann::json::parse(json_schema(*alternative.make(), ""));
+  const nlohmann::json schema = schema_of(*alternative.make());
   if (const auto properties = schema.find("properties"); properties != schema.end())
     for (const auto& [key, value] : properties->items()) keys.push_back(key);
   return keys;
+}
+
+/// Whether a section of a JSON Schema has a key, always or in one of its alternatives.
+bool section_has_key(const nlohmann::json& section, const std::string& name) {
+  if (const auto keys = section.find("properties"); keys != section.end() && keys->contains(name)) return true;
+  for (const char* several : {"anyOf", "allOf"})
+    if (const auto parts = section.find(several); parts != section.end())
+      if (std::ranges::any_of(
+              *parts, [&](const nlohmann::json& part) { return section_has_key(part.value("then", part), name); }))
+        return true;
+  return false;
 }
 
 bool has_key(const Alternative& alternative, std::string_view key) {
@@ -91,6 +104,24 @@ std::string key_of_other_alternatives(std::string_view key, std::string_view cho
       "is an option of {}: {}, but here it is {}; remove it, use one of these, or replace the whole section with "
       "{{{}: {}}}",
       chooser, fmt::join(owners, ", "), chosen, chooser, chosen);
+}
+
+std::vector<std::string> paths_of_key(Config& config, std::string_view name) {
+  std::vector<std::string> paths;
+  const nlohmann::json schema = schema_of(config);
+  for (const auto& [section, keys] : schema.at("properties").items()) {
+    if (section == name) paths.push_back(section);
+    if (section_has_key(keys, std::string(name))) paths.push_back(fmt::format("{}.{}", section, name));
+  }
+  return paths;
+}
+
+std::string key_of_other_sections(std::string_view key, std::string_view section, Config& deck) {
+  std::vector<std::string> paths = paths_of_key(deck, key);
+  std::erase(paths, fmt::format("{}.{}", section, key));
+  if (paths.empty()) return "";
+  return fmt::format("unknown key; did you mean '{}'{}?", fmt::join(paths, "' or '"),
+                     paths.front() == key ? " at the top level of the deck" : "");
 }
 
 std::string misplaced_option(const DeckNode& item, const DeckNode::Entry& key,

@@ -26,6 +26,10 @@ std::string other_word(std::span<const OtherName> names, std::string_view path, 
 std::string key_of_other_alternatives(std::string_view key, std::string_view chooser, std::string_view chosen,
                                       std::span<const Alternative> alternatives);
 
+/// Returns the error about a key that `section` does not have, if other sections of `deck` have it, or it is a section
+/// itself; else empty.
+std::string key_of_other_sections(std::string_view key, std::string_view section, Config& deck);
+
 /// Returns the error about a list entry `- {type: {…}}` that has the option `key` beside its type, or that gives the
 /// type as a value; else empty.
 std::string misplaced_option(const DeckNode& item, const DeckNode::Entry& key,

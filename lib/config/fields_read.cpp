@@ -224,11 +224,9 @@ class Reader final : public Fields {
   }
 
   void complain_of_unknown_keys() const {
-    for (const auto& entry : node_.entries) {
-      if (known_.count(entry.key)) continue;
-      const std::string problem = problem_of_unknown(entry.key);
-      if (!problem.empty()) complaints_.emplace_back(entry.position, entry.value.path, problem);
-    }
+    for (const auto& entry : node_.entries)
+      if (const std::string problem = known_.count(entry.key) ? "" : problem_of_unknown(entry.key); !problem.empty())
+        complaints_.emplace_back(entry.position, entry.value.path, problem);
   }
 
   static void read(const DeckNode& node, Reading& reading, const std::function<void(Fields&)>& describe,
@@ -236,7 +234,7 @@ class Reader final : public Fields {
     if (node.kind == DeckNode::Kind::scalar && !short_form.empty())
       return read(spelled_out(node, short_form), reading, describe);
     if (node.kind != DeckNode::Kind::mapping && node.kind != DeckNode::Kind::null)
-      return reading.complaints.push_back(no_mapping(node, describe));
+      return reading.complaints.push_back(no_mapping(node, reading.deck, describe));
     Reader reader(node, reading);
     describe(reader);
     reader.finish();
@@ -249,12 +247,12 @@ class Reader final : public Fields {
 
   /// Returns the error about a value that stands where a mapping is expected. The mapping's description tells which key
   /// the value was probably meant for.
-  static DeckError no_mapping(const DeckNode& node, const std::function<void(Fields&)>& describe) {
+  static DeckError no_mapping(const DeckNode& node, Config& deck, const std::function<void(Fields&)>& describe) {
     constexpr std::string_view wanted = "a mapping (key: value)";
     constexpr std::size_t longest = 100;  // bytes of a value that the advice may repeat
     if (node.kind != DeckNode::Kind::scalar || node.text.size() > longest) return of_wrong_type(node, wanted);
     const DeckNode empty{.position = node.position, .path = node.path};
-    Reading unread;
+    Reading unread{deck};
     Reader reader(empty, unread);
     describe(reader);
     const std::string keys = fmt::format("some of its keys: {}", fmt::join(reader.known_, ", "));
@@ -277,12 +275,14 @@ class Reader final : public Fields {
     if (const auto colon = key.find(':'); colon != std::string::npos && known_.count(key.substr(0, colon)))
       return fmt::format("has no space after its colon; write {}: {}", key.substr(0, colon), key.substr(colon + 1));
     if (lacks_its_kind_ && nearest(key, known).empty()) return "";
-    // The search below is slow, so it is done only for errors that will be reported.
-    const bool is_said = complaints_.size() < complaints_before_ + most_complaints;
-    for (const Choice& choice : choices_)
-      if (std::string other = !is_said ? "" : key_of_other_alternatives(key, choice.key, choice.chosen, choice.of);
-          !other.empty())
-        return other;
+    // The searches below are slow, so they are done only for errors that will be reported.
+    if (complaints_.size() < complaints_before_ + most_complaints) {
+      for (const Choice& choice : choices_)
+        if (std::string other = key_of_other_alternatives(key, choice.key, choice.chosen, choice.of); !other.empty())
+          return other;
+      if (node_.path.find('.') == std::string::npos && nearest(key, known).empty())
+        if (std::string other = key_of_other_sections(key, node_.path, reading_.deck); !other.empty()) return other;
+    }
     return fmt::format("unknown key; {}", suggestion(key, known));
   }
 
@@ -392,7 +392,7 @@ class Reader final : public Fields {
 }  // namespace
 
 void read_config(const DeckNode& deck, Config& config) {
-  Reading reading;
+  Reading reading{config};
   Reader::read(deck, reading, [&](Fields& fields) { config.describe(fields); });
   throw_complaints(reading);
 }

@@ -13,9 +13,9 @@ namespace lockstep {
 
 using Complaints = std::vector<DeckError>;
 
-/// Errors found so far in a deck, and the names known from other programs.
 struct Reading {
-  Complaints complaints;
+  Config& deck;           ///< describes all keys
+  Complaints complaints;  ///< errors found so far
   std::span<const OtherName> other_names;
 };
 

@@ -158,7 +158,7 @@ class BadInput(MistakeTest):
                       "batch.gradient_accumulation_steps: is not needed here (it follows from batch.global, ",
                       "optimizer.type: 'AdamW' is unknown; did you mean 'adamw'? (known: sgd, ", "precision.compute: 'bfloat16' is unknown", "did you mean 'bf16'?",
                       "precision.amp: has another name here; write compute: bf16, or fp16", "zero_optimization: has another name here (ZeRO's stages 1, 2 and 3); write parallel.shard: ",
-                      "seed: has another name here; write run.seed", "fp16: has another name here; write precision.compute: fp16", "num_workers: is not needed here"):
+                      "seed: unknown key; did you mean 'run.seed'?", "fp16: has another name here; write precision.compute: fp16", "num_workers: is not needed here"):
             self.assertIn(words, errors)
         for assignment, words in (("optimizer={lr: 0.1}", "optimizer.lr: has another name here; write learning_rate"),
                                   ("data.pin_memory=true", "data.pin_memory: is not needed here (a thread of each rank reads ahead of the steps); remove it"),

@@ -100,8 +100,10 @@ class Hints(LockstepTest):
 
     def test_names_that_others_use(self):
         for assignment, words in (("run={steps: 1, manual_seed: 3}", "run.manual_seed: has another name here (of all ranks); write seed"),
-                                  ("learning_rate=1", "learning_rate: has another name here; write optimizer.learning_rate"),
-                                  ("output_dir=x", "output_dir: has another name here; write run.output_dir"),
+                                  ("learning_rate=1", "learning_rate: unknown key; did you mean 'optimizer.learning_rate'?"),
+                                  ("output_dir=x", "output_dir: unknown key; did you mean 'run.output_dir'?"),
+                                  ("run.shard=optimizer", "run.shard: unknown key; did you mean 'parallel.shard'?"),
+                                  ("model.loss=mse", "model.loss: unknown key; did you mean 'loss' at the top level of the deck?"),
                                   ("optimizer.wd=0.1", "optimizer.wd: has another name here; write weight_decay"),
                                   ("optimizer.groups=[{match: '*weight', wd: 0.1}]", "optimizer.groups.0.wd: has another name here; write weight_decay"),
                                   *((f"optimizer.groups=[{{match: '*weight', {name}: 0.1}}]",

@@ -1,30 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "run/deck/other_names.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "run/deck/run_config.hpp"
 
 namespace lockstep {
-namespace {
-
-/// Whether a section of the schema has a key, always or in one of its alternatives.
-bool has_key(const nlohmann::json& section, const std::string& name) {
-  if (const auto keys = section.find("properties"); keys != section.end() && keys->contains(name)) return true;
-  for (const char* several : {"anyOf", "allOf"})
-    if (const auto parts = section.find(several); parts != section.end())
-      if (std::ranges::any_of(*parts,
-                              [&](const nlohmann::json& part) { return has_key(part.value("then", part), name); }))
-        return true;
-  return false;
-}
-
-}  // namespace
-
 std::span<const OtherName> other_names_of_keys() {
   static constexpr std::string_view
       all_ranks = "examples per step, over all ranks",
@@ -59,7 +41,6 @@ std::span<const OtherName> other_names_of_keys() {
       {"wd", "optimizer.groups.*", "weight_decay", ""},
       {"wd", "*", "optimizer.weight_decay", ""},
       {"eps", "*", "epsilon (of adafactor: epsilons)", ""},
-      {"betas", "", "optimizer.betas", ""},
       {"ema", "*", "optimizer.ema_decay", ""},
       {"gradient_clipping", "*", "optimizer.clip_norm", ""},
       {"gradient_clip_val", "*", "optimizer.clip_norm", ""},
@@ -88,18 +69,7 @@ std::span<const OtherName> other_names_of_keys() {
       {"max_epochs", "*", "run.epochs", ""},
       {"num_epochs", "*", "run.epochs", ""},
       {"max_steps", "*", "run.steps", ""},
-      {"learning_rate", "", "optimizer.learning_rate", ""},
-      {"momentum", "", "optimizer.momentum", ""},
-      {"weight_decay", "", "optimizer.weight_decay", ""},
-      {"preset", "", "model.preset", ""},
-      {"layers", "", "model.layers", ""},
-      {"name", "", "run.name", ""},
-      {"resume", "", "run.resume", ""},
-      {"epochs", "", "run.epochs", ""},
-      {"steps", "", "run.steps", ""},
-      {"seed", "", "run.seed", ""},
       {"manual_seed", "*", "run.seed", "of all ranks"},
-      {"output_dir", "", "run.output_dir", ""},
       {"early_stopping", "*", "run.patience, as patience: {metric: validation_loss, evaluations: 5}", ""},
       {"save_top_k", "*", "checkpoint.keep_best, as keep_best: {metric: validation_accuracy, count: 3}", ""},
       // Words instead of keys. They are recognised by the words that a key takes, or by the key's path.
@@ -135,12 +105,10 @@ std::optional<MeantKey> meant_key(std::string_view name) {
         (other.instead.empty() || other.instead.find('.') != std::string_view::npos))
       return MeantKey{std::string(other.instead), std::string(other.why)};
   RunConfig config;
-  std::vector<std::string> sections;
-  const nlohmann::json schema = nlohmann::json::parse(json_schema(config, ""));
-  for (const auto& [section, keys] : schema.at("properties").items())
-    if (has_key(keys, std::string(name))) sections.push_back(section);
-  if (sections.size() != 1) return std::nullopt;
-  return MeantKey{fmt::format("{}.{}", sections.front(), name), ""};
+  std::vector<std::string> paths = paths_of_key(config, name);
+  std::erase(paths, name);
+  if (paths.size() != 1) return std::nullopt;
+  return MeantKey{paths.front(), ""};
 }
 
 }  // namespace lockstep

@@ -327,6 +327,10 @@ TEST(OtherNames, SayWhatToWrite) {
   EXPECT_THAT(message("look: {size: 2}"), HasSubstr("look.size: has another name here (of its lines); write width"));
   EXPECT_THAT(message("look: {workers: 2}"), HasSubstr("look.workers: is not needed here (nobody waits); remove it"));
   EXPECT_THAT(message("look: {side: 2}"), HasSubstr("look.side: unknown key")) << "that name is one of the top";
+  EXPECT_EQ(message("width: 2"), "d.yaml:1:1: width: unknown key; did you mean 'look.width'?");
+  EXPECT_EQ(message("radius: 2"), "d.yaml:1:1: radius: unknown key; did you mean 'look.radius'?") << "of one kind";
+  EXPECT_EQ(message("look: {edge: 2}"),
+            "d.yaml:1:8: look.edge: unknown key; did you mean 'edge' at the top level of the deck?");
   EXPECT_THAT(message("look: {color: rouge}"), HasSubstr("did you mean 'red'?"));
   EXPECT_THAT(message("look: {color: Dark_Blue}"), HasSubstr("did you mean 'dark_blue'?"));
   EXPECT_THAT(message("look: {radius: 2}"), HasSubstr("look.radius: is an option of kind: disc, but here it is dot; "));
