@@ -73,6 +73,10 @@ class ParallelStrategy : public BatchDealing, public ReplicaSync, public Strateg
   /// 0 if all gradients are finite, else more, f64 [1] in the step's memory.
   virtual Tensor nonfinite_gradients(const ExecSpace& space) = 0;
 
+  /// Call when it is known that the step can be done, before `update`: the parameters are still those of the step
+  /// before.
+  virtual void before_update(const ExecSpace& /*space*/) {}
+
   /// Makes new values of the owned parameters from their gradients, and adds to the layers' statistics
   /// `statistics_factor` times what is in the place of their gradients. Nothing changes if `step`, in the step's
   /// memory, is left out. New values may arrive later (PassHooks). Collective.

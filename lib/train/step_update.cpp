@@ -69,6 +69,7 @@ StepResult StepUpdate::conclude(const StepVote& votes) {
   if (!early_.may_be) provide_coefficients();
   StepResult result = early_.begun ? *early_.begun : judge(votes);
   early_ = {.may_be = early_.may_be};
+  if (result.done()) parts_.strategy.before_update(space_);
   if (result.status == StepStatus::applied) {
     parts_.before_change();
     parts_.graphs.run(space_, {StepGraphs::Part::Kind::update}, StepGraphs::Ranks::this_one, [&] {

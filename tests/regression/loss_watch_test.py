@@ -39,6 +39,20 @@ class LossWatch(LockstepTest):
         self.assertIn(f"step {jump}: ", self.train("stop", on_anomaly="stop", status=70).errors()[0])
         self.assertIn(f"step {jump}: ", self.train("stop_2", on_anomaly="stop", ranks=2, status=70).errors()[0])
 
+    def test_stop_keeps_what_simulated_workers_have_read(self):
+        """The checkpoint before the jump is that of a run that ends there, and goes on as that one does."""
+        def train(name, *overrides, status=0, **watch):
+            return self.train(name, "optimizer={type: sgd, learning_rate: 0.05}",
+                              "parallel={asynchronous: {collect: 2, schedule: {simulate: {ranks: 4, delays: [1, 2.3, 3.7, 5.1]}}}}",
+                              *overrides, status=status, z_score=1.5, **watch)
+        error, = train("stop", on_anomaly="stop", status=70).errors()
+        jump = int(re.search(r"step (\d+): the loss is ", error)[1])
+        train("before", f"run.steps={jump - 1}", on_anomaly="skip")
+        for name in ("stop", "before"):
+            train(name, f"run.steps={jump + 5}", on_anomaly="skip")
+        rows = [without_times(metrics(self.folder / name)) for name in ("stop", "before")]
+        self.assertEqual([[row for row in each if int(row["step"]) >= jump] for each in rows][0], [row for row in rows[1] if int(row["step"]) >= jump])
+
     def test_skip_leaves_the_step_out(self):
         jump = self.first_jump()
         out = self.train("skip", f"run.steps={jump}", on_anomaly="skip").out

@@ -79,11 +79,6 @@ void SimulatedGradients::gradient_sum_done(const ExecSpace& space) {
   if (++done_ < each_) swap_version(space);
 }
 
-void SimulatedGradients::finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) {
-  keep_copies(space, step_ - 1, true);
-  sums_->finish_gradients(space, meanwhile);
-}
-
 bool SimulatedGradients::end_step(const ExecSpace& space, double) {
   keep_copies(space, step_, false);
   return false;

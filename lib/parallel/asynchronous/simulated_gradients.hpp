@@ -51,7 +51,10 @@ class SimulatedGradients final : public ParallelStrategy {
   bool end_step(const ExecSpace& space, double learning_rate) override;
   void gradient_ready(const ExecSpace&, ParameterRange) override {}
   void gradient_sum_done(const ExecSpace& space) override;
-  void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
+  void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override {
+    sums_->finish_gradients(space, meanwhile);
+  }
+  void before_update(const ExecSpace& space) override { keep_copies(space, step_ - 1, true); }
   Tensor gradient_square(const ExecSpace& space) override { return sums_->gradient_square(space); }
   Tensor nonfinite_gradients(const ExecSpace& space) override { return sums_->nonfinite_gradients(space); }
   void update(const ExecSpace& space, const StepScalars* step, double statistics_factor) override {
