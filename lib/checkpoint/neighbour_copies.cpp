@@ -265,6 +265,9 @@ void NeighbourCopies::remove() {
   wait();
   ranks_.all.barrier();
   if (ranks_.node.is_root()) folder_.clear();
+  last_.reset();
+  before_last_.reset();
+  failure_.clear();
 }
 
 }  // namespace lockstep

@@ -39,7 +39,7 @@ class NeighbourCopies {
   void wait_for_snapshot() { writing_.wait_for_copy(); }
   /// Waits until nothing is being written.
   void wait();
-  /// Removes all copies, because what they hold is on disk. Collective.
+  /// Removes all copies, because what they hold is on disk or is not wanted any more. Collective.
   void remove();
 
  private:

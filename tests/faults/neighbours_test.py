@@ -118,7 +118,8 @@ class Neighbours(LockstepTest):
         data[len(data) // 2] ^= 1
         damaged.write_bytes(data)
         # The other node has another copy.
-        copies = {file: file.read_bytes() for file in self.files("*-step-*")}
+        mark = self.folder / "run/copies"
+        copies = {file: file.read_bytes() for file in [mark, *self.files("*-step-*")]}
         self.goes_on(step, *NODES, warning=f"{damaged}: is damaged (its checksum does not match)")
         # Without that one, the previous set is used.
         shutil.rmtree(self.folder / "run/checkpoints")
@@ -127,6 +128,21 @@ class Neighbours(LockstepTest):
             if not file.match(f"*-node1-rank0-step-{step}"):
                 file.write_bytes(content)
         self.goes_on(step - EVERY, *NODES, warning="is damaged")
+
+    def test_copies_of_a_branch_that_was_left(self):
+        """A run that has gone on on other nodes does not take up what the first ones have kept."""
+        self.deck(**{**DECK, "checkpoint": {"every_steps": 10, "keep": 0, "neighbours_every": EVERY}})
+        self.assertGreater(self.train_and_kill(1, beyond=12), 12)
+        copies = {file: file.read_bytes() for file in self.files("*-step-*")}
+        for number, keeps in enumerate((EVERY, 0)):
+            for file in [*self.files("*-step-*"), *(self.folder / "run/checkpoints").glob("*-000000[2-9]*")]:
+                file.unlink()
+            self.lockstep("train", "deck.yaml", f"run.steps={11 + number}", f"checkpoint.neighbours_every={keeps}", *NODES, ranks=4)
+            for file, content in copies.items():
+                file.write_bytes(content)
+            result = self.lockstep("train", "deck.yaml", f"run.steps={12 + number}", *NODES, ranks=4)
+            self.assertIn(f"resumes from run/checkpoints/step-000000{11 + number}.h5 at step {11 + number}\n", result.out)
+            self.assertEqual(self.files("*-step-*"), [])
 
     def test_memory_is_full(self):
         disk = shutil.copy(os.environ["LOCKSTEP_FAILING_DISK"], self.folder)

@@ -124,8 +124,12 @@ class Studies(StudyTest):
         self.assertRegex(out, r"stopped: its time is up.*; the same command continues from there")
 
     def test_exact_pruning_saves_steps_and_changes_nothing(self):
+        self.deck(data={"synthetic": {"kind": "glyphs", "train": 1024, "validation": 100, "noise": 0.1}},
+                  run={"steps": 4, "seed": 7}, checkpoint={"keep_best": {"metric": "validation_accuracy"}})
         self.study(batches=[64], trials_feasible=8)
         self.lockstep("study", "study.yaml")
+        for log in self.folder.glob("study/trials/*/log.txt"):
+            self.assertNotIn("warning", log.read_text(), "a trial that is ended by the study ends as others do")
         self.lockstep("study", "study.yaml", "prune=none", "output_dir=none")
         exact, none = self.summary()["groups"][0], self.summary("none")["groups"][0]
         self.assertEqual(exact["steps_to_goal"], none["steps_to_goal"])

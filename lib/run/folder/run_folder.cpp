@@ -291,8 +291,7 @@ std::string RunFolder::copies_of() const {
   return text.starts_with(copies_begin) ? text.substr(copies_begin.size()) : "";
 }
 
-std::string RunFolder::identify_copies() const {
-  if (std::string mark = copies_of(); !mark.empty()) return mark;
+std::string RunFolder::mark_new_copies() const {
   std::random_device random;
   const std::string mark = fmt::format("{:08x}{:08x}", random(), random());
   write_text(copies_name, std::string(copies_begin) + mark);

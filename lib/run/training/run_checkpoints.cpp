@@ -44,7 +44,7 @@ void RunCheckpoints::make_room() {
   std::optional<MemoryFolder> memory;
   comm_.run_collectively([&] {
     memory.emplace(folder_.path()).clear();  // discards copies that are on disk by now, or of no run
-    if (keeps_copies && comm_.is_root()) mark = folder_.identify_copies();
+    if (comm_.is_root()) mark = folder_.mark_new_copies();
   });
   if (!keeps_copies) return;
   comm_.broadcast(mark);
@@ -152,7 +152,12 @@ void RunCheckpoints::finish() {
                               newest < 0 ? "starts from scratch" : "continues from " + checkpoint_name(newest)));
     }
   });
-  if (copies_) copies_->remove();
+  remove_copies();
+}
+
+void RunCheckpoints::end_without_checkpoint() {
+  comm_.run_collectively([&] { wait(); });
+  remove_copies();
 }
 
 void RunCheckpoints::tidy() const {
@@ -170,7 +175,6 @@ void RunCheckpoints::quarantine_others(std::int64_t step) {
 
 void RunCheckpoints::go_back_to(std::int64_t step) {
   audit_.go_back();
-  if (copies_) copies_->remove();  // they are of steps that the run has left
   if (!writer_) return;
   writer_->set_written_step(step);
   best_in_newest_ = selection_.best_steps();
@@ -178,6 +182,10 @@ void RunCheckpoints::go_back_to(std::int64_t step) {
 
 void RunCheckpoints::outdate() {
   if (writer_) writer_->set_written_step(-1);
+}
+
+void RunCheckpoints::remove_copies() {
+  if (copies_) copies_->remove();
 }
 
 void RunCheckpoints::wait() {

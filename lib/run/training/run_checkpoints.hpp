@@ -44,6 +44,10 @@ class RunCheckpoints {
   void write_copies();
   /// Returns when the checkpoint of the current step is on disk. Collective.
   void finish();
+  /// Returns when nothing is being written, for a run that does not go on. Collective.
+  void end_without_checkpoint();
+  /// Removes the copies in the nodes' memory, so that no start of the run goes on from them. Collective.
+  void remove_copies();
   /// Waits until nothing is being written.
   void wait();
   /// Flushes to disk what checkpoints count on: the curves, and the order of gradients. On rank 0. Throws io_error.

@@ -50,7 +50,8 @@ ExitStatus TrainingRun::run() {
     if (!goes_on_from(inspect_parameters())) continue;
     // Rows that are logged from here on are beyond the schedule: a run that goes on from this checkpoint drops them, so
     // that its curves are those of a run that never stopped.
-    if (!evaluations_.ended_by_owner()) checkpoints_.finish();
+    if (evaluations_.ended_by_owner()) checkpoints_.end_without_checkpoint();
+    else checkpoints_.finish();
     if (ends_between_rows()) log_step();
     if (!evaluations_.have_validated(trainer_.steps())) {
       const std::optional<StepFinding> finding = validate();
@@ -243,6 +244,7 @@ void TrainingRun::roll_back(StepFinding finding) {
         "the step before, with a smaller learning rate";
     give_up(finding);
   }
+  checkpoints_.remove_copies();  // first, as a run that is killed from here on would go on from those of later steps
   batches_.end();
   comm_.run_collectively([&] {
     if (!comm_.is_root()) return;
