@@ -30,6 +30,7 @@ void CheckpointWriter::write_async(std::int64_t step, Contents contents, Copy co
         try {
           write(step, contents, turn);
         } catch (const std::exception& error) {
+          failed_step_ = step;
           warn("the checkpoint of step {} was not written: {}; the run continues, and tries again at the next one",
                step, as_error(error).what());
         }

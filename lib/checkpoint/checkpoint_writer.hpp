@@ -58,6 +58,10 @@ class CheckpointWriter {
   /// Says that the run is now at this step, whose checkpoint is on disk; -1: at a step whose checkpoint is not.
   void set_written_step(std::int64_t step) { written_step_ = step; }
 
+  /// Returns the step whose checkpoint could not be written, the last one if there are several since the last call; -1:
+  /// none.
+  std::int64_t take_failed_step() { return failed_step_.exchange(-1); }
+
   /// Seconds in this process: of writing all checkpoints, of writing the longest one, and of steps that waited for what
   /// was written in the background.
   struct Times {
@@ -75,7 +79,7 @@ class CheckpointWriter {
   std::int64_t in_background_ = 0;
   double waiting_ = 0;
   // The writing thread writes these.
-  std::atomic<std::int64_t> written_step_, written_ = 0;
+  std::atomic<std::int64_t> written_step_, failed_step_ = -1, written_ = 0;
   std::atomic<double> seconds_ = 0, longest_ = 0;
   std::atomic<std::int64_t> parts_ = 0;  ///< parts that have reached the disk
   BackgroundWork writing_;               ///< last member: ends before the others

@@ -117,8 +117,8 @@ void Selection::describe_state(StateFields& fields) {
   if (fields.restores()) forget_what_is_not_wanted();
 }
 
-void Selection::forget_best(const std::function<bool(std::int64_t step)>& is_gone) {
-  std::erase_if(state_.best, [&](const Evaluation& evaluation) { return is_gone(evaluation.step); });
+bool Selection::forget_best(const std::function<bool(std::int64_t step)>& is_gone) {
+  return std::erase_if(state_.best, [&](const Evaluation& evaluation) { return is_gone(evaluation.step); }) > 0;
 }
 
 bool Selection::forget_evaluations() {

@@ -101,10 +101,10 @@ class Selection final : public Stateful {
   };
   Best best() const { return state_.best.empty() ? Best{} : Best{state_.best_metric, state_.best.front()}; }
 
-  /// Forgets the best checkpoints for which `is_gone` returns true.
-  void forget_best(const std::function<bool(std::int64_t step)>& is_gone);
+  /// Forgets the best checkpoints for which `is_gone` returns true. Returns whether there were any.
+  bool forget_best(const std::function<bool(std::int64_t step)>& is_gone);
 
-  /// Forgets all evaluations, because the next ones are of other data. Returns whether there were any.
+  /// Forgets all evaluations, because the next ones cannot be compared with them. Returns whether there were any.
   bool forget_evaluations();
 
   /// When a state is restored, goals that the deck no longer has are forgotten.

@@ -56,6 +56,18 @@ class Disk(LockstepTest):
         """Name of the newest checkpoint; empty if there is none."""
         return max((path.name for path in (self.folder / folder / "run/checkpoints").glob("step-*.h5")), default="")
 
+    def test_the_best_checkpoint_cannot_be_written(self):
+        """Its evaluation does not count, so that the next best one is kept."""
+        keys = ["run.steps=12", "run.evaluate_every=1 steps", "optimizer.learning_rate=1", "checkpoint={keep_best: {count: 1}, keep: 1}"]
+        self.with_disk("none none 1 none", *keys, name="sound")
+        best = summary(self.folder / "sound/run")["best"]["step"]
+        self.assertLess(best, 12, "the last step's checkpoint is written in any case")
+        result = self.with_disk(f"step-{best:08} write -1 ENOSPC", *keys, name="full")
+        self.assertIn(f"step {best} does not count for checkpoint.keep_best, as its checkpoint was not written", result.err)
+        kept = summary(self.folder / "full/run")["best"]["step"]
+        self.assertNotEqual(kept, best)
+        self.assertEqual((self.folder / "full/run/checkpoints/best").resolve().name, f"step-{kept:08}.h5")
+
     def test_every_call(self):
         self.train("whole")
         counts = self.folder / "counts"

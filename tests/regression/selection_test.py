@@ -251,6 +251,14 @@ class Splits(LockstepTest):
         result = self.train("data.validation_file=other.h5", "run.epochs=4", *keys)
         self.assertNotIn("validation data differ", result.out)
 
+    def test_evaluations_by_another_loss_are_not_compared(self):
+        keys = ["data.validation_file=other.h5", "run.patience={evaluations: 2}", "checkpoint.keep_best={count: 1}", "loss_watch={on_anomaly: stop}"]
+        self.train(*keys)
+        result = self.train("run.epochs=3", "loss.label_smoothing=0.5", *keys)
+        self.assertIn("losses are not comparable from here on: earlier evaluations count neither", result.out)
+        self.assertEqual(summary(self.folder / "run")["best"]["step"], evaluations(self.folder / "run")[-1][0])
+        self.assertNotIn("comparable", self.train("run.epochs=4", "loss.label_smoothing=0.5", *keys).out)
+
     def test_a_fraction_is_held_out_by_a_seed(self):
         self.train("data.validation=0.25")
         out = self.lockstep("check", "deck.yaml", "data.validation=0.25").out

@@ -194,8 +194,9 @@ void check_changes(const RunConfig& config, const std::string& deck, const Check
         config.source,
         KeyError(change.key,
                  fmt::format("was {} in the run in {}, which is complete, and is {} in this deck (the change would "
-                             "have no effect there); choose another run.output_dir or run.name, continue with more "
-                             "run.epochs or run.steps, or start from scratch with run.resume=never run.overwrite=true",
+                             "have no effect there); choose another run.output_dir or run.name, let the run go on "
+                             "(more run.epochs or run.steps, or another run.target or run.patience, whichever has "
+                             "ended it), or start from scratch with run.resume=never run.overwrite=true",
                              change.was, config.output_dir(), change.is)));
   };
   for (const DeckChange& change : changes_between(before->second, deck)) {

@@ -13,7 +13,7 @@
 namespace lockstep {
 
 RunCheckpoints::RunCheckpoints(const OpenedDeck& deck, RunFolder& folder, SavedState& state, StateAudit& audit,
-                               const Selection& selection, Progress& progress)
+                               Selection& selection, Progress& progress)
     : comm_(deck.comm),
       options_(deck.config.checkpoint),
       folder_(folder),
@@ -178,6 +178,14 @@ void RunCheckpoints::go_back_to(std::int64_t step) {
   if (!writer_) return;
   writer_->set_written_step(step);
   best_in_newest_ = selection_.best_steps();
+}
+
+void RunCheckpoints::forget_unwritten_best() {
+  if (selection_.best_steps().empty()) return;
+  wait();  // so that the next evaluation is compared with none whose checkpoint turns out to be missing
+  const std::int64_t failed = comm_.all_reduce_max(writer_ ? writer_->take_failed_step() : -1);
+  if (failed >= 0 && selection_.forget_best([failed](std::int64_t step) { return step == failed; }))
+    warn("step {} does not count for checkpoint.keep_best, as its checkpoint was not written", failed);
 }
 
 void RunCheckpoints::outdate() {

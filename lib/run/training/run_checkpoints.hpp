@@ -23,8 +23,8 @@ namespace lockstep {
 class RunCheckpoints {
  public:
   /// All arguments outlive this. `progress`: its rows are flushed to disk with each checkpoint. Collective.
-  RunCheckpoints(const OpenedDeck& deck, RunFolder& folder, SavedState& state, StateAudit& audit,
-                 const Selection& selection, Progress& progress);
+  RunCheckpoints(const OpenedDeck& deck, RunFolder& folder, SavedState& state, StateAudit& audit, Selection& selection,
+                 Progress& progress);
 
   /// Makes a checkpoint from the copies in the nodes' memory if those are newer than the checkpoints of the folder,
   /// even if this run keeps no copies. The folder must be claimed. `takes_up`: an earlier attempt of these processes
@@ -65,6 +65,9 @@ class RunCheckpoints {
   void quarantine_others(std::int64_t step);
   /// Notes that the run is at an earlier step again, whose checkpoint is on disk. Collective.
   void go_back_to(std::int64_t step);
+  /// Forgets a best evaluation whose checkpoint could not be written, so that a later one can take its place.
+  /// Collective.
+  void forget_unwritten_best();
   /// Notes that something has become known that the newest checkpoint does not hold.
   void outdate();
 
@@ -88,7 +91,7 @@ class RunCheckpoints {
   Trainer& trainer_;
   SavedState& state_;
   StateAudit& audit_;
-  const Selection& selection_;
+  Selection& selection_;
   Progress& progress_;
   NumberStream& numbers_;                   ///< state_'s
   std::optional<CheckpointWriter> writer_;  ///< on rank 0

@@ -1,15 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "run/training/saved_state.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
 #include "checkpoint/state_text.hpp"
+#include "run/deck/deck_changes.hpp"
 #include "run/experiment/provenance.hpp"
 #include "run/training/resume.hpp"
 
 namespace lockstep {
+
+namespace {
+
+/// Whether losses of the checkpoint's run and of one with the resolved `deck` cannot be compared, on whatever data.
+bool has_other_losses(const Checkpoint& checkpoint, const std::string& deck) {
+  const auto before = checkpoint.texts.find("deck");
+  if (before == checkpoint.texts.end()) return false;
+  return std::ranges::any_of(changes_between(before->second, deck), [](const DeckChange& change) {
+    return change.key.starts_with("loss.") || change.key.starts_with("data.normalize");
+  });
+}
+
+}  // namespace
 
 SavedState::SavedState(const OpenedDeck& deck, const RunPaths& folder, RunState& state, Selection& selection,
                        Progress& progress)
@@ -59,12 +74,14 @@ void SavedState::restore(const Checkpoint& checkpoint, const std::string& file) 
         "repeats some examples and leaves out others",
         file);
   LossWatch& loss_watch = trainer_.update().guard().loss_watch();
-  if (now["train"] != before["train"]) loss_watch.forget_losses();
-  const bool validates_on_others = now["validation"] != before["validation"];
-  if (validates_on_others) loss_watch.forget_validation_losses();
-  if (validates_on_others && selection_.forget_evaluations())
-    log("validation data differ from here on: earlier evaluations count neither for run.patience and run.target nor for "
-        "checkpoint.keep_best");
+  const bool other_losses = has_other_losses(checkpoint, deck_.text);
+  if (other_losses || now["train"] != before["train"]) loss_watch.forget_losses();
+  const bool other_data = now["validation"] != before["validation"];
+  if (other_losses || other_data) loss_watch.forget_validation_losses();
+  if ((other_losses || other_data) && selection_.forget_evaluations())
+    log("{} from here on: earlier evaluations count neither for run.patience and run.target nor for "
+        "checkpoint.keep_best",
+        other_data ? "validation data differ" : "losses are not comparable");
   selection_.forget_best([&](std::int64_t step) {  // its checkpoint is in another folder, or removed
     return step != trainer_.steps() && !std::filesystem::exists(folder_.checkpoints() / checkpoint_name(step));
   });

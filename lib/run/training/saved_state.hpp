@@ -20,8 +20,7 @@ namespace lockstep {
 class SavedState {
  public:
   /// All arguments outlive this. Collective.
-  SavedState(const OpenedDeck& deck, const RunPaths& folder, RunState& state, Selection& selection,
-             Progress& progress);
+  SavedState(const OpenedDeck& deck, const RunPaths& folder, RunState& state, Selection& selection, Progress& progress);
 
   /// The texts of a checkpoint, by name; on rank 0.
   std::map<std::string, std::string> texts();

@@ -65,6 +65,7 @@ ExitStatus TrainingRun::run() {
     if (checkpoints_.writer()) checkpoints_.flush_files();
   });
   comm_.run_collectively([&] { checkpoints_.tidy(); });
+  checkpoints_.forget_unwritten_best();
   const bool early = trainer_.steps() < total_steps();
   const Selection& selection = evaluations_.selection();
   if (early)
@@ -210,6 +211,7 @@ RunEvaluations::Interruption TrainingRun::interruption() {
 /// the run that goes on evaluates.
 std::optional<StepFinding> TrainingRun::validate() {
   if (!deck_.data.validation) return StepFinding();
+  checkpoints_.forget_unwritten_best();
   const StepFinding finding = inspect_parameters();
   return finding.done() ? evaluations_.validate(interruption()) : finding;
 }
