@@ -147,12 +147,13 @@ std::optional<StopRequest::Time> end_of_job(std::optional<double> wall_time) {
     if (!end || other < *end) end = other;
   };
   if (wall_time) sooner(after(process_start(), *wall_time));
-  const auto of_job = [&](Time other) {
+  const auto of_job = [&](const char* name, Time other) {
     if (other > now) sooner(other);
+    else warn("{} says that the job's time is over, and is ignored", name);
   };
   for (const char* name : {"LOCKSTEP_JOB_END_TIME", "SLURM_JOB_END_TIME"})
-    if (const auto seconds = seconds_in(name)) of_job(after(now, *seconds - date));
-  if (const auto seconds = seconds_in("PBS_WALLTIME")) of_job(after(process_start(), *seconds));
+    if (const auto seconds = seconds_in(name)) of_job(name, after(now, *seconds - date));
+  if (const auto seconds = seconds_in("PBS_WALLTIME")) of_job("PBS_WALLTIME", after(process_start(), *seconds));
   return end;
 }
 

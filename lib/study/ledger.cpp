@@ -75,6 +75,8 @@ Contents read_contents(const fs::path& file) {
                                     text.begin() + static_cast<std::ptrdiff_t>(end));
       if (number == 1) contents.identity = json.at(header_key);
       else contents.records.push_back(record_of(json));
+      if (number > 1 && std::ranges::count(contents.records, contents.records.back().id, &TrialRecord::id) > 1)
+        throw std::runtime_error("its trial has a line before it");
     }
     if (number == 0) throw std::runtime_error("the file has no complete line");
   } catch (const std::exception& error) {

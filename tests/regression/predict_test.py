@@ -108,6 +108,17 @@ class Predict(LockstepTest):
         self.assertTrue((outputs[[0, 2, 3]] == wanted[[0, 2, 3]]).all())
         self.assertEqual(self.predict("bad.csv", "--classes", data="bad.h5")[1].flatten()[[1, 4]].tolist(), [-1, -1])
 
+    def test_inputs_in_another_type(self):
+        """8-bit images are divided by 255, and others are not: the same numbers in fp32 are another picture."""
+        with h5py.File(self.folder / "data.h5") as file, h5py.File(self.folder / "f32.h5", "w") as other:
+            other["inputs"], other["targets"] = file["validation/inputs"][()].astype("f4"), file["validation/targets"][()]
+        self.deck("deck.yaml", data={"file": "data.h5", "normalize": {"mean": [0.3], "std": [0.4]}},
+                  model={"layers": ["flatten", {"linear": 16}, {"batch_norm": {}}, "relu", {"linear": 10}]})
+        for arguments in (("predict", CHECKPOINT, "--output", "y.npy"), ("evaluate", "deck.yaml", "--checkpoint", CHECKPOINT)):
+            for data, warns in (("f32.h5", True), ("data.h5:/validation", False)):
+                err = self.lockstep(*arguments, "--data", data, *(["--overwrite"] if arguments[0] == "predict" else [])).err
+                self.assertEqual("has inputs in f32 (read as they are), but " in err, warns, err)
+
     def test_inputs_alone(self):
         _, wanted = self.predict("y.h5")
         self.assertTrue((self.predict("s.npy", "--split", "validation", data="data.h5") == wanted).all())

@@ -81,6 +81,7 @@ class Report(LockstepTest):
         self.assertIn("| a | 1 | 0.1 | – | – |\n| b | 8 | 0.01 | [0.1] | [0.3] |\n", out)
         self.assertNotIn("test loss", out)
         self.assertNotIn("decks differ", self.report("a", "a"))
+        self.assertEqual(self.report("a/summary.json", "b/summary.json").count("| 0.1 |"), out.count("| 0.1 |"))
 
         self.change_summary("b", test={"loss": 1.5, "accuracy": 0.25})
         self.assertIn("| test loss | test accuracy |", self.report("a", "b"))

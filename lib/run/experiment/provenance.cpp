@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/log.hpp"
 #include "core/execution.hpp"
 #include "monitor/build_info.hpp"
 #include "run/experiment/rank_agreement.hpp"
@@ -50,6 +51,17 @@ std::optional<ExampleFormat> stored_inputs(const std::string& provenance) {
   } catch (const Json::exception&) {  // written by another version
   }
   return std::nullopt;
+}
+
+void warn_of_other_input_type(const Dataset& data, const std::string& provenance, const std::string& file) {
+  const std::optional<ExampleFormat> trained = stored_inputs(provenance);
+  const DType type = data.format().input_dtype;
+  if (!trained || (trained->input_dtype == DType::u8) == (type == DType::u8)) return;
+  const auto words = [](DType of) {
+    return fmt::format("{} ({})", name_of(of), of == DType::u8 ? "divided by 255 when read" : "read as they are");
+  };
+  warn("{}: has inputs in {}, but {} was trained on inputs in {}; give inputs of the same range", data.description(),
+       words(type), file, words(trained->input_dtype));
 }
 
 }  // namespace lockstep

@@ -23,4 +23,8 @@ std::map<std::string, std::string> data_fingerprints(const std::string& provenan
 /// earlier version has not recorded it.
 std::optional<ExampleFormat> stored_inputs(const std::string& provenance);
 
+/// Warns if only one of `data` and the inputs that the network in `file` was trained on are whole numbers of 8 bits,
+/// which are divided by 255: other numbers are read as they are. `provenance` is that of the file.
+void warn_of_other_input_type(const Dataset& data, const std::string& provenance, const std::string& file);
+
 }  // namespace lockstep

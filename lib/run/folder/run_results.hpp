@@ -28,7 +28,8 @@ struct RunResults {
   DeckValues deck;
 };
 
-/// Throws Error(missing_file) for a folder without a run, and Error(bad_data) for files that no run has written.
-RunResults read_run_results(const std::filesystem::path& folder);
+/// Reads the run in a folder, which may be named by its summary.json. Throws Error(missing_file) for a folder without a
+/// run, and Error(bad_data) for files that no run has written.
+RunResults read_run_results(const std::filesystem::path& path);
 
 }  // namespace lockstep

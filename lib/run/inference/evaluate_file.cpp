@@ -10,6 +10,7 @@
 #include "io/array_file.hpp"
 #include "io/replace_file.hpp"
 #include "run/experiment/experiment.hpp"
+#include "run/experiment/provenance.hpp"
 #include "run/experiment/starting_weights.hpp"
 #include "train/evaluator.hpp"
 
@@ -70,6 +71,8 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Ev
     if (comm.is_root()) {
       stored = read_parameters(file);
       check_vocabulary(*data, stored.vocabulary(), file);
+      if (const auto provenance = stored.texts.find("provenance"); provenance != stored.texts.end())
+        warn_of_other_input_type(*data, provenance->second, file);
     }
     Graph graph = make_graph(config, data->format());
     loss = config.loss.make();

@@ -14,6 +14,7 @@
 #include "io/array_file.hpp"
 #include "io/replace_file.hpp"
 #include "run/experiment/experiment.hpp"
+#include "run/experiment/provenance.hpp"
 #include "run/inference/inference.hpp"
 #include "run/inference/trained_model.hpp"
 
@@ -137,7 +138,10 @@ std::string predict(const PredictOptions& options, const Communicator& comm) {
   const std::unique_ptr<Dataset> data = open_inputs(options.data, "/" + options.split, trained.inputs(), reading);
   std::optional<Blocks> blocks;
   reading.run_collectively([&] {
-    if (comm.is_root()) check_vocabulary(*data, trained.file.vocabulary(), trained.name);
+    if (comm.is_root()) {
+      check_vocabulary(*data, trained.file.vocabulary(), trained.name);
+      warn_of_other_input_type(*data, trained.provenance, trained.name);
+    }
     Graph graph = make_graph(config, data->format());
     check_inputs(*data, config.data.augment, graph);
     check_normalize(data->format(), config.data.normalize);

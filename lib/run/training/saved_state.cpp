@@ -62,6 +62,7 @@ void SavedState::restore(const Checkpoint& checkpoint, const std::string& file) 
        before = provenance == checkpoint.texts.end() ? now : data_fingerprints(provenance->second);
   if (now != before)
     warn("{}: was written with data that differ from the present data; the run continues with the present data", file);
+  if (provenance != checkpoint.texts.end()) warn_of_other_input_type(*deck_.data.train, provenance->second, file);
   restored_.emplace(file);
   ExampleOrder order;
   restore_state(checkpoint, file, [&](StateFields& fields) {

@@ -79,6 +79,17 @@ TEST(Ledger, ALineThatWasCutOffIsForgotten) {
   }
 }
 
+TEST(Ledger, ATrialThatIsThereTwiceIsRefused) {
+  const test::ScratchFolder folder;
+  const auto file = folder.path() / "ledger.jsonl";
+  {
+    Ledger ledger(file, trials_of(folder), "a: 1\n");
+    for (const int trial : {0, 1, 0}) ledger.append(record_of(trial));
+  }
+  test::expect_error(ExitStatus::bad_data, "line 4 is not a line of a study's ledger (its trial has a line before it)",
+                     [&] { Ledger(file, trials_of(folder), "a: 1\n"); });
+}
+
 TEST(Ledger, OfAnotherStudyIsRefused) {
   const test::ScratchFolder folder;
   const auto file = folder.path() / "ledger.jsonl";
