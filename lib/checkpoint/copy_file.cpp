@@ -29,7 +29,7 @@ nlohmann::json json_of(const ShardedState& numbers) {
     layout.push_back({parameter.name,
                       std::vector<std::int64_t>(parameter.shape.extents().begin(), parameter.shape.extents().end()),
                       parameter.range.first});
-  for (const ParameterRange& range : numbers.held) held.push_back({range.first, range.count});
+  for (const ElementRange& range : numbers.held) held.push_back({range.first, range.count});
   nlohmann::json json{{"state", numbers.state},
                       {"double", numbers.values.dtype == DType::f64},
                       {"layout", std::move(layout)},

@@ -109,7 +109,7 @@ Loaded load(const std::vector<Find>& chosen, int rank, std::string& problems) {
 std::vector<ShardedState> sharded_states(const std::vector<ShardedState>& all, const Loaded& loaded,
                                          std::vector<OwnedTensor>& memory) {
   struct Piece {
-    ParameterRange range;
+    ElementRange range;
     std::size_t copy;
     std::uint64_t place;  ///< in the file of its copy
   };
@@ -121,7 +121,7 @@ std::vector<ShardedState> sharded_states(const std::vector<ShardedState>& all, c
     std::int64_t count = 0;
     for (std::size_t copy = 0; copy < loaded.copies.size(); ++copy) {
       std::uint64_t place = loaded.copies[copy].places[of];
-      for (const ParameterRange& range : loaded.copies[copy].numbers[of].held) {
+      for (const ElementRange& range : loaded.copies[copy].numbers[of].held) {
         pieces.push_back({range, copy, place});
         place += static_cast<std::size_t>(range.count) * element;
         count += range.count;

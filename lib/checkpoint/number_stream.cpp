@@ -17,10 +17,10 @@ namespace {
 
 /// Returns ranges as pieces that stand one after the other.
 template <class Piece>
-std::vector<Piece> pieces_of_ranges(const std::vector<ParameterRange>& ranges) {
+std::vector<Piece> pieces_of_ranges(const std::vector<ElementRange>& ranges) {
   std::vector<Piece> pieces;
   std::int64_t at = 0;
-  for (const ParameterRange& range : ranges) {
+  for (const ElementRange& range : ranges) {
     pieces.push_back({range.first, range.count, at});
     at += range.count;
   }
@@ -32,10 +32,10 @@ std::vector<Piece> pieces_of_ranges(const std::vector<ParameterRange>& ranges) {
 std::string text_of(const std::vector<ShardedState>& numbers) {
   std::vector<std::int64_t> words;
   for (std::size_t of = 0; of < numbers.size(); ++of) {
-    const std::vector<ParameterRange>& held = numbers[of].held;
+    const std::vector<ElementRange>& held = numbers[of].held;
     if (held.empty()) continue;
     words.insert(words.end(), {static_cast<std::int64_t>(of), std::ssize(held)});
-    for (const ParameterRange& range : held) words.insert(words.end(), {range.first, range.count});
+    for (const ElementRange& range : held) words.insert(words.end(), {range.first, range.count});
   }
   return {reinterpret_cast<const char*>(words.data()), words.size() * sizeof(words[0])};
 }
@@ -47,8 +47,8 @@ void for_each_held(const std::string& text, const Note& note) {
   if (!words.empty()) std::memcpy(words.data(), text.data(), text.size());
   for (auto word = words.begin(); word != words.end();) {
     const auto of = static_cast<std::size_t>(*word++);
-    std::vector<ParameterRange> ranges(static_cast<std::size_t>(*word++));
-    for (ParameterRange& range : ranges) {
+    std::vector<ElementRange> ranges(static_cast<std::size_t>(*word++));
+    for (ElementRange& range : ranges) {
       range.first = *word++;
       range.count = *word++;
     }
@@ -79,7 +79,7 @@ NumberStream::NumberStream(const Communicator& ranks, std::vector<ShardedState> 
 void NumberStream::note_holders(const Communicator& ranks) {
   holders_.resize(numbers_.size());
   const auto note = [&](int rank, const std::string& text) {
-    for_each_held(text, [&](std::size_t of, const std::vector<ParameterRange>& ranges) {
+    for_each_held(text, [&](std::size_t of, const std::vector<ElementRange>& ranges) {
       holders_[of].push_back({rank, pieces_of_ranges<Piece>(ranges)});
     });
   };

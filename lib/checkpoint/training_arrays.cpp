@@ -66,7 +66,7 @@ void set_parameters(const ExecSpace& space, const std::vector<NamedArray>& array
       const std::size_t element = size_of(parameters.dtype());
       host.resize(static_cast<std::size_t>(parameter.range.count) * element);
       convert_numbers(array->data.get(), array->dtype, host.data(), parameters.dtype(), array->shape.count());
-      parameters.fill_kept(space, parameter, [&](ParameterRange range, const Tensor& values) {
+      parameters.fill_kept(space, parameter, [&](ElementRange range, const Tensor& values) {
         copy_from_host(space, host.data() + static_cast<std::size_t>(range.first - parameter.range.first) * element,
                        values);
       });

@@ -116,7 +116,7 @@ LayerTensors Model::tensors_of(std::size_t node, std::span<const Tensor> x, cons
                                bool backward) const {
   LayerTensors tensors{.x = x,
                        .y = y,
-                       .parameters = parameters_.values_of(node),
+                       .parameters = parameters_.of_layer(node).values,
                        .workspace = workspace_.tensor(0, DType::u8, {static_cast<std::int64_t>(workspace_.size())})};
   if (const Allocation& place = backward && plan_.recomputed_saved[node] ? plan_.recomputed_saved[node]
                                                                          : plan_.saved[node]) {
@@ -182,7 +182,7 @@ void Model::run_tiles(const StepContext& context, const Tensor& input, const Use
     const Tensor dx_rows = dx ? examples_of(dx, first, rows) : Tensor{};
     tensors.dx = {&dx_rows, 1};
     tensors.dy = tile;
-    tensors.gradients = parameters_.gradients_of(i);
+    tensors.gradients = parameters_.of_layer(i).gradients;
     StepContext part = context;
     if (first > 0 || node.lends) part.gradients = Store::add;
     node.layer->backward(part, tensors);
@@ -195,7 +195,7 @@ void Model::run_segments(const StepContext& context, const Tensor& input) {
   input_check_.look(context.space, input);
   auto& nodes = graph_.nodes();
   for (std::size_t i = 0; i < nodes.size() && !context.same_parameters; ++i)
-    if (!nodes[i].view) nodes[i].layer->set_weights(parameters_.weights_of(i));
+    if (!nodes[i].view) nodes[i].layer->set_weights(parameters_.of_layer(i).weights);
   int time = 0;
   for (const Segment& segment : plan_.forward) {
     enter(context, time++);
@@ -216,7 +216,7 @@ void Model::run_segments(const StepContext& context, const Tensor& input) {
 
 void Model::begin_layer(const StepContext& context, std::size_t node) {
   if (hooks_.on_layer) hooks_.on_layer(context.space);
-  await_parameters_from(context, parameters_.first_of(node));
+  await_parameters_from(context, parameters_.of_layer(node).first);
 }
 
 /// Finishes the statistics exchange before waiting, since other ranks may be waiting for these statistics.
@@ -255,13 +255,13 @@ Tensor Model::output_gradient() const {
 void Model::backward(const StepContext& context, const Tensor& input, const Ready& ready) {
   const auto& nodes = graph_.nodes();
   std::size_t next = nodes.size();  // the gradients of this node and all later ones are final
-  const auto is_final = [&](ParameterRange range) {
+  const auto is_final = [&](ElementRange range) {
     if (range.count == 0) return;
     if (batch_ == 0 && context.gradients == Store::replace) fill_zero(context.space, parameters_.gradients(range));
     ready(range);
   };
   const auto report = [&](std::size_t first) {
-    while (next > first) is_final(parameters_.range_of(--next));
+    while (next > first) is_final(parameters_.of_layer(--next).own);
   };
   int time = static_cast<int>(plan_.forward.size()) + 1;
   report(plan_.final_from[0]);
@@ -277,7 +277,8 @@ void Model::backward(const StepContext& context, const Tensor& input, const Read
       const auto i = static_cast<std::size_t>(task.node);
       if (task.kind == Task::Kind::accumulate_gradient_statistics && batch_ > 0)
         nodes[i].layer->finalize_gradient_statistics(
-            context, {.parameters = parameters_.values_of(i), .gradients = parameters_.gradients_of(i)}, batch_);
+            context, {.parameters = parameters_.of_layer(i).values, .gradients = parameters_.of_layer(i).gradients},
+            batch_);
     }
     statistics_.send(context, graph_, segment, Task::Kind::accumulate_gradient_statistics, batch_);
     report(plan_.final_from[s + 1]);
@@ -302,7 +303,7 @@ void Model::run_backward(const StepContext& context, const Task& task, const Chu
   tensors.dx = {dx.data(), node.inputs.size()};
   tensors.input_gradient = plan_.adds_gradient[i] ? Store::add : Store::replace;
   tensors.dy = at(plan_.gradient[i], node.shape, chunk);
-  tensors.gradients = parameters_.gradients_of(i);
+  tensors.gradients = parameters_.of_layer(i).gradients;
   StepContext part = context;
   part.first_example += chunk.first;
   if (chunk.first > 0 || node.lends) part.gradients = Store::add;  // add to what the tied layer has stored

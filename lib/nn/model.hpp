@@ -69,7 +69,7 @@ class Model {
 
   /// Computes the parameters' gradients. `ready` is called for consecutive ranges of the gradient buffer, each as soon
   /// as it is final.
-  using Ready = std::function<void(ParameterRange)>;
+  using Ready = std::function<void(ElementRange)>;
   void backward(const StepContext& context, const Tensor& input, const Ready& ready);
 
   const Graph& graph() const { return graph_; }

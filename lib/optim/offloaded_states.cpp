@@ -12,9 +12,9 @@
 namespace lockstep {
 namespace {
 
-std::int64_t count_of(std::span<const ParameterRange> ranges) {
+std::int64_t count_of(std::span<const ElementRange> ranges) {
   return std::accumulate(ranges.begin(), ranges.end(), std::int64_t{0},
-                         [](std::int64_t sum, const ParameterRange& range) { return sum + range.count; });
+                         [](std::int64_t sum, const ElementRange& range) { return sum + range.count; });
 }
 
 std::unique_ptr<BlockStore> make_store(const StateOffload& offload, const OffloadedStates::Division& division) {
@@ -39,7 +39,7 @@ OffloadedStates::Division OffloadedStates::divide(double block_mb, DType dtype, 
 }
 
 OffloadedStates::OffloadedStates(const StateOffload& offload, DType dtype, std::size_t states,
-                                 std::span<const ParameterRange> owned, std::span<ParameterBlock> blocks,
+                                 std::span<const ElementRange> owned, std::span<ParameterBlock> blocks,
                                  const ParameterBlock* in_step)
     : dtype_(dtype),
       has_values_(offload.values),
@@ -55,7 +55,7 @@ OffloadedStates::OffloadedStates(const StateOffload& offload, DType dtype, std::
     if (window.count++ == 0) window.blocks = in_step + (&block - blocks.data());
   }
   std::int64_t state = 0;
-  for (const ParameterRange& range : owned)
+  for (const ElementRange& range : owned)
     for (std::int64_t first = range.first; first < range.end();) {
       StateWindow& window = windows_[static_cast<std::size_t>(state / division_.elements)];
       const std::int64_t here = std::min(range.end() - first, division_.elements - state % division_.elements);

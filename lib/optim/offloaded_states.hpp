@@ -33,7 +33,7 @@ struct StateWindow {
   /// The parameters' values, indexed by ParameterBlock::first. Without data if they are in OwnedParameters.
   Tensor values = {};
   /// The range of the flat buffer that the window covers; empty if all states are in memory.
-  ParameterRange range{};
+  ElementRange range{};
 
   const Tensor& values_or(const OwnedParameters& owned) const { return values ? values : owned.values(); }
 };
@@ -57,11 +57,11 @@ class OffloadedStates {
   /// `owned`: the ranges that the rank owns (ParameterLayout::owned). `blocks`: their blocks, in the order of their
   /// states; their indices are changed to indices within windows. `states`: the number of states, without the values.
   /// `in_step`: where kernels will find the blocks. Throws what BlockFile and HostBlocks throw.
-  OffloadedStates(const StateOffload& offload, DType dtype, std::size_t states, std::span<const ParameterRange> owned,
+  OffloadedStates(const StateOffload& offload, DType dtype, std::size_t states, std::span<const ElementRange> owned,
                   std::span<ParameterBlock> blocks, const ParameterBlock* in_step);
 
   // A pass over all blocks, window by window. Returns the range of the next window:
-  const ParameterRange& next() const { return windows_[blocks_.next()].range; }
+  const ElementRange& next() const { return windows_[blocks_.next()].range; }
   /// The end, in the flat buffer, of the windows that are left.
   std::int64_t end_of_left() const { return windows_[blocks_.last_left()].range.end(); }
   /// Calls `work` for the next window once it has arrived; `work` must give its kernels to `space`.

@@ -169,7 +169,7 @@ void Optimizer::swap_average(const ExecSpace& space, ParameterBuffer& parameters
                            window.states.back());
   });
   if (!parameters.rounded()) return;
-  for (const ParameterRange& owned : parameters.layout().owned()) parameters.round(space, owned);
+  for (const ElementRange& owned : parameters.layout().owned()) parameters.round(space, owned);
 }
 
 bool Optimizer::left_nonfinite(const ExecSpace& space) const {

@@ -58,15 +58,15 @@ ParameterGroups::ParameterGroups(const ParameterLayout& layout, const std::vecto
                "make {} groups of different settings (at most {} are allowed); give fewer", groups.size(), most_groups);
   std::int64_t number = 0;
   for (std::size_t i = 0; i < trained.size(); ++i) {
-    const ParameterRange& range = trained[i]->range;
+    const ElementRange& range = trained[i]->range;
     const std::int64_t before = range.first / array_block, count = array_blocks(range.first + range.count) - before;
     parameters.push_back({number, number + count, range.count, group[i]});
     number += count;
   }
   std::int64_t state = 0;  // index in the state of the owned range's first element
-  for (const ParameterRange& owned : layout.owned()) {
+  for (const ElementRange& owned : layout.owned()) {
     for (std::size_t i = 0; i < trained.size(); ++i) {
-      const ParameterRange& range = trained[i]->range;
+      const ElementRange& range = trained[i]->range;
       const std::int64_t begin = std::max(range.first, owned.first);
       const std::int64_t end = std::min(range.first + range.count, owned.first + owned.count);
       for (std::int64_t first = begin, next; first < end; first = next) {

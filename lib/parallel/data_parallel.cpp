@@ -21,7 +21,7 @@ DataParallel::DataParallel(const ParallelConfig& config, std::span<const AllRedu
   std::unique_ptr<Collective> compressed;
   if (config.compress.present && ranks_.size() > 1) {
     compression_ = std::make_unique<Compression>(config, groups.ranks, memory_, parameters.layout(), basis);
-    buckets.trained = compression_->stretches();
+    buckets.trained = compression_->buckets();
     compressed = compression_->make_sum({gradients.dtype, gradients.data});
   }
   if (config.tree_leaves() > 0) reducer_ = std::make_unique<DeterministicReducer>(ranks_, config, gradients);
@@ -37,7 +37,7 @@ StepScope DataParallel::begin_step(const ExecSpace&, std::int64_t number, const 
   return {.examples = batch.global_examples};
 }
 
-void DataParallel::gradient_ready(const ExecSpace& space, ParameterRange range) {
+void DataParallel::gradient_ready(const ExecSpace& space, ElementRange range) {
   reducer_->ready(space, range.first + range.count);
 }
 

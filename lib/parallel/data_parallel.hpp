@@ -26,7 +26,7 @@ class DataParallel final : public ParallelStrategy {
   void forget_gradients(const ExecSpace& space) override {
     if (compression_) compression_->forget(space);
   }
-  void gradient_ready(const ExecSpace& space, ParameterRange range) override;
+  void gradient_ready(const ExecSpace& space, ElementRange range) override;
   void gradient_sum_done(const ExecSpace& space) override;
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   std::int64_t summed() const override { return compression_ ? 0 : reducer_->summed(); }

@@ -49,7 +49,7 @@ class ParallelStrategy : public BatchDealing, public ReplicaSync, public Strateg
 
   /// Call when the next stretch of the gradients of this rank, or of one of its shards, is final. Waits for other ranks
   /// if sums do not overlap (parallel.overlap: none).
-  virtual void gradient_ready(const ExecSpace& space, ParameterRange range) = 0;
+  virtual void gradient_ready(const ExecSpace& space, ElementRange range) = 0;
   /// Call when all of them are final: those of the next sum may then overwrite them.
   virtual void gradient_sum_done(const ExecSpace& space) = 0;
   /// Waits until the owned gradients are sums over all ranks. `meanwhile` is called repeatedly and must not wait.

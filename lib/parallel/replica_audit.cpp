@@ -59,7 +59,7 @@ void ReplicaAudit::add_whole(const ParameterBuffer& parameters, const Optimizer&
 /// Owned ranges stand one after the other in states, and in divided values.
 void ReplicaAudit::add_owned(const ParameterBuffer& parameters, const Optimizer& optimizer, std::vector<Part>& parts) {
   const auto add = [&](const std::string& name, const Tensor& numbers, const OffloadedState& offloaded,
-                       const ParameterRange& place) {
+                       const ElementRange& place) {
     Part part{
         .name = name, .values = {nullptr, numbers.dtype, {place.count}}, .offloaded = offloaded, .first = place.first};
     if (!offloaded) part.values.data = flat_part(numbers, place).data;
@@ -67,11 +67,11 @@ void ReplicaAudit::add_owned(const ParameterBuffer& parameters, const Optimizer&
   };
   const OffloadedValues* const elsewhere = optimizer.offloaded_values();
   std::int64_t before = 0;  // elements of earlier owned ranges
-  for (const ParameterRange& owned : parameters.layout().owned()) {
+  for (const ElementRange& owned : parameters.layout().owned()) {
     for (const Parameter& parameter : trained_parameters(parameters.parameters())) {
-      const ParameterRange part = owned.within(parameter.range);
+      const ElementRange part = owned.within(parameter.range);
       if (part.count == 0) continue;
-      const ParameterRange place{before + part.first - owned.first, part.count};
+      const ElementRange place{before + part.first - owned.first, part.count};
       if (parameters.windows().division.values)
         add(parameter.name, parameters.owned().values(), elsewhere ? elsewhere->as_state() : OffloadedState{}, place);
       for (const auto& state : optimizer.states())

@@ -12,7 +12,7 @@ namespace {
 
 /// Returns what a rank has of a state; a rank that does not take part gives and takes nothing.
 ShardedState held_by(bool takes_part, const std::string& state, const SharedLayout& layout,
-                     std::vector<ParameterRange> held, const Tensor& values, const OffloadedState& offloaded = {}) {
+                     std::vector<ElementRange> held, const Tensor& values, const OffloadedState& offloaded = {}) {
   ShardedState numbers{
       .state = state, .layout = layout, .held = std::move(held), .values = values, .offloaded = offloaded};
   if (!takes_part) {
@@ -71,7 +71,7 @@ std::vector<ShardedState> replicated_states(const ParameterBuffer& parameters, c
 std::vector<ShardedState> owned_states(const ParameterBuffer& parameters, const Optimizer& optimizer, bool is_root,
                                        bool of_first_group) {
   std::vector<ShardedState> all;
-  const std::vector<ParameterRange>& owned = parameters.layout().owned();
+  const std::vector<ElementRange>& owned = parameters.layout().owned();
   if (parameters.windows().division.values) {
     const std::vector<Parameter> trained = trained_parameters(parameters.parameters());
     const OffloadedValues* const elsewhere = optimizer.offloaded_values();

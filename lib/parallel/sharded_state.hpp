@@ -17,9 +17,9 @@ struct ShardedState {
   std::string state;  ///< name of the state; empty: the parameters
   /// What a state belongs to; parameters belong to none of these.
   enum class Kind { optimizer, strategy, compression } kind = Kind::optimizer;
-  SharedLayout layout;               ///< what the numbers are, and where in a flat buffer
-  std::vector<ParameterRange> held;  ///< ranges of that buffer that this rank gives and takes, in rising order
-  Tensor values;                     ///< numbers of these ranges, one after the other, in the step's memory
+  SharedLayout layout;             ///< what the numbers are, and where in a flat buffer
+  std::vector<ElementRange> held;  ///< ranges of that buffer that this rank gives and takes, in rising order
+  Tensor values;                   ///< numbers of these ranges, one after the other, in the step's memory
   /// If replicas are not alike: which of how many the numbers belong to.
   struct Replica {
     int number, count;

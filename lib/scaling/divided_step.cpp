@@ -21,7 +21,7 @@ std::vector<std::size_t> final_buckets(const StepExchange& exchange) {
   const std::size_t first = times - std::min(times, exchange.points.size());
   for (std::size_t i = 0; first + i < times; ++i)
     final[first + i] = static_cast<std::size_t>(std::ranges::count_if(
-        exchange.buckets, [&](const Stretch& bucket) { return bucket.end <= exchange.points[i].elements; }));
+        exchange.buckets, [&](const ElementRange& bucket) { return bucket.end() <= exchange.points[i].elements; }));
   return final;
 }
 

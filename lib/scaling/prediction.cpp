@@ -164,7 +164,7 @@ double Predictor::exposed_sums(const PlannedStep& step, std::int64_t share, std:
   std::vector<ComputedStretch> backward{{before, 0}};
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const auto final = std::ranges::count_if(
-        exchange.buckets, [&](const Stretch& bucket) { return bucket.end <= exchange.points[i].elements; });
+        exchange.buckets, [&](const ElementRange& bucket) { return bucket.end() <= exchange.points[i].elements; });
     backward.push_back({last * weights[i] / all, static_cast<std::size_t>(final)});
   }
   const Engine engine{.overlap = overlap, .has_device = machine_.has_devices(), .vote_seconds = exchange.vote.seconds};

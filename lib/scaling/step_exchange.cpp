@@ -73,12 +73,12 @@ class Builder {
   void add_sums() {
     // fp64 travels as it is, and so do statistics, which follow the gradients in buckets of their own.
     const double wire = bytes_ == 4 ? static_cast<double>(size_of(config_.sums().wire)) : bytes_;
-    const auto add = [&](Operation operation, const std::vector<Stretch>& stretches, double travels) {
-      for (const Stretch& bucket : stretches) {
-        ExchangeCost sum = sums_.of(operation, bucket.count(), bytes_, travels);
-        sum.seconds += copies(bucket.count(), 2);
-        if (config_.divides_gradients() && operation == Operation::reduce_scatter) add_owners_copy(bucket.count(), sum);
-        ExchangeCost between = between_groups(operation, bucket.count(), travels);
+    const auto add = [&](Operation operation, const std::vector<ElementRange>& buckets, double travels) {
+      for (const ElementRange& bucket : buckets) {
+        ExchangeCost sum = sums_.of(operation, bucket.count, bytes_, travels);
+        sum.seconds += copies(bucket.count, 2);
+        if (config_.divides_gradients() && operation == Operation::reduce_scatter) add_owners_copy(bucket.count, sum);
+        ExchangeCost between = between_groups(operation, bucket.count, travels);
         if (!config_.divides_gradients() || operation == Operation::all_reduce)
           sum = sum + std::exchange(between, ExchangeCost());
         exchange_.buckets.push_back(bucket);
@@ -117,28 +117,28 @@ class Builder {
     if (workload_.config().optimizer.rule().clip_norm > 0)
       exchange_.norms = sums_.of(Operation::all_reduce, array_blocks(layout.trained_size()), 8, 8);
     if (exchange_.divides_values()) return add_units();
-    std::vector<Stretch> gathered = buckets_.trained;
+    std::vector<ElementRange> gathered = buckets_.trained;
     if (all_share) gathered = {{0, layout.trained_size()}};
     for (auto bucket = gathered.rbegin(); bucket != gathered.rend(); ++bucket)
-      exchange_.gathers.push_back(gather(bucket->count()));
+      exchange_.gathers.push_back(gather(bucket->count));
     find_awaited(gathered);
   }
 
   /// Costs of units, which WindowGather brings into windows: between two barriers if a node's ranks have them in
   /// common.
   void add_units() {
-    for (const ParameterRange& unit : exchange_.windows.units) {
+    for (const ElementRange& unit : exchange_.windows.units) {
       ExchangeCost cost;
       if (shares_) cost = sums_.barrier() * 2;
-      for (const Stretch& bucket : buckets_.trained)
-        if (bucket.first >= unit.first && bucket.first < unit.end()) cost = cost + gather(bucket.count());
+      for (const ElementRange& bucket : buckets_.trained)
+        if (bucket.first >= unit.first && bucket.first < unit.end()) cost = cost + gather(bucket.count);
       exchange_.units.push_back(cost);
     }
   }
 
   /// Finds the gathers for which layers wait: those of the parameters from the layer's first one on; of all parameters,
   /// if a node's ranks have 16-bit copies in common.
-  void find_awaited(const std::vector<Stretch>& gathered) {
+  void find_awaited(const std::vector<ElementRange>& gathered) {
     const bool rounds_together = shares_ && !sums_.one_node() &&
                                  workload_.layout().master() != workload_.config().dtype();
     std::map<std::string, std::int64_t> places;
@@ -150,7 +150,7 @@ class Builder {
         if (const auto found = places.find(parameter_name(layer, spec)); found != places.end())
           first = std::min(first, found->second);
       return static_cast<std::size_t>(
-          std::ranges::count_if(gathered, [&](const Stretch& bucket) { return bucket.end > first; }));
+          std::ranges::count_if(gathered, [&](const ElementRange& bucket) { return bucket.end() > first; }));
     };
     for (const Segment& segment : plan_.forward) {
       std::size_t& awaited = exchange_.awaited.emplace_back(0);

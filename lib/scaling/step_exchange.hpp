@@ -13,7 +13,7 @@ namespace lockstep {
 /// What the ranks of a deck send each other in a step, and when it is needed, independent of their shares of the batch:
 /// from the plans, buckets and schedules of a run.
 struct StepExchange {
-  std::vector<Stretch> buckets;                   ///< buckets of gradients, followed by those of statistics
+  std::vector<ElementRange> buckets;              ///< buckets of gradients, followed by those of statistics
   std::vector<ExchangeCost> sums;                 ///< one for each bucket
   std::vector<ExchangeCost> between_groups;       ///< one for each bucket, if gradients are divided: after the last
                                                   ///< micro-batch's sum

@@ -193,7 +193,7 @@ ModelMemory local_memory(const DividedModel& model, ModelMemory memory) {
   if (local.streams())
     memory.gradients +=
         static_cast<double>(
-            std::ranges::max(local_fragments(model.layout, local.fragments), {}, &ParameterRange::count).count) *
+            std::ranges::max(local_fragments(model.layout, local.fragments), {}, &ElementRange::count).count) *
         model.master_bytes();
   return memory;
 }

@@ -158,7 +158,7 @@ void Trainer::backward(const StepContext& context, const MicroBatch& micro_batch
   graphs_->run(space_,
                StepGraphs::Part::of(StepGraphs::Part::Kind::backward, micro_batch, examples, model_->workspace()),
                ranks, [&] {
-                 model_->backward(context, examples.inputs, [&](ParameterRange range) {
+                 model_->backward(context, examples.inputs, [&](ElementRange range) {
                    if (!micro_batch.ends) return;
                    update_->guard().gradient_ready(space_, range);
                    noise_->gradient_ready(space_, model_->parameters(), range);

@@ -84,7 +84,7 @@ TEST(Reducer, SumsEachBucketAsSoonAsItIsReady) {
     return std::ranges::count(values, topology.all.size());
   };
   std::int64_t ready = 0;  // the end of the bucket before
-  for (const std::int64_t end : buckets.trained | std::views::transform(&Stretch::end)) {
+  for (const std::int64_t end : buckets.trained | std::views::transform(&ElementRange::end)) {
     const std::int64_t before = topology.all.size() == 1 ? count : ready;  // on one rank, 1 is the sum already
     reducer.ready(space, end - 1);
     if (!memory_is_separate) EXPECT_EQ(summed(), before);

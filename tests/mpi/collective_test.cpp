@@ -67,8 +67,8 @@ TEST_P(Operations, ReduceScatterLeavesASliceOfSums) {
       const auto scatter = reduce_scatter(algorithm, make_transport(comm), setting.buffer);
       run(*scatter, 0, count);
       const std::vector<double> values = setting.values(), expected = sum_of_all(comm.size(), count);
-      const Stretch slice = slice_of_rank(count, comm.rank(), comm.size());
-      for (std::int64_t i = slice.first; i < slice.end; ++i)
+      const ElementRange slice = slice_of_rank(count, comm.rank(), comm.size());
+      for (std::int64_t i = slice.first; i < slice.end(); ++i)
         ASSERT_NEAR(values[static_cast<std::size_t>(i)], expected[static_cast<std::size_t>(i)],
                     (dtype == DType::f64 ? 1e-15 : 3e-7) * comm.size())
             << count << " elements, element " << i;
@@ -81,9 +81,9 @@ TEST_P(Operations, AllGatherBringsWhatEachRankHas) {
       CollectiveSetting setting(comm, dtype, count);
       std::vector<double> expected = setting.values();
       for (int rank = 0; rank < comm.size(); ++rank) {
-        const Stretch slice = slice_of_rank(count, rank, comm.size());
+        const ElementRange slice = slice_of_rank(count, rank, comm.size());
         const std::vector<double> theirs = numbers_of(rank, std::max<std::int64_t>(count, 1));
-        std::copy(theirs.begin() + slice.first, theirs.begin() + slice.end, expected.begin() + slice.first);
+        std::copy(theirs.begin() + slice.first, theirs.begin() + slice.end(), expected.begin() + slice.first);
       }
       if (dtype == DType::f32)
         for (double& value : expected) value = static_cast<double>(static_cast<float>(value));

@@ -16,8 +16,8 @@ using Numbers = std::vector<double>;
 
 /// Two buckets with gaps.
 inline std::vector<CompressedBucket> small_buckets() {
-  return {{{0, 1200}, {{{0, 576}, 24, 24}, {{576, 583}, 7, 1}, {{600, 1120}, 20, 26}}},
-          {{1200, 1250}, {{{1200, 1245}, 5, 9}}}};
+  return {{{0, 1200}, {{{0, 576}, 24, 24}, {{576, 7}, 7, 1}, {{600, 520}, 20, 26}}},
+          {{1200, 50}, {{{1200, 45}, 5, 9}}}};
 }
 
 /// A rank's side of compressed sums by messages.
@@ -66,14 +66,14 @@ struct CompressionSetting {
     return gathered_sum<T>(own, std::move(code), make_transport(ranks));
   }
 
-  std::int64_t size() const { return buckets.back().place.end; }
+  std::int64_t size() const { return buckets.back().place.end(); }
   /// The gradient of a rank in a step, 0 in the gaps.
   Numbers gradient(std::int64_t number, int rank) const {
     const Numbers all = filling(static_cast<std::uint64_t>(1000 + 10 * number + rank), size());
     Numbers own(all.size(), 0.0);
     for (const CompressedBucket& bucket : buckets)
       for (const CompressedTensor& tensor : bucket.tensors)
-        std::copy(all.begin() + tensor.place.first, all.begin() + tensor.place.end, own.begin() + tensor.place.first);
+        std::copy(all.begin() + tensor.place.first, all.begin() + tensor.place.end(), own.begin() + tensor.place.first);
     return own;
   }
   /// Sums the gradients of step `number` over a batch of `examples`. Collective.
@@ -83,7 +83,7 @@ struct CompressionSetting {
     const Numbers own = gradient(number, ranks.rank());
     std::copy(own.begin(), own.end(), numbers.begin());
     for (const CompressedBucket& bucket : buckets) {
-      sum->start(bucket.place.first, bucket.place.count());
+      sum->start(bucket.place.first, bucket.place.count);
       wait_until([&] { return sum->advance(); });
     }
   }

@@ -34,7 +34,7 @@ class Divided {
       if (static_cast<int>(random() % owners) == ranks.rank()) held_.held.push_back({first, stretch});
       first += stretch;
     }
-    for (const ParameterRange& range : held_.held)
+    for (const ElementRange& range : held_.held)
       for (std::int64_t i = 0; i < range.count; ++i) values_.push_back(static_cast<T>(range.first + i));
   }
 
@@ -45,7 +45,7 @@ class Divided {
   std::vector<T>& values() { return values_; }
   bool are_their_places() const {
     std::size_t at = 0;
-    for (const ParameterRange& range : held_.held)
+    for (const ElementRange& range : held_.held)
       for (std::int64_t i = 0; i < range.count; ++i)
         if (values_[at++] != static_cast<T>(range.first + i)) return false;
     return true;

@@ -30,7 +30,7 @@ TEST(OverflowWatch, SeesEachOfTheSums) {
   for (std::int64_t sum = 0; sum < sums; ++sum) {
     fill_zero(space, parameters.gradients());
     for (const std::size_t node : {1, 0}) {
-      const ParameterRange range = parameters.range_of(node);
+      const ElementRange range = parameters.of_layer(node).own;
       const float number = std::numeric_limits<float>::infinity();
       if (node == 0 && is_faulty(sum))
         copy_from_host(space, &number, {parameters.gradients(range).data, DType::f32, {1}});
@@ -50,7 +50,7 @@ TEST(OverflowWatch, SeesEachOfTheSums) {
     copy_from_host(space, numbers.data(), parameters.gradients(parameter.range));
   }
   for (std::int64_t sum = 0; sum < sums; ++sum) {
-    for (const std::size_t node : {1, 0}) watch.inspect(space, parameters, parameters.range_of(node));
+    for (const std::size_t node : {1, 0}) watch.inspect(space, parameters, parameters.of_layer(node).own);
     watch.end_sum();
   }
   watch.end(space, 2);

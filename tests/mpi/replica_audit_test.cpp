@@ -92,8 +92,8 @@ TEST_F(Audit, FindsFlippedBitsOfWhatRanksOwn) {
   ParameterBuffer& parameters = model.parameters();
   const Parameter &first = parameters.parameters()[0], &second = parameters.parameters()[1];
   const bool even = comm.rank() % 2 == 0;
-  const ParameterRange own = even ? ParameterRange{0, second.range.first}
-                                  : ParameterRange{second.range.first, parameters.trained_size() - second.range.first};
+  const ElementRange own = even ? ElementRange{0, second.range.first}
+                                : ElementRange{second.range.first, parameters.trained_size() - second.range.first};
   parameters.own({own});
   const std::unique_ptr<Optimizer> divided = config.optimizer.make(parameters);
   for (const auto& state : divided->states()) fill_zero(space, state.values);

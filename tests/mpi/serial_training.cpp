@@ -53,7 +53,7 @@ Curve train_serially(const RunConfig& config, int steps) {
     fill_zero(space, sums.get());
     const Tensor outputs = model.forward(context, examples.inputs);
     experiment.loss->evaluate(space, outputs, examples.targets, model.output_gradient(), scratch.get(), sums.get());
-    model.backward(context, examples.inputs, [](ParameterRange) {});
+    model.backward(context, examples.inputs, [](ElementRange) {});
     const double count = static_cast<double>(host.plan.global_examples);
     const double norm_square = values_of(
         square.compute(space, model.parameters().gradients({0, model.parameters().trained_size()})))[0];

@@ -243,7 +243,7 @@ void golden_start(const ParameterBuffer& parameters, const Graph& graph) {
     const auto& specs = graph.nodes()[node].parameters;
     for (std::size_t i = 0; i < specs.size(); ++i) {
       if (specs[i].kind == ParameterSpec::Kind::statistic || !specs[i].tied_to.empty()) continue;
-      const Tensor tensor = parameters.values_of(node)[i];
+      const Tensor tensor = parameters.of_layer(node).values[i];
       if (tensor.shape.rank() > 1) fan_in = tensor.count() / tensor.shape[0];
       const bool scale_of_norm = tensor.shape.rank() == 1 && specs[i].name == "weight";
       auto values = filling(number++, tensor.count(), scale_of_norm ? 0.1 : 1 / std::sqrt(static_cast<double>(fan_in)));

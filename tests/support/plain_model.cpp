@@ -41,10 +41,10 @@ Tensor PlainModel::forward(const StepContext& context, const Tensor& input) {
       continue;
     }
     poison(workspaces_[i].get());
-    node.layer->set_weights(parameters_.weights_of(i));
+    node.layer->set_weights(parameters_.of_layer(i).weights);
     const LayerTensors tensors{.x = x,
                                .y = outputs_[i].get(),
-                               .parameters = parameters_.values_of(i),
+                               .parameters = parameters_.of_layer(i).values,
                                .saved = saved_[i].get(),
                                .workspace = workspaces_[i].get()};
     if (node.layer->traits().needs_statistics) {
@@ -82,8 +82,8 @@ std::vector<double> PlainModel::backward(const StepContext& context, const Tenso
                                  .y = outputs_[i].get(),
                                  .dx = dx,
                                  .dy = dy.get(),
-                                 .parameters = parameters_.values_of(i),
-                                 .gradients = parameters_.gradients_of(i),
+                                 .parameters = parameters_.of_layer(i).values,
+                                 .gradients = parameters_.of_layer(i).gradients,
                                  .saved = saved_[i].get(),
                                  .workspace = workspaces_[i].get()};
       if (node.layer->traits().needs_statistics) {

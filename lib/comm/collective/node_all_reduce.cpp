@@ -51,7 +51,7 @@ class NodeAllReduce final : public Collective {
   }
 
   void start(std::int64_t first, std::int64_t count) override {
-    all_ = {first, first + count};
+    all_ = {first, count};
     flags_.begin();
     reach(Stage::given);
   }
@@ -89,16 +89,16 @@ class NodeAllReduce final : public Collective {
   }
   bool reached(Stage stage, int ranks) { return flags_.reached(static_cast<std::size_t>(stage), ranks); }
 
-  Stretch in_all(const Stretch& slice) const { return {all_.first + slice.first, all_.first + slice.end}; }
-  Stretch stretch_of(int leader) const { return in_all(slice_of_rank(all_.count(), leader, leaders_)); }
+  ElementRange in_all(const ElementRange& slice) const { return {all_.first + slice.first, slice.count}; }
+  ElementRange part_of(int leader) const { return in_all(slice_of_rank(all_.count, leader, leaders_)); }
   /// Elements that this rank sums.
-  Stretch share() const {
-    return in_all(place_ && leaders_ == 0 ? place_->of_leader(0, all_.count()) : slice_of(all_.count(), rank_, size_));
+  ElementRange share() const {
+    return in_all(place_ && leaders_ == 0 ? place_->of_leader(0, all_.count) : slice_of(all_.count, rank_, size_));
   }
 
   /// Writes the sums where they are needed: to all parts, to the owner's part, or to the part of the responsible
   /// leader.
-  void add_up(const Stretch& mine) {
+  void add_up(const ElementRange& mine) {
     if (leaders_ == 0) {
       if (place_) return add_up(mine, {&parts_[static_cast<std::size_t>(rank_)], 1});
       switch (size_) {
@@ -109,24 +109,26 @@ class NodeAllReduce final : public Collective {
       }
     }
     for (int leader = 0; leader < leaders_; ++leader)
-      add_up(mine.within(stretch_of(leader)), {&parts_[static_cast<std::size_t>(leader)], 1});
+      add_up(mine.within(part_of(leader)), {&parts_[static_cast<std::size_t>(leader)], 1});
   }
   /// With a number of ranks known at compile time, sums stay in registers, which takes a quarter less time.
   template <int ranks>
-  void add_up_for_all(const Stretch& mine) {
+  void add_up_for_all(const ElementRange& mine) {
     T* part[ranks];
     std::ranges::copy(parts_, part);
+    const std::int64_t end = mine.end();
 #pragma GCC ivdep
-    for (std::int64_t i = mine.first; i < mine.end; ++i) {
+    for (std::int64_t i = mine.first; i < end; ++i) {
       T sum = part[0][i];
       for (int rank = 1; rank < ranks; ++rank) sum += part[rank][i];
       for (int rank = 0; rank < ranks; ++rank) part[rank][i] = sum;
     }
   }
-  void add_up(const Stretch& mine, std::span<T* const> to) {
+  void add_up(const ElementRange& mine, std::span<T* const> to) {
     std::int64_t first = mine.first;
-    for (; first + block <= mine.end; first += block) add_up_block<block>(first, block, to);
-    if (first < mine.end) add_up_block<0>(first, static_cast<int>(mine.end - first), to);
+    const std::int64_t end = mine.end();
+    for (; first + block <= end; first += block) add_up_block<block>(first, block, to);
+    if (first < end) add_up_block<0>(first, static_cast<int>(end - first), to);
   }
   /// `known`: the count if it is to be known at compile time, else 0.
   template <int known>
@@ -145,8 +147,8 @@ class NodeAllReduce final : public Collective {
   bool sum_between() {
     if (!between_started_) {
       if (!reached(Stage::added, size_)) return false;
-      const Stretch mine = stretch_of(rank_);
-      between_->start(mine.first, mine.count());
+      const ElementRange mine = part_of(rank_);
+      between_->start(mine.first, mine.count);
       between_started_ = true;
     }
     if (!between_->advance()) return false;
@@ -156,10 +158,10 @@ class NodeAllReduce final : public Collective {
 
   void fetch_from(int leader) {
     if (leader == rank_) return;
-    const Stretch stretch = place_ ? in_all(place_->of_leader(leader, all_.count())) : stretch_of(leader);
-    std::copy(parts_[static_cast<std::size_t>(leader)] + stretch.first,
-              parts_[static_cast<std::size_t>(leader)] + stretch.end,
-              parts_[static_cast<std::size_t>(rank_)] + stretch.first);
+    const ElementRange part = place_ ? in_all(place_->of_leader(leader, all_.count)) : part_of(leader);
+    std::copy(parts_[static_cast<std::size_t>(leader)] + part.first,
+              parts_[static_cast<std::size_t>(leader)] + part.end(),
+              parts_[static_cast<std::size_t>(rank_)] + part.first);
   }
 
   NodeFlags flags_;
@@ -169,7 +171,7 @@ class NodeAllReduce final : public Collective {
   bool between_started_ = false;
   std::optional<ShardPlace> place_;
   std::vector<T*> parts_;
-  Stretch all_{};
+  ElementRange all_{};
   Stage stage_ = Stage::copied;
 };
 
@@ -183,7 +185,7 @@ class NodeAllGather final : public Collective {
         between_(std::move(between)) {}
 
   void start(std::int64_t first, std::int64_t count) override {
-    all_ = {first, first + count};
+    all_ = {first, count};
     flags_.begin();
     flags_.reach(changed);
     stage_ = changed;
@@ -193,8 +195,8 @@ class NodeAllGather final : public Collective {
     if (stage_ == changed) {
       if (!flags_.reached(changed, size_)) return false;
       if (between_) {
-        const Stretch mine = slice_of_rank(all_.count(), rank_, leaders_);
-        between_->start(all_.first + mine.first, mine.count());
+        const ElementRange mine = slice_of_rank(all_.count, rank_, leaders_);
+        between_->start(all_.first + mine.first, mine.count);
       }
       stage_ = gathered;
     }
@@ -214,7 +216,7 @@ class NodeAllGather final : public Collective {
   int rank_, size_;
   int leaders_;  // 0: there is only one node
   std::unique_ptr<Collective> between_;
-  Stretch all_{};
+  ElementRange all_{};
   std::size_t stage_ = done;
 };
 

@@ -7,9 +7,9 @@ namespace lockstep {
 namespace {
 
 using Part = Step::Part;
-using Slices = std::vector<Stretch>;
+using Slices = std::vector<ElementRange>;
 
-Part part(int peer, const Stretch& stretch, bool final) { return {peer, stretch.first, stretch.count(), final}; }
+Part part(int peer, const ElementRange& range, bool final) { return {peer, range.first, range.count, final}; }
 
 /// Slices of all ranks.
 Slices slices_of(std::int64_t count, int size) {
@@ -60,21 +60,22 @@ struct Places {
     Slices united;
     for (int place = 0; place < count; ++place) {
       const auto first = static_cast<std::size_t>(rank_at(place));
-      united.push_back({slices[first].first, slices[stands_in(rank_at(place)) ? first + 1 : first].end});
+      united.push_back(
+          ElementRange::between(slices[first].first, slices[stands_in(rank_at(place)) ? first + 1 : first].end()));
     }
     return united;
   }
 };
 
-void append_halved(const Stretch& all, int places, Slices& slices) {
+void append_halved(const ElementRange& all, int places, Slices& slices) {
   if (places == 1) return slices.push_back(all);
-  const std::int64_t middle = all.first + all.count() / 2;
-  append_halved({all.first, middle}, places / 2, slices);
-  append_halved({middle, all.end}, places / 2, slices);
+  const std::int64_t half = all.count / 2;
+  append_halved({all.first, half}, places / 2, slices);
+  append_halved({all.first + half, all.count - half}, places / 2, slices);
 }
 
 /// Halves all elements recursively into one slice per place. (For few elements this differs from slice_of.)
-Slices halved(const Stretch& all, int places) {
+Slices halved(const ElementRange& all, int places) {
   Slices slices;
   slices.reserve(static_cast<std::size_t>(places));
   append_halved(all, places, slices);
@@ -82,9 +83,10 @@ Slices halved(const Stretch& all, int places) {
 }
 
 /// Returns the union of the slices in the aligned group of `distance` places that contains `place`.
-Stretch around(const Slices& slices, int place, int distance) {
+ElementRange around(const Slices& slices, int place, int distance) {
   const int first = place / distance * distance;
-  return {slices[static_cast<std::size_t>(first)].first, slices[static_cast<std::size_t>(first + distance - 1)].end};
+  return ElementRange::between(slices[static_cast<std::size_t>(first)].first,
+                               slices[static_cast<std::size_t>(first + distance - 1)].end());
 }
 
 /// `slices`: one per place; the elements that the rank of each place ends with.
@@ -172,7 +174,7 @@ Schedule ring_all_reduce(int rank, int size, std::int64_t count) {
 Schedule halving_reduce_scatter(int rank, int size, std::int64_t count) {
   const Places places(size);
   const Slices slices = slices_of(count, size);
-  const Stretch all{0, count};
+  const ElementRange all{0, count};
   const auto of = [&](int number) { return slices[static_cast<std::size_t>(number)]; };
   if (places.has_none(rank)) return {{part(rank - 1, all, false), {}}, {{}, part(rank - 1, of(rank), true)}};
   Schedule steps;
@@ -185,7 +187,7 @@ Schedule halving_reduce_scatter(int rank, int size, std::int64_t count) {
 Schedule doubling_all_gather(int rank, int size, std::int64_t count) {
   const Places places(size);
   const Slices slices = slices_of(count, size);
-  const Stretch all{0, count};
+  const ElementRange all{0, count};
   const auto of = [&](int number) { return slices[static_cast<std::size_t>(number)]; };
   if (places.has_none(rank)) return {{part(rank - 1, of(rank), true), {}}, {{}, part(rank - 1, all, true)}};
   Schedule steps;
@@ -197,7 +199,7 @@ Schedule doubling_all_gather(int rank, int size, std::int64_t count) {
 
 Schedule halving_doubling_all_reduce(int rank, int size, std::int64_t count) {
   const Places places(size);
-  const Stretch all{0, count};
+  const ElementRange all{0, count};
   if (places.has_none(rank)) return {{part(rank - 1, all, false), {}}, {{}, part(rank - 1, all, true)}};
   const Slices slices = halved(all, places.count);
   Schedule steps;

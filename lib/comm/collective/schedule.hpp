@@ -6,30 +6,21 @@
 #include <vector>
 
 #include "core/array_block.hpp"
+#include "core/element_range.hpp"
 
 namespace lockstep {
 
-/// Elements [first, end).
-struct Stretch {
-  std::int64_t first = 0, end = 0;
-
-  std::int64_t count() const { return end - first; }
-  Stretch within(const Stretch& other) const {
-    const std::int64_t begin = std::max(first, other.first);
-    return {begin, std::max(begin, std::min(end, other.end))};
-  }
-};
-
 /// Range number `number` of `slices` ranges of `count` elements, whose sizes differ by at most one.
-inline Stretch slice_of(std::int64_t count, std::int64_t number, std::int64_t slices) {
-  return {count * number / slices, count * (number + 1) / slices};
+inline ElementRange slice_of(std::int64_t count, std::int64_t number, std::int64_t slices) {
+  return ElementRange::between(count * number / slices, count * (number + 1) / slices);
 }
 
 /// Range of `count` elements that belongs to `rank`: equal numbers of whole blocks (array_block); the last block may be
 /// shorter.
-inline Stretch slice_of_rank(std::int64_t count, int rank, int size) {
-  const Stretch blocks = slice_of(array_blocks(count), rank, size);
-  return {std::min(count, blocks.first * array_block), std::min(count, blocks.end * array_block)};
+inline ElementRange slice_of_rank(std::int64_t count, int rank, int size) {
+  const ElementRange blocks = slice_of(array_blocks(count), rank, size);
+  return ElementRange::between(std::min(count, blocks.first * array_block),
+                               std::min(count, blocks.end() * array_block));
 }
 
 /// One step of a rank in a collective operation: it sends elements to one rank while it receives elements from another.

@@ -4,9 +4,9 @@
 namespace lockstep {
 namespace {
 
-Stretch slice_within(const Stretch& stretch, int number, int slices) {
-  const Stretch slice = slice_of_rank(stretch.count(), number, slices);
-  return {stretch.first + slice.first, stretch.first + slice.end};
+ElementRange slice_within(const ElementRange& range, int number, int slices) {
+  const ElementRange slice = slice_of_rank(range.count, number, slices);
+  return {range.first + slice.first, slice.count};
 }
 
 }  // namespace
@@ -27,18 +27,18 @@ ShardPlace ShardPlace::of_node(const Topology& topology, int leaders) {
   return place;
 }
 
-Stretch ShardPlace::of_leader(int leader, std::int64_t count) const {
-  const Stretch part = slice_of_rank(count, leader, leaders());
+ElementRange ShardPlace::of_leader(int leader, std::int64_t count) const {
+  const ElementRange part = slice_of_rank(count, leader, leaders());
   return slice_within(slice_within(part, node[static_cast<std::size_t>(leader)], nodes), rank, ranks);
 }
 
-std::vector<Stretch> ShardPlace::owned(std::int64_t first, std::int64_t count) const {
-  std::vector<Stretch> stretches;
+std::vector<ElementRange> ShardPlace::owned(const ElementRange& all) const {
+  std::vector<ElementRange> ranges;
   for (int leader = 0; leader < leaders(); ++leader) {
-    const Stretch own = of_leader(leader, count);
-    if (own.count() > 0) stretches.push_back({first + own.first, first + own.end});
+    const ElementRange own = of_leader(leader, all.count);
+    if (own.count > 0) ranges.push_back({all.first + own.first, own.count});
   }
-  return stretches;
+  return ranges;
 }
 
 }  // namespace lockstep

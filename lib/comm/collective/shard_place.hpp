@@ -24,9 +24,9 @@ struct ShardPlace {
 
   int leaders() const { return static_cast<int>(node.size()); }
   /// Elements that the rank owns of a leader's part of the range [0, count).
-  Stretch of_leader(int leader, std::int64_t count) const;
-  /// Elements that the rank owns of [first, first + count): ranges in rising order, none empty.
-  std::vector<Stretch> owned(std::int64_t first, std::int64_t count) const;
+  ElementRange of_leader(int leader, std::int64_t count) const;
+  /// Elements of `all` that the rank owns: ranges in rising order, none empty.
+  std::vector<ElementRange> owned(const ElementRange& all) const;
 };
 
 }  // namespace lockstep

@@ -25,7 +25,7 @@ Tensor OwnedParameters::at(const Tensor& all, std::int64_t first, std::int64_t c
 /// Position of a flat-buffer element when only owned ranges are stored; statistics follow all ranges.
 std::int64_t OwnedParameters::place(std::int64_t element) const {
   std::int64_t before = 0;
-  for (const ParameterRange& range : ranges_) {
+  for (const ElementRange& range : ranges_) {
     if (element < range.first + range.count) return before + element - range.first;
     before += range.count;
   }

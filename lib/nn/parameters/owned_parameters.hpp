@@ -27,8 +27,8 @@ class OwnedParameters {
 
   // Values and gradients of a range, which lies within an owned range. For gradients, it may also be part of the
   // statistics' increments.
-  Tensor values(ParameterRange range) const { return at(values_, value_at(range.first), range.count); }
-  Tensor gradients(ParameterRange range) const { return at(gradients_, gradient_at(range.first), range.count); }
+  Tensor values(ElementRange range) const { return at(values_, value_at(range.first), range.count); }
+  Tensor gradients(ElementRange range) const { return at(gradients_, gradient_at(range.first), range.count); }
   // For kernels: all values and all gradients, and the position in them of an element of the flat buffer. Values that
   // are kept elsewhere have no data.
   const Tensor& values() const { return values_; }
@@ -44,7 +44,7 @@ class OwnedParameters {
   Buffer value_memory_, gradient_memory_;
   bool has_own_values_ = false, has_own_gradients_ = false;  ///< true if the memory holds owned elements only
   OwnedValueStore* store_ = nullptr;
-  std::vector<ParameterRange> ranges_;
+  std::vector<ElementRange> ranges_;
   std::int64_t trained_ = 0;
 };
 

@@ -27,12 +27,7 @@ ParameterBuffer::ParameterBuffer(const Graph& graph, DType dtype, const Paramete
       values_(take(memory.values, "lockstep::parameters", windows_.value_count(layout_), master_)),
       gradients_(take(memory.gradients, "lockstep::gradients", windows_.gradient_count(layout_), master_)),
       owned_(values(), gradients()),
-      node_values_(graph.nodes().size()),
-      node_gradients_(graph.nodes().size()),
-      node_weights_(graph.nodes().size()),
-      node_parameters_(graph.nodes().size()),
-      node_ranges_(graph.nodes().size()),
-      node_first_(graph.nodes().size(), layout_.size()) {
+      layers_(graph.nodes().size(), LayerParameters{.first = layout_.size()}) {
   if (rounds()) rounded_ = take(memory.rounded, "lockstep::rounded_parameters", windows_.value_count(layout_), dtype_);
   std::unordered_map<std::string_view, const Parameter*> named;
   for (const Parameter& parameter : parameters()) named.emplace(parameter.name, &parameter);
@@ -42,21 +37,22 @@ ParameterBuffer::ParameterBuffer(const Graph& graph, DType dtype, const Paramete
 }
 
 void ParameterBuffer::add_view(std::size_t node, const Parameter& parameter) {
-  node_values_[node].push_back(values(parameter));
-  node_parameters_[node].push_back(parameter.range);
-  node_first_[node] = std::min(node_first_[node], parameter.range.first);
+  LayerParameters& layer = layers_[node];
+  layer.values.push_back(values(parameter));
+  layer.ranges.push_back(parameter.range);
+  layer.first = std::min(layer.first, parameter.range.first);
   const bool frozen = parameter.kind == ParameterSpec::Kind::frozen;
-  node_gradients_[node].push_back(frozen ? Tensor{} : gradients(parameter));
+  layer.gradients.push_back(frozen ? Tensor{} : gradients(parameter));
   if (parameter.kind == ParameterSpec::Kind::statistic) return;
   const auto offset = static_cast<std::size_t>(windows_.value_place(parameter.range.first)) * size_of(dtype_);
-  node_weights_[node].push_back(rounds() ? rounded_.tensor(offset, dtype_, parameter.shape) : values(parameter));
+  layer.weights.push_back(rounds() ? rounded_.tensor(offset, dtype_, parameter.shape) : values(parameter));
   if (frozen || parameter.node != node) return;  // parameters of another node become final with that node
-  ParameterRange& range = node_ranges_[node];
-  if (range.count == 0) range.first = parameter.range.first;
-  range.count = parameter.range.first + padded_count(parameter.range.count, master_) - range.first;
+  if (layer.own.count == 0) layer.own.first = parameter.range.first;
+  layer.own = ElementRange::between(layer.own.first,
+                                    parameter.range.first + padded_count(parameter.range.count, master_));
 }
 
-void ParameterBuffer::own(std::vector<ParameterRange> ranges) {
+void ParameterBuffer::own(std::vector<ElementRange> ranges) {
   layout_.own(std::move(ranges));
   owned_.divide(layout_, windows_.division);
 }
@@ -69,7 +65,7 @@ void ParameterBuffer::initialize(const ExecSpace& space, std::uint64_t seed) {
     const Tensor whole = is_divided ? memory.get() : values(parameter);
     lockstep::initialize(space, parameter.initializer, seed, parameter.number, whole);
     if (!is_divided) continue;
-    fill_kept(space, parameter, [&](ParameterRange range, const Tensor& kept) {
+    fill_kept(space, parameter, [&](ElementRange range, const Tensor& kept) {
       copy(space, at(memory.buffer(), range.first - parameter.range.first, {range.count}), kept);
     });
     space.fence("lockstep::initialize");  // before `memory` is freed
@@ -80,20 +76,20 @@ void ParameterBuffer::initialize(const ExecSpace& space, std::uint64_t seed) {
 void ParameterBuffer::fill_kept(const ExecSpace& space, const Parameter& parameter, const Fill& fill) {
   if (!windows_.division.values || parameter.kind != ParameterSpec::Kind::trained)
     return fill(parameter.range, values(parameter));
-  for (const ParameterRange& own : layout_.owned())
-    if (const ParameterRange part = own.within(parameter.range); part.count > 0) {
+  for (const ElementRange& own : layout_.owned())
+    if (const ElementRange part = own.within(parameter.range); part.count > 0) {
       if (owned_.store()) fill_store(space, part, fill);
       else fill(part, owned_.values(part));
     }
 }
 
-void ParameterBuffer::fill_store(const ExecSpace& space, ParameterRange part, const Fill& fill) {
+void ParameterBuffer::fill_store(const ExecSpace& space, ElementRange part, const Fill& fill) {
   constexpr std::int64_t most = std::int64_t{1} << 18;
   const std::int64_t longest = std::min(most, part.count);
   const OwnedTensor memory("lockstep::values_of_store", master_, {longest});
   std::vector<std::byte> host(memory.get().bytes());
   for (std::int64_t first = part.first; first < part.end(); first += longest) {
-    const ParameterRange piece{first, std::min(longest, part.end() - first)};
+    const ElementRange piece{first, std::min(longest, part.end() - first)};
     const Tensor values = at(memory.buffer(), 0, {piece.count});
     fill(piece, values);
     copy_to_host(space, values, host.data());
@@ -101,7 +97,7 @@ void ParameterBuffer::fill_store(const ExecSpace& space, ParameterRange part, co
   }
 }
 
-void ParameterBuffer::round(const ExecSpace& space, ParameterRange range) {
+void ParameterBuffer::round(const ExecSpace& space, ElementRange range) {
   if (!rounds() || range.count == 0) return;
   const auto offset = static_cast<std::size_t>(windows_.value_place(range.first)) * size_of(dtype_);
   convert(space, values(range), rounded_.tensor(offset, dtype_, {range.count}));

@@ -18,6 +18,18 @@ struct ParameterMemory {
   Buffer rounded;    ///< zeroed; as many elements, of 16 bits
 };
 
+/// What a layer sees of the parameters, in the order of its ParameterSpecs.
+struct LayerParameters {
+  std::vector<Tensor> values, gradients;  ///< frozen parameters have empty gradients
+  std::vector<ElementRange> ranges;
+  /// Values without statistics, in the precision that large matrix products read.
+  std::vector<Tensor> weights;
+  /// All that is trained and not tied to another layer, gaps included; empty if there is nothing.
+  ElementRange own;
+  /// First element of any of them, tied ones included; the size of the flat buffer if there are none.
+  std::int64_t first = 0;
+};
+
 /// All parameters in one allocation and all gradients in another. The last layer's parameters come first, in the order
 /// in which a backward pass makes gradients final; so a bucket of a reduction is one range, and an optimizer step is
 /// one kernel. Trained parameters are followed by the statistics of layers, whose increments lie in the gradient
@@ -40,7 +52,7 @@ class ParameterBuffer {
   const ParameterWindows& windows() const { return windows_; }
   const OwnedParameters& owned() const { return owned_; }
   /// See ParameterLayout::own.
-  void own(std::vector<ParameterRange> ranges);
+  void own(std::vector<ElementRange> ranges);
   /// See OwnedParameters::keep_values_in.
   void keep_values_in(OwnedValueStore& store) { owned_.keep_values_in(store); }
 
@@ -49,8 +61,8 @@ class ParameterBuffer {
   /// The gradients, and the increments of statistics.
   Tensor gradients() const { return all_of(gradients_); }
   // Views as layers see them; if values or gradients are divided, a range must lie within one unit.
-  Tensor values(ParameterRange range) const { return at(values_, windows_.value_place(range.first), {range.count}); }
-  Tensor gradients(ParameterRange range) const {
+  Tensor values(ElementRange range) const { return at(values_, windows_.value_place(range.first), {range.count}); }
+  Tensor gradients(ElementRange range) const {
     return at(gradients_, windows_.gradient_place(range.first), {range.count});
   }
   Tensor values(const Parameter& parameter) const { return values(parameter.range).reshaped(parameter.shape); }
@@ -61,31 +73,22 @@ class ParameterBuffer {
     return rounds() && !windows_.division.values ? rounded_.tensor(0, dtype_, {trained_size()}) : Tensor{};
   }
 
-  /// Views for a layer, in the order of its ParameterSpecs. Tied layers see the same memory.
-  const std::vector<Tensor>& values_of(std::size_t node) const { return node_values_[node]; }
-  const std::vector<Tensor>& gradients_of(std::size_t node) const { return node_gradients_[node]; }
-  /// The ranges of a layer's parameters, in the order of its ParameterSpecs.
-  const std::vector<ParameterRange>& ranges_of(std::size_t node) const { return node_parameters_[node]; }
-  /// Views of a layer's parameters without its statistics, in the precision that large matrix products read.
-  const std::vector<Tensor>& weights_of(std::size_t node) const { return node_weights_[node]; }
-  /// The range of a layer's own trained parameters; empty if it has none.
-  ParameterRange range_of(std::size_t node) const { return node_ranges_[node]; }
-  /// The first element of a layer's parameters, including those that it is tied to; size() if it has none.
-  std::int64_t first_of(std::size_t node) const { return node_first_[node]; }
+  /// The parameters of a node of the graph. Tied layers see the same memory.
+  const LayerParameters& of_layer(std::size_t node) const { return layers_[node]; }
 
   /// Sets all parameters to their initial values; of divided values, only those that this rank owns.
   void initialize(const ExecSpace& space, std::uint64_t seed);
   /// Updates the rounded copy. Must be called after anything but the optimizer has written values.
   void round(const ExecSpace& space) {
-    round(space, windows_.division.values ? layout_.others() : ParameterRange{0, size()});
+    round(space, windows_.division.values ? layout_.others() : ElementRange{0, size()});
   }
   /// Updates the rounded copy of a range; if values are divided, the range is a unit or lies behind the trained
   /// parameters.
-  void round(const ExecSpace& space, ParameterRange range);
+  void round(const ExecSpace& space, ElementRange range);
   /// Calls fill(range, values), which sets the values, for each part of a parameter that this rank keeps. That is
   /// usually the whole parameter; of divided values it is what the rank owns, piece by piece if the values are in an
   /// OwnedValueStore.
-  using Fill = std::function<void(ParameterRange range, const Tensor& values)>;
+  using Fill = std::function<void(ElementRange range, const Tensor& values)>;
   void fill_kept(const ExecSpace& space, const Parameter& parameter, const Fill& fill);
   /// Adds to the statistics the increments that a backward pass has left, times `scale` (one over the number of global
   /// examples).
@@ -93,7 +96,7 @@ class ParameterBuffer {
 
  private:
   bool rounds() const { return dtype_ != master_; }
-  void fill_store(const ExecSpace& space, ParameterRange part, const Fill& fill);
+  void fill_store(const ExecSpace& space, ElementRange part, const Fill& fill);
   /// Gives a node its view of the next of its parameters.
   void add_view(std::size_t node, const Parameter& parameter);
   Tensor at(const Buffer& buffer, std::int64_t first, const Shape& shape) const {
@@ -108,12 +111,7 @@ class ParameterBuffer {
   ParameterWindows windows_;
   Buffer values_, gradients_, rounded_;  ///< as layers see them
   OwnedParameters owned_;
-  std::vector<std::vector<Tensor>> node_values_;
-  std::vector<std::vector<Tensor>> node_gradients_;
-  std::vector<std::vector<Tensor>> node_weights_;
-  std::vector<std::vector<ParameterRange>> node_parameters_;
-  std::vector<ParameterRange> node_ranges_;
-  std::vector<std::int64_t> node_first_;
+  std::vector<LayerParameters> layers_;  ///< one for each node of the graph
 };
 
 }  // namespace lockstep

@@ -89,9 +89,9 @@ ParameterLayout::ParameterLayout(const Graph& graph, DType dtype)
   owned_ = {{0, trained_size_}};
 }
 
-std::vector<ParameterRange> ParameterLayout::units(double megabytes) const {
+std::vector<ElementRange> ParameterLayout::units(double megabytes) const {
   const auto most = static_cast<std::int64_t>(1e6 * megabytes) / static_cast<std::int64_t>(size_of(master_));
-  std::vector<ParameterRange> units;
+  std::vector<ElementRange> units;
   const auto cut_at = [&](std::int64_t first, std::int64_t end) { units.push_back({first, end - first}); };
   std::int64_t first = 0, fits = 0;  // start of the current unit, and the last place where it may end
   std::optional<std::size_t> node;
@@ -111,7 +111,7 @@ std::vector<ParameterRange> ParameterLayout::units(double megabytes) const {
 std::vector<Parameter> ParameterLayout::owned_parameters() const {
   std::vector<Parameter> whole;
   std::ranges::copy_if(parameters_, std::back_inserter(whole), [this](const Parameter& parameter) {
-    return std::ranges::any_of(owned_, [&](const ParameterRange& owned) {
+    return std::ranges::any_of(owned_, [&](const ElementRange& owned) {
       return parameter.range.first >= owned.first &&
              parameter.range.first + parameter.range.count <= owned.first + owned.count;
     });
@@ -121,7 +121,7 @@ std::vector<Parameter> ParameterLayout::owned_parameters() const {
 
 std::int64_t ParameterLayout::owned_count() const {
   return std::accumulate(owned_.begin(), owned_.end(), std::int64_t{0},
-                         [](std::int64_t count, const ParameterRange& range) { return count + range.count; });
+                         [](std::int64_t count, const ElementRange& range) { return count + range.count; });
 }
 
 }  // namespace lockstep

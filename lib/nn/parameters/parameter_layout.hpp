@@ -1,35 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/element_range.hpp"
 #include "nn/graph.hpp"
 
 namespace lockstep {
 
-/// A range of elements of the flat buffer.
-struct ParameterRange {
-  std::int64_t first = 0;
-  std::int64_t count = 0;
-
-  std::int64_t end() const { return first + count; }
-  /// The intersection of the two ranges; its count is 0 if they do not overlap.
-  ParameterRange within(const ParameterRange& other) const {
-    const std::int64_t begin = std::max(first, other.first);
-    return {begin, std::max<std::int64_t>(0, std::min(end(), other.end()) - begin)};
-  }
-  friend bool operator==(const ParameterRange&, const ParameterRange&) = default;
-};
-
 struct Parameter {
   std::string name;  ///< "conv1/weight"
   Shape shape;
-  ParameterRange range;
+  ElementRange range;
   std::size_t node;  ///< index in the graph
   Initializer initializer;
   ParameterSpec::Kind kind;
@@ -79,21 +65,21 @@ class ParameterLayout {
   std::int64_t trained_size() const { return trained_size_; }
   std::int64_t summed_size() const { return summed_size_; }  ///< trained parameters and statistics
   std::int64_t size() const { return size_; }
-  ParameterRange statistics() const { return {trained_size_, summed_size_ - trained_size_}; }
+  ElementRange statistics() const { return {trained_size_, summed_size_ - trained_size_}; }
   /// Statistics and frozen parameters.
-  ParameterRange others() const { return {trained_size_, size_ - trained_size_}; }
+  ElementRange others() const { return {trained_size_, size_ - trained_size_}; }
   /// Divides the trained parameters, between layers, into consecutive ranges of at most this many megabytes; a range
   /// may exceed that if it holds a large layer and the small ones next to it. Each range begins at a block.
-  std::vector<ParameterRange> units(double megabytes) const;
+  std::vector<ElementRange> units(double megabytes) const;
 
   /// The ranges that this rank's optimizer updates, in ascending order; initially all that is trained.
-  const std::vector<ParameterRange>& owned() const { return owned_; }
+  const std::vector<ElementRange>& owned() const { return owned_; }
   std::int64_t owned_count() const;
   /// The trained parameters that lie entirely in owned().
   std::vector<Parameter> owned_parameters() const;
   /// Sets what this rank owns if ranks divide the trained parameters; one rank may own all of them. Must be called
   /// before the optimizer is made.
-  void own(std::vector<ParameterRange> ranges) {
+  void own(std::vector<ElementRange> ranges) {
     owned_ = std::move(ranges);
     is_divided_ = true;
   }
@@ -103,7 +89,7 @@ class ParameterLayout {
   DType master_;
   std::vector<Parameter> parameters_;
   std::int64_t trained_size_ = 0, summed_size_ = 0, size_ = 0;
-  std::vector<ParameterRange> owned_;
+  std::vector<ElementRange> owned_;
   bool is_divided_ = false;
 };
 

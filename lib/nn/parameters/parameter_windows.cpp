@@ -171,7 +171,7 @@ void ParameterWindows::Use::include(int time) {
 }
 
 std::size_t ParameterWindows::unit_of(std::int64_t element) const {
-  const auto after = std::ranges::upper_bound(units, element, {}, &ParameterRange::first);
+  const auto after = std::ranges::upper_bound(units, element, {}, &ElementRange::first);
   return static_cast<std::size_t>(after - units.begin()) - 1;
 }
 

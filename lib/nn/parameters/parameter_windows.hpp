@@ -46,7 +46,7 @@ struct ParameterWindows {
   ParameterDivision division;
   int loss_time = 0;  ///< earlier times are the forward pass, later ones the backward pass
   int times = 0;      ///< number of times in a micro-batch
-  std::vector<ParameterRange> units;
+  std::vector<ElementRange> units;
   std::vector<bool> stays;  ///< for each unit: true if it has memory of its own
   Pass forward, backward;   ///< when values are used
   /// For each unit: when its gradients are computed. Those of unit i are final before those of unit i + 1.

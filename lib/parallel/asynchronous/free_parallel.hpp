@@ -32,7 +32,7 @@ class FreeParallel final : public AsynchronousWorkers {
   std::int64_t examples_of_update(std::int64_t batch) const override {
     return batch / run().parts_of_batch * run().collect;
   }
-  void gradient_ready(const ExecSpace& space, ParameterRange) override { store_.advance(space); }
+  void gradient_ready(const ExecSpace& space, ElementRange) override { store_.advance(space); }
   void gradient_sum_done(const ExecSpace& space) override;
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   PassHooks pass_hooks() override {

@@ -12,7 +12,7 @@ namespace lockstep {
 using Staleness = AsynchronousConfig::Staleness;
 
 ParameterStore::ParameterStore(const ParallelConfig& config, const FreeRules& rules, const Communicator& ranks,
-                               ParameterBuffer& parameters, ParameterRange fraction, std::int64_t examples)
+                               ParameterBuffer& parameters, ElementRange fraction, std::int64_t examples)
     : config_(config.asynchronous),
       parameters_(parameters),
       examples_(examples),

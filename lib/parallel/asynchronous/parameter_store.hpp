@@ -27,7 +27,7 @@ class ParameterStore {
   /// (ParameterBuffer::own). Where workers step by themselves, each owns all parameters instead, and servers own none.
   /// `ranks` are one rank of each server or worker. `examples` is the number of examples of each gradient. Collective.
   ParameterStore(const ParallelConfig& config, const FreeRules& rules, const Communicator& ranks,
-                 ParameterBuffer& parameters, ParameterRange fraction, std::int64_t examples);
+                 ParameterBuffer& parameters, ElementRange fraction, std::int64_t examples);
 
   /// Numbers that a rank keeping `slice` parameters has beside the buffer.
   static double numbers(const ParallelConfig& config, const FreeRules& rules, double slice);
@@ -80,7 +80,7 @@ class ParameterStore {
   OwnedTensor values_;           ///< this rank's slice
   std::vector<Worker> workers_;  ///< indexed by rank
   SliceExchange slices_;         ///< after the memory of its messages, which it must not outlive
-  ParameterRange own_;
+  ElementRange own_;
   std::int64_t collect_;  ///< gradients of an update
   OrderedSum sum_;        ///< their sum
   std::optional<OuterOptimizer> outer_;

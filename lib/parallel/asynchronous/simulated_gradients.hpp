@@ -49,7 +49,7 @@ class SimulatedGradients final : public ParallelStrategy {
   }
   StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) override;
   bool end_step(const ExecSpace& space, double learning_rate) override;
-  void gradient_ready(const ExecSpace&, ParameterRange) override {}
+  void gradient_ready(const ExecSpace&, ElementRange) override {}
   void gradient_sum_done(const ExecSpace& space) override;
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override {
     sums_->finish_gradients(space, meanwhile);

@@ -17,7 +17,7 @@ void send(Transport& transport, int rank, const Tensor& numbers) {
 
 }  // namespace
 
-SliceExchange::SliceExchange(const Communicator& ranks, int servers, ParameterRange all)
+SliceExchange::SliceExchange(const Communicator& ranks, int servers, ElementRange all)
     : ranks_(ranks), servers_(servers), all_(all) {
   std::vector<std::unique_ptr<Transport>> transports = make_transports(ranks, 2 * ranks.size());
   for (auto next = transports.begin(); next != transports.end();) {
@@ -26,7 +26,7 @@ SliceExchange::SliceExchange(const Communicator& ranks, int servers, ParameterRa
   }
 }
 
-ParameterRange SliceExchange::slice_of(int rank) const {
+ElementRange SliceExchange::slice_of(int rank) const {
   if (!keeps_slice(rank)) return {all_.first, 0};
   const RankShare share = share_of(all_.count, rank, servers_ > 0 ? servers_ : ranks_.size());
   return {all_.first + share.first, share.count};

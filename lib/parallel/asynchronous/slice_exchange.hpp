@@ -17,14 +17,14 @@ namespace lockstep {
 class SliceExchange {
  public:
   /// Divides `all` among the keepers. Collective.
-  SliceExchange(const Communicator& ranks, int servers, ParameterRange all);
+  SliceExchange(const Communicator& ranks, int servers, ElementRange all);
 
   int rank() const { return ranks_.rank(); }
   int rank_of_worker(int worker) const { return servers_ + worker; }
   bool is_server(int rank) const { return rank < servers_; }
   bool keeps_slice(int rank) const { return servers_ == 0 || is_server(rank); }
   /// Empty for ranks that keep none.
-  ParameterRange slice_of(int rank) const;
+  ElementRange slice_of(int rank) const;
 
   // A keeper sends the values of its slice to one other rank at a time, and receives that rank's gradients of the
   // slice. The memory must stay until the message has been sent, or received.
@@ -53,7 +53,7 @@ class SliceExchange {
 
   Communicator ranks_;
   int servers_;
-  ParameterRange all_;
+  ElementRange all_;
   /// Number d sends to the rank d places after this one, and receives from the rank d places before it.
   std::vector<std::unique_ptr<Transport>> values_, gradients_;
 };

@@ -15,10 +15,7 @@ WorkerGroup::WorkerGroup(const Communicator& all, const Topology& group, const P
   gather_ = make_all_gather({}, group, std::nullopt, {parameters.dtype(), parameters.values().data});
 }
 
-ParameterRange WorkerGroup::fraction() const {
-  const Stretch own = slice_of_rank(trained_, ranks_.rank(), size());
-  return {own.first, own.count()};
-}
+ElementRange WorkerGroup::fraction() const { return slice_of_rank(trained_, ranks_.rank(), size()); }
 
 void WorkerGroup::piece_done(const ExecSpace& space) {
   if (sum_) sum_->gradient_sum_done(space);

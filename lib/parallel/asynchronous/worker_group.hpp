@@ -29,7 +29,7 @@ class WorkerGroup {
   int number() const { return static_cast<int>(numbers_.front()) / size(); }
   int count() const { return count_; }
   /// This rank's part of the trained parameters.
-  ParameterRange fraction() const;
+  ElementRange fraction() const;
 
   /// Call when the buffer has the gradient of this rank's piece; the buffer may then be overwritten.
   void piece_done(const ExecSpace& space);

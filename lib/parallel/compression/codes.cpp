@@ -10,12 +10,12 @@ namespace lockstep {
 namespace {
 
 std::size_t bytes_of_signs(const CompressedTensor& tensor) {
-  return static_cast<std::size_t>(tensor.place.count() + 7) / 8;
+  return static_cast<std::size_t>(tensor.place.count + 7) / 8;
 }
 
 /// Number of elements that travel in a step.
 std::int64_t kept_of(const CompressConfig& config, const CompressedTensor& tensor, std::int64_t step) {
-  return static_cast<std::int64_t>(std::ceil(config.kept_in(step) * static_cast<double>(tensor.place.count())));
+  return static_cast<std::int64_t>(std::ceil(config.kept_in(step) * static_cast<double>(tensor.place.count)));
 }
 std::int64_t kept_of(const CompressConfig& config, const CompressedBucket& bucket, std::int64_t step) {
   std::int64_t count = 0;
@@ -28,7 +28,7 @@ template <class T>
 class QsgdCode final : public Code<T> {
  public:
   QsgdCode(const CompressedNumbers<T>& numbers, int rank)
-      : own_(numbers), first_draw_(numbers.buckets.empty() ? 0 : rank * numbers.buckets.back().place.end) {}
+      : own_(numbers), first_draw_(numbers.buckets.empty() ? 0 : rank * numbers.buckets.back().place.end()) {}
 
   void encode(const CompressedBucket& bucket, std::byte* to) override {
     const RandomStream draws(own_.step.seed, RandomPurpose::compression, static_cast<std::uint64_t>(own_.step.number));
@@ -64,13 +64,11 @@ class QsgdCode final : public Code<T> {
   }
 
  private:
-  std::int64_t blocks(const CompressedBucket& bucket) const {
-    return blocks_of(bucket.place.count(), own_.config.block);
-  }
+  std::int64_t blocks(const CompressedBucket& bucket) const { return blocks_of(bucket.place.count, own_.config.block); }
   template <class Visit>
   void for_each_block(const CompressedBucket& bucket, Visit visit) const {
-    for (std::int64_t first = bucket.place.first; first < bucket.place.end; first += own_.config.block)
-      visit(first, std::min(bucket.place.end, first + own_.config.block));
+    for (std::int64_t first = bucket.place.first; first < bucket.place.end(); first += own_.config.block)
+      visit(first, std::min(bucket.place.end(), first + own_.config.block));
   }
   T value(T norm, std::int8_t level) const { return norm * static_cast<T>(level) / static_cast<T>(own_.config.levels); }
 
@@ -89,7 +87,7 @@ class SignCode final : public Code<T> {
     auto* bits = reinterpret_cast<std::uint8_t*>(size + bucket.tensors.size());
     for (const CompressedTensor& tensor : bucket.tensors) {
       const T* numbers = own_.numbers + tensor.place.first;
-      const std::int64_t count = tensor.place.count();
+      const std::int64_t count = tensor.place.count;
       double sum = 0;
       for (std::int64_t i = 0; i < count; ++i) sum += std::abs(static_cast<double>(numbers[i]));
       *size = static_cast<T>(sum / static_cast<double>(count));
@@ -110,7 +108,7 @@ class SignCode final : public Code<T> {
     const auto* bits = reinterpret_cast<const std::uint8_t*>(size + bucket.tensors.size());
     for (const CompressedTensor& tensor : bucket.tensors) {
       T* numbers = own_.numbers + tensor.place.first;
-      for (std::int64_t i = 0; i < tensor.place.count(); ++i)
+      for (std::int64_t i = 0; i < tensor.place.count; ++i)
         numbers[i] += (bits[i / 8] >> i % 8 & 1) != 0 ? -*size : *size;
       ++size;
       bits += bytes_of_signs(tensor);
@@ -137,16 +135,16 @@ class TopKCode final : public Code<T> {
       if (own_.errors) own_.errors[i] = 0;
     };
     for (const CompressedTensor& tensor : bucket.tensors) {
-      const Stretch& all = tensor.place;
+      const ElementRange& all = tensor.place;
       const std::int64_t count = kept(tensor);
-      const bool masks = own_.velocities && count < all.count();  // if all numbers travel, nothing comes late
-      for (std::int64_t i = all.first; i < all.end; ++i) sizes_[static_cast<std::size_t>(i - all.first)] = size(i);
+      const bool masks = own_.velocities && count < all.count;  // if all numbers travel, nothing comes late
+      for (std::int64_t i = all.first; i < all.end(); ++i) sizes_[static_cast<std::size_t>(i - all.first)] = size(i);
       const auto last = sizes_.begin() + (count - 1);
-      std::nth_element(sizes_.begin(), last, sizes_.begin() + all.count(), std::greater<>());
+      std::nth_element(sizes_.begin(), last, sizes_.begin() + all.count, std::greater<>());
       const T least = *last;
       std::int64_t of_least = count;  // how many of this size travel: what the larger ones leave
-      for (std::int64_t i = all.first; i < all.end; ++i) of_least -= size(i) > least ? 1 : 0;
-      for (std::int64_t i = all.first; i < all.end; ++i) {
+      for (std::int64_t i = all.first; i < all.end(); ++i) of_least -= size(i) > least ? 1 : 0;
+      for (std::int64_t i = all.first; i < all.end(); ++i) {
         const bool is_sent = size(i) > least || (size(i) == least && of_least-- > 0);
         if (is_sent) send(i);
         else if (own_.errors) own_.errors[i] = own_.numbers[i] * own_.error_unit();
@@ -183,7 +181,7 @@ std::size_t code_bytes(const CompressConfig& config, const CompressedBucket& buc
                        std::size_t element_bytes) {
   if (config.sends_largest())
     return static_cast<std::size_t>(kept_of(config, bucket, step)) * (element_bytes + sizeof(std::uint32_t));
-  const std::int64_t count = bucket.place.count();
+  const std::int64_t count = bucket.place.count;
   if (config.method == CompressConfig::Method::qsgd)
     return static_cast<std::size_t>(blocks_of(count, config.block)) * element_bytes + static_cast<std::size_t>(count);
   std::size_t bytes = bucket.tensors.size() * element_bytes;

@@ -23,13 +23,13 @@ constexpr std::int64_t blocks_of(std::int64_t count, std::int64_t block) { retur
 
 /// A gradient in the flat buffer, as a matrix: its first dimension by all others.
 struct CompressedTensor {
-  Stretch place;
+  ElementRange place;
   std::int64_t rows = 1, columns = 1;
 };
 
 /// What is summed at once: consecutive whole tensors, and the gaps after them, which hold zeros.
 struct CompressedBucket {
-  Stretch place;
+  ElementRange place;
   std::vector<CompressedTensor> tensors;
 };
 
@@ -51,19 +51,19 @@ struct CompressedNumbers {
     return *std::ranges::lower_bound(buckets, first, {}, [](const auto& bucket) { return bucket.place.first; });
   }
   /// Replaces gradients by this place's part of the step that the velocities, u ← m u + g, make.
-  void apply_momentum(const Stretch& place) const {
+  void apply_momentum(const ElementRange& place) const {
     if (!velocities) return;
     const T kept = static_cast<T>(momentum.factor), unit = error_unit(), examples = static_cast<T>(step.examples);
-    for (std::int64_t i = place.first; i < place.end; ++i) {
+    for (std::int64_t i = place.first; i < place.end(); ++i) {
       velocities[i] = kept * velocities[i] + numbers[i] * unit;
       numbers[i] = momentum.nesterov ? numbers[i] + kept * velocities[i] * examples : velocities[i] * examples;
     }
   }
   /// Adds the errors: numbers become p = g + e.
-  void add_errors(const Stretch& place) const {
+  void add_errors(const ElementRange& place) const {
     if (!errors) return;
     const T examples = static_cast<T>(step.examples);
-    for (std::int64_t i = place.first; i < place.end; ++i) numbers[i] += errors[i] * examples;
+    for (std::int64_t i = place.first; i < place.end(); ++i) numbers[i] += errors[i] * examples;
   }
   /// Factor from a number of the sum to one of `errors`.
   T error_unit() const { return static_cast<T>(1 / step.examples); }
@@ -81,7 +81,7 @@ auto largest_of(const std::vector<CompressedBucket>& buckets, Measure measure) {
 inline std::int64_t largest_tensor(const std::vector<CompressedBucket>& buckets) {
   return largest_of(buckets, [](const CompressedBucket& bucket) {
     std::int64_t most = 0;
-    for (const CompressedTensor& tensor : bucket.tensors) most = std::max(most, tensor.place.count());
+    for (const CompressedTensor& tensor : bucket.tensors) most = std::max(most, tensor.place.count);
     return most;
   });
 }

@@ -11,8 +11,7 @@ namespace {
 
 CompressedTensor as_matrix(const Parameter& parameter) {
   const std::int64_t rows = parameter.shape.rank() > 0 ? parameter.shape[0] : 1;
-  return {
-      {parameter.range.first, parameter.range.end()}, rows, parameter.range.count / std::max<std::int64_t>(1, rows)};
+  return {parameter.range, rows, parameter.range.count / std::max<std::int64_t>(1, rows)};
 }
 
 /// Makes buckets of consecutive tensors up to `end`. A tensor above the limit gets a bucket of its own.
@@ -22,8 +21,9 @@ std::vector<CompressedBucket> buckets_of(const std::vector<Parameter>& trained, 
   std::vector<CompressedBucket> buckets;
   for (const Parameter& parameter : trained) {
     if (buckets.empty() || parameter.range.end() - buckets.back().place.first > most) {
-      if (!buckets.empty()) buckets.back().place.end = parameter.range.first;
-      buckets.push_back({{parameter.range.first, end}, {}});
+      if (!buckets.empty())
+        buckets.back().place = ElementRange::between(buckets.back().place.first, parameter.range.first);
+      buckets.push_back({ElementRange::between(parameter.range.first, end), {}});
     }
     buckets.back().tensors.push_back(as_matrix(parameter));
   }
@@ -107,10 +107,10 @@ Compression::Compression(const ParallelConfig& config, const Topology& ranks, co
   thin_ = OwnedTensor("lockstep::compression::q", layout.master(), {thin_layout_.elements()});
 }
 
-std::vector<Stretch> Compression::stretches() const {
-  std::vector<Stretch> stretches;
-  for (const CompressedBucket& bucket : buckets_) stretches.push_back(bucket.place);
-  return stretches;
+std::vector<ElementRange> Compression::buckets() const {
+  std::vector<ElementRange> places;
+  for (const CompressedBucket& bucket : buckets_) places.push_back(bucket.place);
+  return places;
 }
 
 template <class T>

@@ -40,7 +40,7 @@ class Compression {
               const ParameterLayout& layout, const CompressionBasis& basis);
 
   /// The buckets of the trained gradients; each begins with a tensor.
-  std::vector<Stretch> stretches() const;
+  std::vector<ElementRange> buckets() const;
   /// Whether sums have the optimizer's momentum in them, so that the optimizer must add none.
   bool applies_momentum() const { return places_ > 0 && config_.corrects_momentum(); }
   /// Makes the sum of the buckets in the host's flat buffer of gradients. Collective.

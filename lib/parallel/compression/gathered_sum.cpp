@@ -40,7 +40,7 @@ class GatheredSum final : public Collective {
   bool advance() override {
     if (!bucket_) return true;
     if (!exchange_.advance()) return false;
-    std::fill(own_.numbers + bucket_->place.first, own_.numbers + bucket_->place.end, T(0));
+    std::fill(own_.numbers + bucket_->place.first, own_.numbers + bucket_->place.end(), T(0));
     for (int rank = 0; rank < exchange_.size(); ++rank) code_->add(*bucket_, message(rank));
     bucket_ = nullptr;
     return true;

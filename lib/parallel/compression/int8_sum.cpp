@@ -51,7 +51,7 @@ std::size_t bytes_of(std::int64_t count, std::int64_t block, std::size_t element
 std::size_t room_of(const CompressConfig& config, const std::vector<CompressedBucket>& buckets, int ranks,
                     std::size_t element_bytes) {
   const std::size_t most = largest_of(buckets, [&](const CompressedBucket& bucket) {
-    const std::int64_t count = bucket.place.count(), blocks = blocks_of(blocks_of(count, config.block), ranks);
+    const std::int64_t count = bucket.place.count, blocks = blocks_of(blocks_of(count, config.block), ranks);
     return bytes_of(std::min(count, blocks * config.block), config.block, element_bytes);
   });
   return in_whole_elements(most, element_bytes);
@@ -69,12 +69,12 @@ class Int8Sum final : public Collective {
   }
 
   void start(std::int64_t first, std::int64_t count) override {
-    place_ = {first, first + count};
-    const Stretch mine = slice(exchange_.rank());
+    place_ = {first, count};
+    const ElementRange mine = slice(exchange_.rank());
     own_.add_errors(mine);
     for (int rank = 0; rank < exchange_.size(); ++rank) {
       if (rank == exchange_.rank()) continue;
-      const Stretch theirs = slice(rank);
+      const ElementRange theirs = slice(rank);
       encode(theirs, room(outgoing_, rank), Of::parts);
       exchange_.to(rank) = {room(outgoing_, rank), bytes(theirs)};
       exchange_.from(rank) = {room(incoming_, rank), bytes(mine)};
@@ -104,7 +104,7 @@ class Int8Sum final : public Collective {
 
   /// Adds up this rank's slice, and sends the sums to all.
   void gather() {
-    const Stretch mine = slice(exchange_.rank());
+    const ElementRange mine = slice(exchange_.rank());
     for (int rank = 0; rank < exchange_.size(); ++rank)
       if (rank != exchange_.rank()) decode(mine, room(incoming_, rank), [](T& number, T value) { number += value; });
     std::byte* const sums = room(outgoing_, exchange_.rank());
@@ -116,26 +116,26 @@ class Int8Sum final : public Collective {
     exchange_.start();
   }
 
-  std::int64_t blocks(const Stretch& place) const { return blocks_of(place.count(), own_.config.block); }
-  std::size_t bytes(const Stretch& place) const { return bytes_of(place.count(), own_.config.block, sizeof(T)); }
+  std::int64_t blocks(const ElementRange& place) const { return blocks_of(place.count, own_.config.block); }
+  std::size_t bytes(const ElementRange& place) const { return bytes_of(place.count, own_.config.block, sizeof(T)); }
   /// Returns the slice that a rank adds up: whole blocks, except for the last.
-  Stretch slice(int rank) const {
-    const Stretch whole = slice_of(blocks(place_), rank, exchange_.size());
-    return {std::min(place_.end, place_.first + whole.first * own_.config.block),
-            std::min(place_.end, place_.first + whole.end * own_.config.block)};
+  ElementRange slice(int rank) const {
+    const ElementRange whole = slice_of(blocks(place_), rank, exchange_.size());
+    return ElementRange::between(std::min(place_.end(), place_.first + whole.first * own_.config.block),
+                                 std::min(place_.end(), place_.first + whole.end() * own_.config.block));
   }
   std::byte* room(std::vector<std::byte>& memory, int rank) const {
     return memory.data() + most_bytes_ * static_cast<std::size_t>(rank);
   }
 
   /// Writes scales, and then bytes.
-  void encode(const Stretch& place, std::byte* to, Of what) const {
+  void encode(const ElementRange& place, std::byte* to, Of what) const {
     T* scale = reinterpret_cast<T*>(to);
     auto* bytes = reinterpret_cast<std::int8_t*>(scale + blocks(place));
-    for (std::int64_t first = place.first; first < place.end; first += own_.config.block, ++scale) {
+    for (std::int64_t first = place.first; first < place.end(); first += own_.config.block, ++scale) {
       T* const numbers = own_.numbers + first;
-      const std::int64_t count = std::min(place.end - first, own_.config.block);
-      if (what == Of::parts) own_.add_errors({first, first + count});  // while the block is in cache
+      const std::int64_t count = std::min(place.end() - first, own_.config.block);
+      if (what == Of::parts) own_.add_errors({first, count});  // while the block is in cache
       *scale = largest_size(numbers, count) / 127;
       quantize(numbers, count, *scale, bytes);
       leave(numbers, count, *scale, bytes, own_.errors ? own_.errors + first : nullptr, what);
@@ -152,11 +152,11 @@ class Int8Sum final : public Collective {
     }
   }
   template <class Put>
-  void decode(const Stretch& place, const std::byte* from, Put put) const {
+  void decode(const ElementRange& place, const std::byte* from, Put put) const {
     const T* scales = reinterpret_cast<const T*>(from);
     const auto* bytes = reinterpret_cast<const std::int8_t*>(scales + blocks(place));
-    for (std::int64_t first = place.first; first < place.end; first += own_.config.block) {
-      const std::int64_t count = std::min(place.end - first, own_.config.block);
+    for (std::int64_t first = place.first; first < place.end(); first += own_.config.block) {
+      const std::int64_t count = std::min(place.end() - first, own_.config.block);
       T* const __restrict numbers = own_.numbers + first;
       const T scale = *scales++;
       for (std::int64_t i = 0; i < count; ++i) put(numbers[i], scale * static_cast<T>(*bytes++));
@@ -167,7 +167,7 @@ class Int8Sum final : public Collective {
   Exchange exchange_;
   std::size_t most_bytes_;  ///< of a slice
   std::vector<std::byte> outgoing_, incoming_;
-  Stretch place_;  ///< of the running sum
+  ElementRange place_;  ///< of the running sum
   Stage stage_ = Stage::done;
 };
 

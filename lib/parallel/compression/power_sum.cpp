@@ -22,7 +22,7 @@ std::int64_t summed_first(const CompressConfig& config, const CompressedBucket& 
   std::int64_t count = 0;
   for (const CompressedTensor& tensor : bucket.tensors) {
     const std::int64_t columns = thin_columns(config, tensor);
-    count += columns == 0 ? tensor.place.count() : tensor.rows * columns;
+    count += columns == 0 ? tensor.place.count : tensor.rows * columns;
   }
   return count;
 }
@@ -48,11 +48,11 @@ class PowerSum final : public Collective {
       : own_(numbers), thin_(thin), ranks_(ranks) {
     std::int64_t next_thin = 0;
     for (const CompressedBucket& bucket : own_.buckets) {
-      Plan plan{.first = bucket.place.first, .thin = {next_thin, next_thin}};
+      Plan plan{.first = bucket.place.first, .thin = {next_thin, 0}};
       for (const CompressedTensor& tensor : bucket.tensors)
         if (thin_columns(own_.config, tensor) == 0) {
           plan.whole.push_back(tensor.place);
-          plan.sums += tensor.place.count();
+          plan.sums += tensor.place.count;
         }
       for (const CompressedTensor& tensor : bucket.tensors)
         if (const std::int64_t columns = thin_columns(own_.config, tensor)) {
@@ -60,7 +60,7 @@ class PowerSum final : public Collective {
           plan.sums += tensor.rows * columns;
           next_thin += tensor.columns * columns;
         }
-      plan.thin.end = next_thin;
+      plan.thin = ElementRange::between(plan.thin.first, next_thin);
       plans_.push_back(std::move(plan));
     }
     sums_.resize(static_cast<std::size_t>(most_summed_first(own_.config, own_.buckets)));
@@ -73,7 +73,8 @@ class PowerSum final : public Collective {
   void start(std::int64_t first, std::int64_t) override {
     plan_ = &*std::ranges::lower_bound(plans_, first, {}, &Plan::first);
     T* to = sums_.data();
-    for (const Stretch& place : plan_->whole) to = std::copy(own_.numbers + place.first, own_.numbers + place.end, to);
+    for (const ElementRange& place : plan_->whole)
+      to = std::copy(own_.numbers + place.first, own_.numbers + place.end(), to);
     for (const Matrix& matrix : plan_->matrices) {
       make_thin_orthonormal(matrix);
       multiply(matrix);
@@ -86,15 +87,15 @@ class PowerSum final : public Collective {
     if (stage_ == Stage::first) {
       if (!first_sum_->advance()) return false;
       const T* from = sums_.data();
-      for (const Stretch& place : plan_->whole) {
-        std::copy(from, from + place.count(), own_.numbers + place.first);
-        from += place.count();
+      for (const ElementRange& place : plan_->whole) {
+        std::copy(from, from + place.count, own_.numbers + place.first);
+        from += place.count;
       }
       for (const Matrix& matrix : plan_->matrices) {
         make_orthonormal<T>(left(matrix), matrix.thin_columns, matrix.tensor.rows, [](std::int64_t) {});
         multiply_transposed(matrix);
       }
-      second_sum_->start(plan_->thin.first, plan_->thin.count());
+      second_sum_->start(plan_->thin.first, plan_->thin.count);
       stage_ = Stage::second;
     }
     if (stage_ == Stage::second) {
@@ -114,8 +115,8 @@ class PowerSum final : public Collective {
   };
   struct Plan {
     std::int64_t first = 0;  ///< first element of the bucket
-    Stretch thin;
-    std::vector<Stretch> whole;
+    ElementRange thin;
+    std::vector<ElementRange> whole;
     std::vector<Matrix> matrices;
     std::int64_t sums = 0;
   };
@@ -146,7 +147,7 @@ class PowerSum final : public Collective {
   void multiply(const Matrix& matrix) {
     for (std::int64_t i = 0; i < matrix.tensor.rows; ++i) {
       const std::int64_t first = row(matrix, i) - own_.numbers;
-      own_.add_errors({first, first + matrix.tensor.columns});
+      own_.add_errors({first, matrix.tensor.columns});
       for (std::int64_t k = 0; k < matrix.thin_columns; ++k)
         left(matrix)[k * matrix.tensor.rows + i] = inner_product<T>(
             row(matrix, i), right(matrix) + k * matrix.tensor.columns, matrix.tensor.columns);

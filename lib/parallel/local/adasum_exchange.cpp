@@ -14,15 +14,15 @@ namespace lockstep {
 namespace {
 
 /// Returns the schedule of ordered_all_reduce for each tensor: all on their way up the tree, and then down again.
-Schedule tree_of_tensors(int rank, int size, const std::vector<ParameterRange>& tensors) {
+Schedule tree_of_tensors(int rank, int size, const std::vector<ElementRange>& tensors) {
   const Schedule of_one = ordered_all_reduce(rank, size, 1);
   Schedule schedule;
-  const auto of = [](Step::Part part, ParameterRange range) {
+  const auto of = [](Step::Part part, ElementRange range) {
     if (part) part.first = range.first, part.count = range.count;
     return part;
   };
   for (const bool down : {false, true})
-    for (const ParameterRange& tensor : tensors)
+    for (const ElementRange& tensor : tensors)
       for (const Step& step : of_one)
         if ((step.send ? step.send : step.receive).final == down)
           schedule.push_back({of(step.send, tensor), of(step.receive, tensor)});
@@ -72,8 +72,8 @@ void AdasumExchange::run(Exchange& exchange) {
   }
 }
 
-const ParameterRange& AdasumExchange::tensor_of(const Step::Part& part) const {
-  return *std::prev(std::ranges::upper_bound(tensors_, part.first, {}, &ParameterRange::first));
+const ElementRange& AdasumExchange::tensor_of(const Step::Part& part) const {
+  return *std::prev(std::ranges::upper_bound(tensors_, part.first, {}, &ElementRange::first));
 }
 
 /// Returns where the numbers of a message come from, or go to, in the step's memory.
@@ -105,7 +105,7 @@ std::span<std::byte> AdasumExchange::incoming(const Step::Part& part) {
 void AdasumExchange::arrived(const Step::Part& part) {
   if constexpr (memory_is_separate) copy_from_host(*space_, incoming(part).data(), place_of(part, true));
   if (part.final) return;
-  const ParameterRange& tensor = tensor_of(part);
+  const ElementRange& tensor = tensor_of(part);
   const Tensor own = flat_part(numbers_, tensor), theirs = flat_part(theirs_.get(), {0, tensor.count});
   if (tensor == statistics_) accumulate(*space_, 1, theirs, own);
   else adasum(*space_, own, theirs, scratch_.get());

@@ -40,13 +40,13 @@ class AdasumExchange final : Payload {
   std::span<std::byte> incoming(const Step::Part& part) override;
   void arrived(const Step::Part& part) override;
   void run(Exchange& exchange);
-  const ParameterRange& tensor_of(const Step::Part& part) const;
+  const ElementRange& tensor_of(const Step::Part& part) const;
   Tensor place_of(const Step::Part& part, bool arrives) const;
   std::byte* on_host(const Step::Part& part, const Tensor& place);
 
   Tensor numbers_;
-  std::vector<ParameterRange> tensors_;  ///< what is combined at once: each tensor; all statistics
-  ParameterRange statistics_;
+  std::vector<ElementRange> tensors_;  ///< what is combined at once: each tensor; all statistics
+  ElementRange statistics_;
   std::optional<Exchange> between_groups_;  ///< on the first rank of each group
   Exchange in_group_;
   OwnedTensor theirs_, scratch_;    ///< for the longest part

@@ -10,13 +10,13 @@
 
 namespace lockstep {
 
-std::vector<ParameterRange> local_fragments(const ParameterLayout& layout, std::int64_t count) {
+std::vector<ElementRange> local_fragments(const ParameterLayout& layout, std::int64_t count) {
   const std::vector<Parameter> tensors = trained_parameters(layout.parameters());
   const std::int64_t size = layout.trained_size();
   validate_key(std::ssize(tensors) >= count, "parallel.local.fragments",
                "{} trained tensors cannot be cut into {} fragments; give at most as many fragments as tensors",
                tensors.size(), count);
-  std::vector<ParameterRange> fragments;
+  std::vector<ElementRange> fragments;
   std::size_t cut = 0;  // first tensor of the next fragment
   for (std::int64_t i = 1; i < count; ++i) {
     const auto target = static_cast<double>(size) * static_cast<double>(i) / static_cast<double>(count);
@@ -37,13 +37,13 @@ std::vector<ParameterRange> local_fragments(const ParameterLayout& layout, std::
 
 FragmentSums::FragmentSums(const ParallelConfig& config, const ShardGroups& groups, const ParameterLayout& layout)
     : fragments_(local_fragments(layout, config.local.fragments)) {
-  const std::int64_t largest = std::ranges::max(fragments_, {}, &ParameterRange::count).count;
+  const std::int64_t largest = std::ranges::max(fragments_, {}, &ElementRange::count).count;
   numbers_ = OwnedTensor("lockstep::fragment_sums", layout.master(), {largest + std::ssize(Beside())});
   // Does without the node's memory and the helper thread, which are for gradients.
   ParallelConfig beside_steps = config;
   beside_steps.overlap = ParallelConfig::Overlap::poll;
   for (std::size_t i = 0; i < fragments_.size(); ++i) {
-    const std::vector<Stretch> trained{{0, fragments_[i].within({0, layout.trained_size()}).count}};
+    const std::vector<ElementRange> trained{{0, fragments_[i].within({0, layout.trained_size()}).count}};
     const Tensor all = all_numbers(i);
     const GradientBuckets buckets(trained, all.count(), config.bucket_mb, size_of(all.dtype));
     sums_.push_back(std::make_unique<BucketedReducer>(beside_steps, std::span<const AllReduceRow>(), groups,

@@ -13,7 +13,7 @@ namespace lockstep {
 /// Returns the fragments of the parameters that are synchronized one after the other (parallel.local.fragments): the
 /// trained parameters, cut between tensors into `count` stretches of about the same size, in the buffer's order (the
 /// last layer first). The last fragment also has the layers' statistics. Throws KeyError if there are fewer tensors.
-std::vector<ParameterRange> local_fragments(const ParameterLayout& layout, std::int64_t count);
+std::vector<ElementRange> local_fragments(const ParameterLayout& layout, std::int64_t count);
 
 /// Sums over all ranks, of one fragment (local_fragments) at a time and two numbers beside it, that go on beside steps
 /// in memory of their own. All ranks call begin and finish at the same steps.
@@ -25,7 +25,7 @@ class FragmentSums {
   /// Collective.
   FragmentSums(const ParallelConfig& config, const ShardGroups& groups, const ParameterLayout& layout);
 
-  const std::vector<ParameterRange>& fragments() const { return fragments_; }
+  const std::vector<ElementRange>& fragments() const { return fragments_; }
   /// Memory of the numbers of a fragment that are to be summed, and then of their sums.
   Tensor numbers(std::size_t fragment) const;
   bool under_way() const { return current_.has_value(); }
@@ -41,7 +41,7 @@ class FragmentSums {
  private:
   Tensor all_numbers(std::size_t fragment) const;
 
-  std::vector<ParameterRange> fragments_;
+  std::vector<ElementRange> fragments_;
   OwnedTensor numbers_;  ///< of the largest fragment
   std::vector<std::unique_ptr<BucketedReducer>> sums_;
   std::optional<std::size_t> current_;

@@ -142,7 +142,7 @@ void LocalParallel::sync_at_once(const ExecSpace& space, std::optional<double> w
     sync_.pull(space, differences);
     show_common(space);
   } else if (weight) {
-    const ParameterRange all{0, differences.count()};
+    const ElementRange all{0, differences.count()};
     if (parts_.adasum) {
       sync_.take_differences(space, 1, *weight * group_.size(), differences);
       parts_.adasum->combine(space);
@@ -202,7 +202,7 @@ std::vector<ShardedState> LocalParallel::sharded_states() const {
   return all;
 }
 
-void LocalParallel::gradient_ready(const ExecSpace& space, ParameterRange range) {
+void LocalParallel::gradient_ready(const ExecSpace& space, ElementRange range) {
   current().gradient_ready(space, range);
   if (streamed_) streamed_->advance(space);
 }

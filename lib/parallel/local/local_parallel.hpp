@@ -65,7 +65,7 @@ class LocalParallel final : public ParallelStrategy {
   std::int64_t follow_times(std::span<const double> times) override;
   bool ranks_have_same_states() const override { return !states_.are_kept(); }
 
-  void gradient_ready(const ExecSpace& space, ParameterRange range) override;
+  void gradient_ready(const ExecSpace& space, ElementRange range) override;
   void gradient_sum_done(const ExecSpace& space) override { current().gradient_sum_done(space); }
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   Tensor gradient_square(const ExecSpace& space) override;

@@ -37,7 +37,7 @@ OuterStep OuterOptimizer::rule(double learning_rate) const {
   }
 }
 
-void OuterOptimizer::step(const ExecSpace& space, const Step& step, ParameterRange range, const Tensor& differences,
+void OuterOptimizer::step(const ExecSpace& space, const Step& step, ElementRange range, const Tensor& differences,
                           const Tensor& values) const {
   OuterStep rule = this->rule(step.learning_rate);
   rule.direct *= step.share;

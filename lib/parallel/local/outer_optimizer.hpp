@@ -36,7 +36,7 @@ class OuterOptimizer {
     std::int64_t before = 0;   ///< outer steps before this one; for delayed_nesterov
   };
   /// Does a step of the parameters in `range`, to which `differences` and `values` belong.
-  void step(const ExecSpace& space, const Step& step, ParameterRange range, const Tensor& differences,
+  void step(const ExecSpace& space, const Step& step, ElementRange range, const Tensor& differences,
             const Tensor& values) const;
 
   struct State {

@@ -10,16 +10,15 @@ ReplicaUpdate::ReplicaUpdate(const LocalConfig& config, int groups, ParameterBuf
       others_("lockstep::replica_update::others", parameters.dtype(), {parameters.layout().summed_size()}),
       outer_(config, groups, parameters.dtype(), parameters.trained_size()) {}
 
-void ReplicaUpdate::take_differences(const ExecSpace& space, double weight, ParameterRange range,
+void ReplicaUpdate::take_differences(const ExecSpace& space, double weight, ElementRange range,
                                      const Tensor& differences) const {
   weighted_difference(space, weight, flat_part(others(), range), flat_part(values(), range), differences);
 }
 
-void ReplicaUpdate::step(const ExecSpace& space, double share, double learning_rate, double mix, ParameterRange range,
+void ReplicaUpdate::step(const ExecSpace& space, double share, double learning_rate, double mix, ElementRange range,
                          const Tensor& differences) {
-  const ParameterRange of_trained = range.within(trained()),
-                       statistics = range.within(parameters_.layout().statistics());
-  const auto part = [&](ParameterRange of) { return flat_part(differences, {of.first - range.first, of.count}); };
+  const ElementRange of_trained = range.within(trained()), statistics = range.within(parameters_.layout().statistics());
+  const auto part = [&](ElementRange of) { return flat_part(differences, {of.first - range.first, of.count}); };
   if (of_trained.count > 0)
     outer_.step(space, {.share = share, .learning_rate = learning_rate}, of_trained, part(of_trained),
                 flat_part(others(), of_trained));
@@ -30,7 +29,7 @@ void ReplicaUpdate::step(const ExecSpace& space, double share, double learning_r
 
 void ReplicaUpdate::take_differences(const ExecSpace& space, double trained, double statistics,
                                      const Tensor& differences) const {
-  const auto take = [&](double weight, ParameterRange range) {
+  const auto take = [&](double weight, ElementRange range) {
     if (range.count > 0) take_differences(space, weight, range, flat_part(differences, range));
   };
   take(trained, this->trained());

@@ -25,10 +25,10 @@ class ReplicaUpdate {
   const OuterOptimizer& outer() const { return outer_; }
 
   /// differences = weight · (x₀ − x), for a stretch of the parameters.
-  void take_differences(const ExecSpace& space, double weight, ParameterRange range, const Tensor& differences) const;
+  void take_differences(const ExecSpace& space, double weight, ElementRange range, const Tensor& differences) const;
   /// Does the outer step of a stretch, where `share` times `differences` is x₀ − x̄ and `learning_rate` is that of the
   /// groups' steps; then x ← x₀ + mix · (x − x₀). Statistics are averaged by any rule.
-  void step(const ExecSpace& space, double share, double learning_rate, double mix, ParameterRange range,
+  void step(const ExecSpace& space, double share, double learning_rate, double mix, ElementRange range,
             const Tensor& differences);
 
   /// Takes the differences of all parameters, with one weight for trained ones and one for statistics.
@@ -46,7 +46,7 @@ class ReplicaUpdate {
   Tensor moving(const Tensor& numbers) const {
     return {numbers.data, numbers.dtype, {parameters_.layout().summed_size()}};
   }
-  ParameterRange trained() const { return {0, parameters_.trained_size()}; }
+  ElementRange trained() const { return {0, parameters_.trained_size()}; }
 
   LocalConfig config_;
   int groups_;

@@ -151,8 +151,8 @@ BucketedReducer::BucketedReducer(const ParallelConfig& config, std::span<const A
   use(automatic ? Trial::ways[0] : config.overlap);
 }
 
-void BucketedReducer::add_buckets(std::span<const Stretch> buckets, Collective* sum) {
-  for (const Stretch& bucket : buckets) buckets_.push_back({bucket.first, bucket.end, sum, std::nullopt});
+void BucketedReducer::add_buckets(std::span<const ElementRange> buckets, Collective* sum) {
+  for (const ElementRange& bucket : buckets) buckets_.push_back({bucket.first, bucket.end(), sum, std::nullopt});
 }
 
 BucketedReducer::~BucketedReducer() = default;

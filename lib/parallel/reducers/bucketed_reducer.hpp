@@ -59,7 +59,7 @@ class BucketedReducer final : public GradientReducer {
   void copy_back(const Bucket& bucket);
   std::size_t bytes_before(const Bucket& bucket) const;
   Tensor gradients_of(const Bucket& bucket) const;
-  void add_buckets(std::span<const Stretch> buckets, Collective* sum);
+  void add_buckets(std::span<const ElementRange> buckets, Collective* sum);
   void advance(std::size_t last_bucket);
   void complete(std::size_t last_bucket, const std::function<void()>& meanwhile);
   void use(Overlap overlap);

@@ -12,43 +12,38 @@ namespace {
 /// The first bucket is smaller, so that communication begins early, and so is the last one, for which the step waits.
 constexpr double end_bucket_mb = 1;
 
-std::vector<Stretch> stretches_of(const std::vector<ParameterRange>& ranges) {
-  std::vector<Stretch> stretches;
-  for (const ParameterRange& range : ranges) stretches.push_back({range.first, range.first + range.count});
-  return stretches;
-}
-
 }  // namespace
 
-std::vector<Stretch> cut_into_buckets(std::span<const Stretch> stretches, double megabytes, std::size_t element_bytes) {
+std::vector<ElementRange> cut_into_buckets(std::span<const ElementRange> ranges, double megabytes,
+                                           std::size_t element_bytes) {
   const auto elements = [&](double mb) {
     const std::int64_t count = static_cast<std::int64_t>(mb * 1e6) / static_cast<std::int64_t>(element_bytes);
     return count < array_block ? std::max<std::int64_t>(1, count) : count / array_block * array_block;
   };
   const std::int64_t most = elements(megabytes), at_ends = std::min(most, elements(end_bucket_mb));
   const std::int64_t unit = at_ends < array_block ? 1 : array_block;
-  std::vector<Stretch> buckets;
-  for (const Stretch& stretch : stretches)
-    for (std::int64_t first = stretch.first; first < stretch.end; first = buckets.back().end) {
-      const bool is_last = stretch.end == stretches.back().end;
-      const std::int64_t left = stretch.end - first, least = is_last ? at_ends : 0;
+  std::vector<ElementRange> buckets;
+  for (const ElementRange& range : ranges)
+    for (std::int64_t first = range.first; first < range.end(); first = buckets.back().end()) {
+      const bool is_last = range.end() == ranges.back().end();
+      const std::int64_t left = range.end() - first, least = is_last ? at_ends : 0;
       const std::int64_t before_last = (left - least + unit - 1) / unit * unit;
       const std::int64_t count = left <= least ? left : buckets.empty() ? at_ends : std::min(most, before_last);
-      buckets.push_back({first, first + std::min(count, left)});
+      buckets.push_back({first, std::min(count, left)});
     }
   return buckets;
 }
 
-GradientBuckets::GradientBuckets(const std::vector<Stretch>& units, std::int64_t end, double megabytes,
+GradientBuckets::GradientBuckets(const std::vector<ElementRange>& units, std::int64_t end, double megabytes,
                                  std::size_t element_bytes)
     : trained(cut_into_buckets(units, megabytes, element_bytes)) {
-  const Stretch others[] = {{units.empty() ? 0 : units.back().end, end}};
+  const ElementRange others[] = {ElementRange::between(units.empty() ? 0 : units.back().end(), end)};
   statistics = cut_into_buckets(others, megabytes, element_bytes);
 }
 
 GradientBuckets::GradientBuckets(const ParameterLayout& layout, const ParallelConfig& config)
     : GradientBuckets(
-          stretches_of(layout.units(config.unit_mb)), layout.summed_size(),
+          layout.units(config.unit_mb), layout.summed_size(),
           config.shard == ParallelConfig::Shard::none
               ? config.bucket_mb
               : std::max(config.bucket_mb,
@@ -57,7 +52,7 @@ GradientBuckets::GradientBuckets(const ParameterLayout& layout, const ParallelCo
 
 std::vector<WindowTurn> window_turns(const ParameterWindows& windows, const GradientBuckets& buckets) {
   const auto buckets_before = [&](std::int64_t element) {
-    const auto is_before = [&](const Stretch& bucket) { return bucket.first < element; };
+    const auto is_before = [&](const ElementRange& bucket) { return bucket.first < element; };
     return static_cast<std::size_t>(std::ranges::count_if(buckets.trained, is_before) +
                                     std::ranges::count_if(buckets.statistics, is_before));
   };

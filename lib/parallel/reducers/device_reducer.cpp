@@ -15,7 +15,7 @@ DeviceReducer::DeviceReducer(const ParallelConfig& config, std::unique_ptr<Devic
                              const Tensor& gradients, const GradientBuckets& buckets)
     : gradients_(gradients), overlaps_(config.overlap != ParallelConfig::Overlap::none), sums_(std::move(sums)) {
   if (const DType type = type_on_wire(config, gradients.dtype); type != gradients.dtype && !buckets.trained.empty())
-    rounded_ = OwnedTensor("lockstep::gradients_in_16_bits", type, {buckets.trained.back().end});
+    rounded_ = OwnedTensor("lockstep::gradients_in_16_bits", type, {buckets.trained.back().end()});
   add_buckets(buckets.trained, rounded_.get());
   add_buckets(buckets.statistics, {});
 }
@@ -24,10 +24,9 @@ DType DeviceReducer::type_on_wire(const ParallelConfig& config, DType gradients)
   return gradients == DType::f32 ? config.sums().wire : gradients;
 }
 
-void DeviceReducer::add_buckets(std::span<const Stretch> buckets, const Tensor& rounded) {
-  for (const Stretch& bucket : buckets) {
-    const ParameterRange range{bucket.first, bucket.count()};
-    buckets_.push_back({bucket.end, flat_part(gradients_, range), rounded ? flat_part(rounded, range) : Tensor{}});
+void DeviceReducer::add_buckets(std::span<const ElementRange> buckets, const Tensor& rounded) {
+  for (const ElementRange& bucket : buckets) {
+    buckets_.push_back({bucket.end(), flat_part(gradients_, bucket), rounded ? flat_part(rounded, bucket) : Tensor{}});
   }
 }
 

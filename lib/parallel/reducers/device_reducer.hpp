@@ -38,7 +38,7 @@ class DeviceReducer final : public GradientReducer {
     const Tensor& travels() const { return rounded ? rounded : gradients; }
   };
 
-  void add_buckets(std::span<const Stretch> buckets, const Tensor& rounded);
+  void add_buckets(std::span<const ElementRange> buckets, const Tensor& rounded);
   void start(const ExecSpace& space, std::size_t last_bucket);
   std::size_t advance();
 

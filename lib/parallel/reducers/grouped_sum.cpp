@@ -35,9 +35,9 @@ class GroupedSum final : public Collective {
   /// Starts the next sum between groups; null: there is nothing left to sum.
   Collective* start_next() {
     while (next_ < place_.leaders()) {
-      const Stretch own = place_.of_leader(next_++, count_);
-      if (own.count() == 0) continue;
-      between_groups_->start(first_ + own.first, own.count());
+      const ElementRange own = place_.of_leader(next_++, count_);
+      if (own.count == 0) continue;
+      between_groups_->start(first_ + own.first, own.count);
       return between_groups_.get();
     }
     return nullptr;
@@ -47,7 +47,7 @@ class GroupedSum final : public Collective {
   ShardPlace place_;
   std::unique_ptr<Collective> between_groups_;
   std::int64_t first_ = 0, count_ = 0;  ///< of the running sum
-  int next_ = 0;                        ///< next stretch of `place_` to be summed between groups
+  int next_ = 0;                        ///< next part of `place_` to be summed between groups
   Collective* running_ = nullptr;
 };
 

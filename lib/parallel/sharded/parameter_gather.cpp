@@ -9,7 +9,7 @@
 namespace lockstep {
 
 ParameterGather::ParameterGather(const ParallelConfig& config, const Topology& topology, const ParallelMemory& memory,
-                                 ParameterBuffer& parameters, const std::vector<Stretch>& buckets)
+                                 ParameterBuffer& parameters, const std::vector<ElementRange>& buckets)
     : topology_(topology), memory_(memory), parameters_(parameters), buckets_(buckets) {
   void* values = parameters.values().data;
   if constexpr (memory_is_separate) {
@@ -32,9 +32,9 @@ std::byte* ParameterGather::on_host(std::int64_t first) const {
 }
 
 /// Copies what this rank owns of a range to the host.
-void ParameterGather::copy_own(const ExecSpace& space, const ParameterRange& of) {
-  for (const ParameterRange& owned : parameters_.layout().owned())
-    if (const ParameterRange range = owned.within(of); range.count > 0)
+void ParameterGather::copy_own(const ExecSpace& space, const ElementRange& of) {
+  for (const ElementRange& owned : parameters_.layout().owned())
+    if (const ElementRange range = owned.within(of); range.count > 0)
       copy_to_host(space, parameters_.values(range), on_host(range.first));
 }
 
@@ -55,14 +55,14 @@ bool ParameterGather::rounds_together() const {
 
 bool ParameterGather::have_arrived(const ExecSpace& space, std::int64_t first) {
   for (; on_their_way_ > 0; --on_their_way_) {
-    const Stretch& bucket = gathered_[on_their_way_ - 1];
+    const ElementRange& bucket = gathered_[on_their_way_ - 1];
     const bool is_new = !own_ || own_->have_arrived(space, bucket.first);
-    if (!running_ && !is_new) return bucket.end <= first;
+    if (!running_ && !is_new) return bucket.end() <= first;
     if (!std::exchange(running_, true)) {
-      if (memory_is_separate && own_) copy_own(space, {bucket.first, bucket.count()});
-      gather_->start(bucket.first, bucket.count());
+      if (memory_is_separate && own_) copy_own(space, bucket);
+      gather_->start(bucket.first, bucket.count);
     }
-    if (!gather_->advance()) return bucket.end <= first;
+    if (!gather_->advance()) return bucket.end() <= first;
     running_ = false;
     arrive(space, bucket);
   }
@@ -75,13 +75,12 @@ void ParameterGather::await(const ExecSpace& space, std::int64_t first) {
   exposed_seconds_ += timer.seconds();
 }
 
-void ParameterGather::arrive(const ExecSpace& space, const Stretch& bucket) {
-  if constexpr (memory_is_separate)
-    copy_from_host(space, on_host(bucket.first), parameters_.values({bucket.first, bucket.count()}));
-  if (!memory_.parameters) return parameters_.round(space, {bucket.first, bucket.count()});
+void ParameterGather::arrive(const ExecSpace& space, const ElementRange& bucket) {
+  if constexpr (memory_is_separate) copy_from_host(space, on_host(bucket.first), parameters_.values(bucket));
+  if (!memory_.parameters) return parameters_.round(space, bucket);
   if (!rounds_together()) return;
-  const Stretch own = slice_of_rank(bucket.count(), topology_.node.rank(), topology_.node.size());
-  parameters_.round(space, {bucket.first + own.first, own.count()});
+  const ElementRange own = slice_of_rank(bucket.count, topology_.node.rank(), topology_.node.size());
+  parameters_.round(space, {bucket.first + own.first, own.count});
   space.fence("lockstep::parameter_gather");
   wait_for_node();
 }

@@ -17,7 +17,7 @@ class ParameterGather final : public ParameterArrival {
  public:
   /// The buffers of `parameters` lie in `memory`; both must outlive this object. Collective.
   ParameterGather(const ParallelConfig& config, const Topology& topology, const ParallelMemory& memory,
-                  ParameterBuffer& parameters, const std::vector<Stretch>& buckets);
+                  ParameterBuffer& parameters, const std::vector<ElementRange>& buckets);
 
   /// Says that this rank's values go on changing after `start`, and are new when `own` says so; null: they are new at
   /// `start`.
@@ -32,8 +32,8 @@ class ParameterGather final : public ParameterArrival {
   double take_exposed_seconds();
 
  private:
-  void copy_own(const ExecSpace& space, const ParameterRange& of);
-  void arrive(const ExecSpace& space, const Stretch& bucket);
+  void copy_own(const ExecSpace& space, const ElementRange& of);
+  void arrive(const ExecSpace& space, const ElementRange& bucket);
   std::byte* on_host(std::int64_t first) const;
   bool rounds_together() const;
 
@@ -42,8 +42,8 @@ class ParameterGather final : public ParameterArrival {
   ParameterBuffer& parameters_;
   StagingMemory values_on_host_;  ///< if the host cannot read them in place
   std::unique_ptr<Collective> gather_, node_barrier_;
-  const std::vector<Stretch> buckets_;
-  std::vector<Stretch> gathered_;  ///< in one go each: buckets, or everything if the node's ranks share it
+  const std::vector<ElementRange> buckets_;
+  std::vector<ElementRange> gathered_;  ///< in one go each: buckets, or everything if the node's ranks share it
   ParameterArrival* own_ = nullptr;
   std::size_t on_their_way_ = 0;  ///< how many of gathered_, from the first on, are on their way
   bool running_ = false;          ///< whether the last of these is being gathered

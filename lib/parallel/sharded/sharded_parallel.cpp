@@ -12,13 +12,12 @@
 namespace lockstep {
 namespace {
 
-std::vector<ParameterRange> owned_of(const ShardPlace& place, const std::vector<Stretch>& buckets) {
-  std::vector<ParameterRange> owned;
-  for (const Stretch& bucket : buckets)
-    for (const Stretch& stretch : place.owned(bucket.first, bucket.count())) {
-      if (!owned.empty() && owned.back().first + owned.back().count == stretch.first)
-        owned.back().count += stretch.count();
-      else owned.push_back({stretch.first, stretch.count()});
+std::vector<ElementRange> owned_of(const ShardPlace& place, const std::vector<ElementRange>& buckets) {
+  std::vector<ElementRange> owned;
+  for (const ElementRange& bucket : buckets)
+    for (const ElementRange& range : place.owned(bucket)) {
+      if (!owned.empty() && owned.back().end() == range.first) owned.back().count += range.count;
+      else owned.push_back(range);
     }
   return owned;
 }
@@ -106,7 +105,7 @@ void ShardedParallel::sum_over_owners(const ExecSpace& space, const Tensor& numb
 Tensor ShardedParallel::gradient_square(const ExecSpace& space) {
   const Tensor& squares = block_squares_.get();
   fill_zero(space, squares);
-  for (const ParameterRange& range : parameters_.layout().owned())
+  for (const ElementRange& range : parameters_.layout().owned())
     block_sums_of_squares(space, parameters_.owned().gradients(range),
                           {squares.as<double>() + range.first / array_block, DType::f64, {array_blocks(range.count)}});
   sum_over_owners(space, squares);
@@ -117,7 +116,7 @@ Tensor ShardedParallel::gradient_square(const ExecSpace& space) {
 Tensor ShardedParallel::nonfinite_gradients(const ExecSpace& space) {
   fill_zero(space, counts_.get());
   auto* count = counts_.get().as<double>();
-  for (const ParameterRange& range : parameters_.layout().owned())
+  for (const ElementRange& range : parameters_.layout().owned())
     count_nonfinite(space, parameters_.owned().gradients(range), {count++, DType::f64, {1}});
   add_block_sums(space, counts_.get(), nonfinite_.get());
   sum_over_owners(space, nonfinite_.get());
@@ -144,7 +143,7 @@ void ShardedParallel::share(const ExecSpace& space) {
   finish_update(space);
   if (groups_.count() > 1 && value_windows_ && !parameters_.owned().store())
     groups_.replicas.all.broadcast(space, parameters_.owned().values());
-  const ParameterRange shared = value_windows_ ? parameters_.layout().others() : ParameterRange{0, parameters_.size()};
+  const ElementRange shared = value_windows_ ? parameters_.layout().others() : ElementRange{0, parameters_.size()};
   if (!memory_.parameters || groups_.group.node.is_root()) {
     const Communicator& ranks = memory_.parameters ? first_of_node_ : groups_.ranks.all;
     if (shared.count > 0) ranks.broadcast(space, parameters_.values(shared));

@@ -31,7 +31,7 @@ class ShardedParallel final : public ParallelStrategy, WindowTraffic {
     reducer_->begin_step(batch);
     return {.examples = batch.global_examples};
   }
-  void gradient_ready(const ExecSpace& space, ParameterRange range) override {
+  void gradient_ready(const ExecSpace& space, ElementRange range) override {
     reducer_->ready(space, range.first + range.count);
   }
   void gradient_sum_done(const ExecSpace& space) override { reducer_->gradient_sum_done(space); }

@@ -12,7 +12,7 @@
 namespace lockstep {
 
 WindowGather::WindowGather(const ParallelConfig& config, const Topology& topology, const ParallelMemory& memory,
-                           ParameterBuffer& parameters, const std::vector<Stretch>& buckets)
+                           ParameterBuffer& parameters, const std::vector<ElementRange>& buckets)
     : parameters_(parameters), node_(topology.node), here_(parameters.windows()) {
   const Tensor windows = parameters.values();
   host_ = static_cast<std::byte*>(windows.data);
@@ -22,13 +22,13 @@ WindowGather::WindowGather(const ParallelConfig& config, const Topology& topolog
   }
   gather_ = make_all_gather(config.sums(), topology, memory.flags, {windows.dtype, host_});
   if (memory.flags) node_barrier_ = node_all_gather(*memory.flags, 0, nullptr);
-  for (const ParameterRange& range : parameters.windows().units) {
+  for (const ElementRange& range : parameters.windows().units) {
     Unit& unit = units_.emplace_back();
-    std::ranges::copy_if(buckets, std::back_inserter(unit.buckets), [&](const Stretch& bucket) {
+    std::ranges::copy_if(buckets, std::back_inserter(unit.buckets), [&](const ElementRange& bucket) {
       return bucket.first >= range.first && bucket.first < range.end();
     });
-    for (const ParameterRange& owned : parameters.layout().owned())
-      if (const ParameterRange part = owned.within(range); part.count > 0) unit.owned.push_back(part);
+    for (const ElementRange& owned : parameters.layout().owned())
+      if (const ElementRange part = owned.within(range); part.count > 0) unit.owned.push_back(part);
   }
 }
 
@@ -58,10 +58,10 @@ void WindowGather::enter(const ExecSpace& space, int time) {
 void WindowGather::advance(const ExecSpace& space) {
   while (!on_their_way_.empty()) {
     const std::size_t number = on_their_way_.front();
-    const std::vector<Stretch>& buckets = units_[number].buckets;
+    const std::vector<ElementRange>& buckets = units_[number].buckets;
     const auto start = [&] {
-      const Stretch& bucket = buckets[bucket_];
-      gather_->start(parameters_.windows().value_place(bucket.first), bucket.count());
+      const ElementRange& bucket = buckets[bucket_];
+      gather_->start(parameters_.windows().value_place(bucket.first), bucket.count);
     };
     switch (stage_) {
       case Stage::begins:
@@ -102,7 +102,7 @@ void WindowGather::advance(const ExecSpace& space) {
 void WindowGather::start_own(const ExecSpace& space, std::size_t unit) {
   OwnedValueStore* const store = parameters_.owned().store();
   if (!store) return put_own(space, unit);
-  for (const ParameterRange& range : units_[unit].owned)
+  for (const ElementRange& range : units_[unit].owned)
     store->start_fetch(parameters_.owned().value_at(range.first), range.count, on_host(range.first));
 }
 
@@ -113,7 +113,7 @@ bool WindowGather::has_own() const {
 
 /// Copies what this rank owns of the unit into its window.
 void WindowGather::put_own(const ExecSpace& space, std::size_t unit) {
-  for (const ParameterRange& range : units_[unit].owned) {
+  for (const ElementRange& range : units_[unit].owned) {
     const Tensor own = parameters_.owned().values(range);
     if constexpr (memory_is_separate) copy_to_host(space, own, on_host(range.first));
     else copy(space, own, parameters_.values(range));
@@ -123,10 +123,11 @@ void WindowGather::put_own(const ExecSpace& space, std::size_t unit) {
 
 /// Makes the 16-bit copy of a unit; if windows are the node's, of this rank's part of it.
 void WindowGather::round(const ExecSpace& space, std::size_t number) {
-  const ParameterRange& unit = parameters_.windows().units[number];
+  const ElementRange& unit = parameters_.windows().units[number];
   if constexpr (memory_is_separate) copy_from_host(space, on_host(unit.first), parameters_.values(unit));
-  const Stretch part = node_barrier_ ? slice_of_rank(unit.count, node_.rank(), node_.size()) : Stretch{0, unit.count};
-  parameters_.round(space, {unit.first + part.first, part.count()});
+  const ElementRange part = node_barrier_ ? slice_of_rank(unit.count, node_.rank(), node_.size())
+                                          : ElementRange{0, unit.count};
+  parameters_.round(space, {unit.first + part.first, part.count});
   if constexpr (!memory_is_separate) space.fence("lockstep::window_gather");
 }
 

@@ -19,7 +19,7 @@ class WindowGather {
  public:
   /// The buffers of `parameters`, which must outlive this object, lie in `memory`. Collective.
   WindowGather(const ParallelConfig& config, const Topology& topology, const ParallelMemory& memory,
-               ParameterBuffer& parameters, const std::vector<Stretch>& buckets);
+               ParameterBuffer& parameters, const std::vector<ElementRange>& buckets);
 
   /// After a failure, waits for values that are on their way into windows, whose memory goes with its owner.
   ~WindowGather();
@@ -40,8 +40,8 @@ class WindowGather {
 
  private:
   struct Unit {
-    std::vector<Stretch> buckets;
-    std::vector<ParameterRange> owned;
+    std::vector<ElementRange> buckets;
+    std::vector<ElementRange> owned;
   };
 
   void advance(const ExecSpace& space);

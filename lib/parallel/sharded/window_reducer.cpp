@@ -28,19 +28,13 @@ WindowReducer::WindowReducer(const ParallelConfig& config, const ShardGroups& gr
   sum_ = make_reduce_scatter(options, groups.group, memory, buffer);
   if (groups.count() > 1) between_groups_ = make_sum_between_groups(options, groups, buffer);
   const ShardPlace place = make_shard_place(options, groups.group, memory);
-  for (const Stretch& bucket : buckets.trained) {
-    Bucket& added = buckets_.emplace_back(
-        Bucket{{bucket.first, bucket.count()}, sum_.get(), {}, between_groups_.get()});
-    for (const Stretch& owned : place.owned(bucket.first, bucket.count()))
-      added.owned.push_back({owned.first, owned.count()});
-  }
-  if (const ParameterRange statistics = parameters.layout().statistics(); statistics.count > 0) {
+  for (const ElementRange& bucket : buckets.trained)
+    buckets_.push_back({bucket, sum_.get(), place.owned(bucket), between_groups_.get()});
+  if (const ElementRange statistics = parameters.layout().statistics(); statistics.count > 0) {
     options.wire = DType::f32;
     exact_sum_ = make_all_reduce(options, {}, groups, memory, buffer);
-    for (const Stretch& bucket : buckets.statistics) {
-      const ParameterRange range{bucket.first, bucket.count()};
-      buckets_.push_back({range, exact_sum_.get(), {range.within(statistics)}, nullptr});
-    }
+    for (const ElementRange& bucket : buckets.statistics)
+      buckets_.push_back({bucket, exact_sum_.get(), {bucket.within(statistics)}, nullptr});
   }
   turns_ = window_turns(parameters.windows(), buckets);
   std::int64_t end = 0;
@@ -70,8 +64,8 @@ void WindowReducer::ready(const ExecSpace& space, std::int64_t end) {
   while (available_ < before_ + buckets_.size() && buckets_[available_ - before_].range.end() <= end) ++available_;
   if (available_ == before) return;
   const std::int64_t first = buckets_[before - before_].range.first;
-  for (const ParameterRange& gap : gaps_)
-    if (const ParameterRange part = gap.within({first, end - first}); part.count > 0)
+  for (const ElementRange& gap : gaps_)
+    if (const ElementRange part = gap.within({first, end - first}); part.count > 0)
       fill_zero(space, parameters_.gradients(part));
   if constexpr (!memory_is_separate) space.fence("lockstep::window_reducer");
   if (waits_) complete(space, available_, [] {});
@@ -130,12 +124,12 @@ void WindowReducer::end_sum(const ExecSpace& space) {
   const bool first = number < buckets_.size();
   if (bucket.between_groups && number >= last_) {
     if (piece_ > 0) {
-      const ParameterRange range = bucket.owned[piece_ - 1];
+      const ElementRange range = bucket.owned[piece_ - 1];
       copy(space, from_host(space, range), parameters_.owned().gradients(range));
     }
     if (piece_ < bucket.owned.size()) return start_between_groups(space, bucket, first);
   } else {
-    for (const ParameterRange& range : bucket.owned) {
+    for (const ElementRange& range : bucket.owned) {
       const Tensor sum = from_host(space, range), all = parameters_.owned().gradients(range);
       if (first) copy(space, sum, all);
       else accumulate(space, sum, all);
@@ -149,7 +143,7 @@ void WindowReducer::end_sum(const ExecSpace& space) {
 /// Starts the sum of the next owned range of a bucket, after adding its sums of the micro-batches before. `first`:
 /// there are none.
 void WindowReducer::start_between_groups(const ExecSpace& space, const Bucket& bucket, bool first) {
-  const ParameterRange range = bucket.owned[piece_++];
+  const ElementRange range = bucket.owned[piece_++];
   if (!first) {
     const Tensor sum = from_host(space, range);
     accumulate(space, parameters_.owned().gradients(range), sum);
@@ -160,13 +154,13 @@ void WindowReducer::start_between_groups(const ExecSpace& space, const Bucket& b
   running_ = bucket.between_groups;
 }
 
-std::byte* WindowReducer::on_host(ParameterRange range) const {
+std::byte* WindowReducer::on_host(ElementRange range) const {
   const auto place = static_cast<std::size_t>(parameters_.windows().gradient_place(range.first));
   return host_ + place * size_of(parameters_.gradients().dtype);
 }
 
 /// Returns gradients in their window, copied from where the host has summed them.
-Tensor WindowReducer::from_host(const ExecSpace& space, ParameterRange range) const {
+Tensor WindowReducer::from_host(const ExecSpace& space, ElementRange range) const {
   const Tensor sum = parameters_.gradients(range);
   if constexpr (memory_is_separate) copy_from_host(space, on_host(range), sum);
   return sum;

@@ -34,10 +34,10 @@ class WindowReducer final : public GradientReducer {
 
  private:
   struct Bucket {
-    ParameterRange range;
+    ElementRange range;
     Collective* sum;
-    std::vector<ParameterRange> owned;  ///< owned ranges of the bucket
-    Collective* between_groups;         ///< of owned ranges; null: `sum` is already that of all ranks
+    std::vector<ElementRange> owned;  ///< owned ranges of the bucket
+    Collective* between_groups;       ///< of owned ranges; null: `sum` is already that of all ranks
   };
 
   void advance(const ExecSpace& space);
@@ -45,8 +45,8 @@ class WindowReducer final : public GradientReducer {
   void start(const ExecSpace& space, const Bucket& bucket);
   void end_sum(const ExecSpace& space);
   void start_between_groups(const ExecSpace& space, const Bucket& bucket, bool first);
-  std::byte* on_host(ParameterRange range) const;
-  Tensor from_host(const ExecSpace& space, ParameterRange range) const;
+  std::byte* on_host(ElementRange range) const;
+  Tensor from_host(const ExecSpace& space, ElementRange range) const;
 
   const ParameterBuffer& parameters_;
   bool waits_;                                   ///< whether to wait for each bucket when it is ready
@@ -56,7 +56,7 @@ class WindowReducer final : public GradientReducer {
   std::unique_ptr<Collective> between_groups_;   ///< null: there is one group
   std::vector<Bucket> buckets_;
   std::vector<WindowTurn> turns_;
-  std::vector<ParameterRange> gaps_;  ///< between parameters
+  std::vector<ElementRange> gaps_;  ///< between parameters
   // Numbers of buckets in the step, those of earlier micro-batches included:
   std::size_t before_ = 0;         ///< in the micro-batches before this one
   std::size_t available_ = 0;      ///< that are final

@@ -44,13 +44,13 @@ bool has_unknown(const std::byte* numbers, std::span<const std::int64_t> tables)
 /// Counts with a team for each tensor; does nothing if the loss is finite.
 template <class T>
 void count_where_lost(const ExecSpace& space, const SummedLoss& loss, const StepDecision* decision,
-                      const ParameterRange* tensors, std::int64_t count, const T* gradients, double* counts) {
+                      const ElementRange* tensors, std::int64_t count, const T* gradients, double* counts) {
   using Team = Kokkos::TeamPolicy<ExecSpace>;
   Kokkos::parallel_for(
       "lockstep::nonfinite_report::gradients", Team(space, static_cast<int>(count), team_threads(256), 1),
       KOKKOS_LAMBDA(const Team::member_type& team) {
         if (decision->halted != 0 || !is_nonfinite(loss.mean())) return;
-        const ParameterRange range = tensors[team.league_rank()];
+        const ElementRange range = tensors[team.league_rank()];
         double bad = 0;
         Kokkos::parallel_reduce(
             Kokkos::TeamThreadRange(team, range.count),
@@ -76,11 +76,11 @@ std::int64_t count_nonfinite(const std::byte* numbers, DType dtype, std::int64_t
 NonfiniteReport::NonfiniteReport(const Communicator& comm, const Dataset& data, const Model& model)
     : comm_(comm), data_(data), model_(model), count_("lockstep::nonfinite_count", DType::f64, {1}) {
   const ParameterBuffer& parameters = model_.parameters();
-  std::vector<ParameterRange>& ranges = gradient_ranges_;
+  std::vector<ElementRange>& ranges = gradient_ranges_;
   for (std::size_t node = 0; node < model_.graph().nodes().size(); ++node)
-    for (std::size_t i = 0; i < parameters.ranges_of(node).size(); ++i)
-      if (parameters.gradients_of(node)[i]) ranges.push_back(parameters.ranges_of(node)[i]);  // else frozen
-  const std::size_t bytes = ranges.size() * sizeof(ParameterRange);
+    for (std::size_t i = 0; i < parameters.of_layer(node).ranges.size(); ++i)
+      if (parameters.of_layer(node).gradients[i]) ranges.push_back(parameters.of_layer(node).ranges[i]);  // else frozen
+  const std::size_t bytes = ranges.size() * sizeof(ElementRange);
   gradient_tensors_ = Buffer("lockstep::gradient_tensors", bytes);
   copy_from_host(ExecSpace(), ranges.data(),
                  gradient_tensors_.tensor(0, DType::u8, {static_cast<std::int64_t>(bytes)}));
@@ -97,11 +97,11 @@ void NonfiniteReport::count_gradients(const ExecSpace& space, const SummedLoss& 
   if (parameters.layout().is_divided() && !whole && comm_.size() > 1) {
     if (!is_nonfinite(loss.mean())) return;
     const std::vector<double> counts = count_divided(
-        gradient_ranges_, [&](ParameterRange range) { return count_in(space, parameters.owned().gradients(range)); });
+        gradient_ranges_, [&](ElementRange range) { return count_in(space, parameters.owned().gradients(range)); });
     copy_from_host(space, counts.data(), gradient_counts_.get());
     return;
   }
-  const auto* const tensors = reinterpret_cast<const ParameterRange*>(gradient_tensors_.data());
+  const auto* const tensors = reinterpret_cast<const ElementRange*>(gradient_tensors_.data());
   const Tensor gradients = parameters.gradients();
   dispatch_master(gradients.dtype, [&]<class T>(T) {
     count_where_lost(space, loss, decision, tensors, gradient_counts_.get().count(), gradients.as<const T>(),
@@ -117,7 +117,7 @@ double NonfiniteReport::count_in(const ExecSpace& space, const Tensor& numbers) 
 }
 
 /// Counts in values that are not in memory, piece by piece.
-double NonfiniteReport::count_in_store(const ExecSpace& space, ParameterRange range) const {
+double NonfiniteReport::count_in_store(const ExecSpace& space, ElementRange range) const {
   const OwnedParameters& owned = model_.parameters().owned();
   const OwnedTensor piece("lockstep::values_of_store", owned.values().dtype, {std::min(range.count, array_block)});
   std::vector<std::byte> host(piece.get().bytes());
@@ -134,14 +134,14 @@ double NonfiniteReport::count_in_store(const ExecSpace& space, ParameterRange ra
 
 /// Counts in tensors whose numbers ranks have divided among them, and in those that are not trained, which all ranks
 /// have. If several groups of ranks have divided them alike, each number counts once. Collective.
-std::vector<double> NonfiniteReport::count_divided(std::span<const ParameterRange> tensors,
-                                                   const std::function<double(ParameterRange)>& count_in_range) const {
-  std::vector<ParameterRange> owned = model_.parameters().layout().owned();
+std::vector<double> NonfiniteReport::count_divided(std::span<const ElementRange> tensors,
+                                                   const std::function<double(ElementRange)>& count_in_range) const {
+  std::vector<ElementRange> owned = model_.parameters().layout().owned();
   if (comm_.is_root()) owned.push_back(model_.parameters().layout().others());
   std::vector<double> counts(2 * tensors.size());  // of each tensor: numbers that are not finite, and numbers looked at
   for (std::size_t i = 0; i < tensors.size(); ++i)
-    for (const ParameterRange& range : owned)
-      if (const ParameterRange part = range.within(tensors[i]); part.count > 0) {
+    for (const ElementRange& range : owned)
+      if (const ElementRange part = range.within(tensors[i]); part.count > 0) {
         counts[2 * i] += count_in_range(part);
         counts[2 * i + 1] += static_cast<double>(part.count);
       }
@@ -154,7 +154,7 @@ std::vector<double> NonfiniteReport::count_divided(std::span<const ParameterRang
 
 bool NonfiniteReport::parameters_are_finite(const ExecSpace& space, const Optimizer& optimizer) const {
   if (optimizer.left_nonfinite(space)) return false;
-  const ParameterRange statistics = model_.parameters().layout().statistics();
+  const ElementRange statistics = model_.parameters().layout().statistics();
   return statistics.count == 0 || count_in(space, model_.parameters().values(statistics)) == 0;
 }
 
@@ -163,7 +163,7 @@ std::string NonfiniteReport::gradients(const ExecSpace& space) const {
   copy_to_host(space, gradient_counts_.get(), counts.data());
   return layers("gradient", [&, next = counts.begin()](std::size_t node) mutable {
     Share share;
-    for (const Tensor& tensor : model_.parameters().gradients_of(node))
+    for (const Tensor& tensor : model_.parameters().of_layer(node).gradients)
       if (tensor) share.add(*next++, tensor.count());
     return share;
   });
@@ -174,8 +174,8 @@ std::string NonfiniteReport::parameters(const ExecSpace& space) const {
   return layers("parameters", [&](std::size_t node) {
     Share share;
     if (parameters.windows().division.values) {
-      const std::vector<ParameterRange>& tensors = parameters.ranges_of(node);
-      const std::vector<double> counts = count_divided(tensors, [&](ParameterRange range) {
+      const std::vector<ElementRange>& tensors = parameters.of_layer(node).ranges;
+      const std::vector<double> counts = count_divided(tensors, [&](ElementRange range) {
         if (range.first >= parameters.trained_size()) return count_in(space, parameters.values(range));
         return parameters.owned().store() ? count_in_store(space, range)
                                           : count_in(space, parameters.owned().values(range));
@@ -183,7 +183,7 @@ std::string NonfiniteReport::parameters(const ExecSpace& space) const {
       for (std::size_t i = 0; i < counts.size(); ++i) share.add(counts[i], tensors[i].count);
       return share;
     }
-    for (const Tensor& tensor : parameters.values_of(node)) share.add(count_in(space, tensor), tensor.count());
+    for (const Tensor& tensor : parameters.of_layer(node).values) share.add(count_in(space, tensor), tensor.count());
     return share;
   });
 }

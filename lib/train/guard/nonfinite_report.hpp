@@ -57,15 +57,15 @@ class NonfiniteReport {
   std::string layers(const char* numbers, const std::function<Share(std::size_t node)>& share_of) const;
 
   double count_in(const ExecSpace& space, const Tensor& numbers) const;
-  double count_in_store(const ExecSpace& space, ParameterRange range) const;
-  std::vector<double> count_divided(std::span<const ParameterRange> tensors,
-                                    const std::function<double(ParameterRange)>& count_in_range) const;
+  double count_in_store(const ExecSpace& space, ElementRange range) const;
+  std::vector<double> count_divided(std::span<const ElementRange> tensors,
+                                    const std::function<double(ElementRange)>& count_in_range) const;
 
   Communicator comm_;
   const Dataset& data_;
   const Model& model_;
   OwnedTensor count_;  // f64 [1]
-  std::vector<ParameterRange> gradient_ranges_;
+  std::vector<ElementRange> gradient_ranges_;
   Buffer gradient_tensors_;      // first element in the flat buffer and length of each tensor, node by node
   OwnedTensor gradient_counts_;  // f64 [tensors]
   std::array<std::vector<std::int64_t>, 3> examples_;  ///< those of step n in n % 3

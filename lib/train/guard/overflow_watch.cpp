@@ -11,7 +11,7 @@ namespace lockstep {
 
 OverflowWatch::OverflowWatch(const ParameterBuffer& parameters, const Graph& graph, std::int64_t sums) : sums_(sums) {
   for (std::size_t node = graph.nodes().size(); node-- > 0;)
-    if (const ParameterRange range = parameters.range_of(node); range.count > 0)
+    if (const ElementRange range = parameters.of_layer(node).own; range.count > 0)
       layers_.push_back({graph.nodes()[node].name, range, 0});
   for (const Parameter& parameter : parameters.parameters())
     for (Layer& layer : layers_)
@@ -30,7 +30,7 @@ void OverflowWatch::end(const ExecSpace& space, std::int64_t step) const {
   copy(space, own_.get(), counts_[step % 2].get());
 }
 
-void OverflowWatch::inspect(const ExecSpace& space, const ParameterBuffer& parameters, ParameterRange range) {
+void OverflowWatch::inspect(const ExecSpace& space, const ParameterBuffer& parameters, ElementRange range) {
   const auto found = std::ranges::lower_bound(layers_, range.first, {},
                                               [](const Layer& layer) { return layer.range.first; });
   if (found == layers_.end() || found->range.first != range.first) return;  // statistics, which have no gradients

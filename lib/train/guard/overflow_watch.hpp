@@ -20,7 +20,7 @@ class OverflowWatch {
 
   void begin(const ExecSpace& space);
   /// Call when a stretch of this rank's gradients is final, for one sum after the other.
-  void inspect(const ExecSpace& space, const ParameterBuffer& parameters, ParameterRange range);
+  void inspect(const ExecSpace& space, const ParameterBuffer& parameters, ElementRange range);
   void end_sum() { sum_ = std::min(sum_ + 1, sums_ - 1); }
   /// Ends step number `step`.
   void end(const ExecSpace& space, std::int64_t step) const;
@@ -32,7 +32,7 @@ class OverflowWatch {
  private:
   struct Layer {
     std::string name;
-    ParameterRange range;
+    ElementRange range;
     std::int64_t numbers;  ///< of its elements, gaps not counted
   };
   std::vector<Layer> layers_;  ///< in the order of the flat buffer, which is that of the backward pass

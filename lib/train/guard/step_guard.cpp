@@ -28,7 +28,7 @@ void StepGuard::begin(const ExecSpace& space, const BatchPlan& plan, const StepS
   if (scales_) overflow_.begin(space);
 }
 
-void StepGuard::gradient_ready(const ExecSpace& space, ParameterRange range) {
+void StepGuard::gradient_ready(const ExecSpace& space, ElementRange range) {
   if (scales_) overflow_.inspect(space, model_.parameters(), range);
 }
 

@@ -30,7 +30,7 @@ class StepGuard final : public Stateful {
   void begin(const ExecSpace& space, const BatchPlan& plan, const StepScope& scope, std::int64_t step);
   /// Call gradient_ready when a stretch of the gradients of this rank, or of a shard, is final, and sum_done when all
   /// of them are.
-  void gradient_ready(const ExecSpace& space, ParameterRange range);
+  void gradient_ready(const ExecSpace& space, ElementRange range);
   void sum_done();
   /// Decides what becomes of the current step, whose gradients are summed and whose loss is `loss`; scalars of
   /// decisions() are then those of its update. `bad_parameters` says that, by the ranks' votes, the step before has

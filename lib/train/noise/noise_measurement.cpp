@@ -11,7 +11,7 @@ void NoiseMeasurement::begin_step(std::int64_t steps, bool has_small_batches) {
   if (sketch_) sketch_->discard();
 }
 
-void NoiseMeasurement::gradient_ready(const ExecSpace& space, const ParameterBuffer& parameters, ParameterRange range) {
+void NoiseMeasurement::gradient_ready(const ExecSpace& space, const ParameterBuffer& parameters, ElementRange range) {
   if (!measures_ || range.first >= parameters.trained_size()) return;
   const Tensor gradients = parameters.gradients(range);
   scale_.add_small_batch(f64_on_host(space, own_square_.compute(space, gradients)));

@@ -28,7 +28,7 @@ class NoiseMeasurement final : public Stateful {
   /// `has_small_batches` says whether ranks or shards sum gradients of their own by the same parameters.
   void begin_step(std::int64_t steps, bool has_small_batches);
   /// Call when the next stretch of a small batch's gradients is final. Waits for the device in steps that are measured.
-  void gradient_ready(const ExecSpace& space, const ParameterBuffer& parameters, ParameterRange range);
+  void gradient_ready(const ExecSpace& space, const ParameterBuffer& parameters, ElementRange range);
   /// Ends a small batch of so many examples.
   void small_batch_done(std::int64_t examples);
   /// Ends a step of `examples` on all ranks, whose gradients, those of small batches too, were multiplied by `factor`,

@@ -156,8 +156,8 @@ TEST_P(ReduceScatterSchedules, SumASliceOnEachRank) {
     Network network(GetParam().make, size, count);
     ASSERT_TRUE(network.run()) << size << " ranks, " << count << " elements: some wait for ever";
     for (int rank = 0; rank < size; ++rank) {
-      const Stretch slice = slice_of_rank(count, rank, size);
-      for (std::int64_t i = slice.first; i < slice.end; ++i)
+      const ElementRange slice = slice_of_rank(count, rank, size);
+      for (std::int64_t i = slice.first; i < slice.end(); ++i)
         ASSERT_EQ(network.numbers(rank)[static_cast<std::size_t>(i)], sum_at(size, i))
             << size << " ranks, " << count << " elements, rank " << rank << ", element " << i;
     }
@@ -174,8 +174,8 @@ TEST_P(AllGatherSchedules, BringEverySliceToEveryRank) {
     ASSERT_TRUE(network.run()) << size << " ranks, " << count << " elements: some wait for ever";
     std::vector<double> expected;
     for (int rank = 0; rank < size; ++rank) {
-      const Stretch slice = slice_of_rank(count, rank, size);
-      for (std::int64_t i = slice.first; i < slice.end; ++i)
+      const ElementRange slice = slice_of_rank(count, rank, size);
+      for (std::int64_t i = slice.first; i < slice.end(); ++i)
         expected.push_back(static_cast<double>((rank + 1) * 1000 + i));
     }
     for (int rank = 0; rank < size; ++rank)

@@ -66,7 +66,7 @@ std::vector<double> train(const Json& golden, std::size_t steps, DType dtype, Pr
     fill_zero(context.space, sums.get());
     const Tensor outputs = model.forward(context, batch.x.get());
     loss->evaluate(context.space, outputs, batch.targets.get(), model.output_gradient(), scratch.get(), sums.get());
-    model.backward(context, batch.x.get(), [](ParameterRange) {});
+    model.backward(context, batch.x.get(), [](ElementRange) {});
     model.parameters().update_statistics(context.space, 1.0 / n);
     optimizer->step(
         context.space, model.parameters(),

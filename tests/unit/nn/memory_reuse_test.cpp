@@ -117,7 +117,7 @@ void expect_same(const std::string& layers, const Shape& input, Purpose purpose,
     test::set_values(model.output_gradient(), dy);
     test::poison(model.parameters().gradients());
     std::int64_t ready = 0;
-    model.backward(context, x.get(), [&](ParameterRange range) {
+    model.backward(context, x.get(), [&](ElementRange range) {
       EXPECT_EQ(range.first, ready) << "ranges come in the buffer's order";
       ready += range.count;
     });
@@ -221,7 +221,7 @@ void expect_same_with_blocks(const std::string& layers, const Shape& input, std:
     for (int round = 0; round < 2; ++round) {  // the second round meets an arena full of old numbers
       const Tensor y = model.forward(context, x.get());
       test::set_values(model.output_gradient(), test::filling(60, y.count()));
-      model.backward(context, x.get(), [](ParameterRange) {});
+      model.backward(context, x.get(), [](ElementRange) {});
     }
     context.space.fence();
     gradients.push_back(gradients_of(model.parameters()));

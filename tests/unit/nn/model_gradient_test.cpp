@@ -140,7 +140,7 @@ class Experiment {
     const Tensor outputs = model.forward(context, input);
     loss_->evaluate(context.space, outputs, targets, backward ? model.output_gradient() : Tensor{}, scratch_.get(),
                     sums_.get());
-    if (backward) model.backward(context, input, [](ParameterRange) {});
+    if (backward) model.backward(context, input, [](ElementRange) {});
     context.space.fence();
     return test::values_of(sums_.get())[0];
   }

@@ -41,9 +41,9 @@ TEST(ParameterBuffer, LastLayerFirstAlignedWithoutHoles) {
     }
     EXPECT_EQ(names, (std::vector<std::string>{"c/weight", "c/bias", "b/weight", "a/weight", "a/bias"}));
     EXPECT_GE(buffer.size(), end);
-    EXPECT_EQ(buffer.range_of(3).first, 0);
-    EXPECT_EQ(buffer.range_of(1).count, 0);
-    EXPECT_EQ(buffer.range_of(0).first + buffer.range_of(0).count, buffer.size());
+    EXPECT_EQ(buffer.of_layer(3).own.first, 0);
+    EXPECT_EQ(buffer.of_layer(1).own.count, 0);
+    EXPECT_EQ(buffer.of_layer(0).own.first + buffer.of_layer(0).own.count, buffer.size());
   }
 }
 

@@ -73,7 +73,7 @@ class Windows : public testing::TestWithParam<std::tuple<Network, double, int, C
 TEST_P(Windows, UnitsAreWholeLayersThatBeginWithBlocks) {
   const double megabytes = std::get<1>(GetParam());
   std::int64_t end = 0;
-  for (const ParameterRange& unit : windows.units) {
+  for (const ElementRange& unit : windows.units) {
     EXPECT_EQ(unit.first, end);
     EXPECT_EQ(unit.first % array_block, 0);
     std::set<std::size_t> large;  // layers of the unit that are large enough to begin one
@@ -123,7 +123,7 @@ TEST_P(Windows, UnitsThatAreUsedTogetherHaveWindowsOfTheirOwn) {
 TEST_P(Windows, AreAsFewAsTheyCanBe) {
   const auto& [network, megabytes, prefetch, checkpointing] = GetParam();
   std::int64_t largest = 0;
-  for (const ParameterRange& unit : windows.units) largest = std::max(largest, array_blocks(unit.count) * array_block);
+  for (const ElementRange& unit : windows.units) largest = std::max(largest, array_blocks(unit.count) * array_block);
   const auto units = std::ssize(windows.units);
   if (network.layers == chain && checkpointing == Checkpointing::none) {
     EXPECT_EQ(windows.value_places.count, std::min<std::int64_t>(units, prefetch + 1) * largest);

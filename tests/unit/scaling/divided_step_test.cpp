@@ -89,7 +89,7 @@ TEST(DividedBytes, OfParametersAreLessWhatWindowsHold) {
       const ParameterWindows& windows = made.exchange.windows;
       ASSERT_EQ(windows.units.size(), 6u);
       std::int64_t largest = 0;
-      for (const ParameterRange& unit : windows.units)
+      for (const ElementRange& unit : windows.units)
         largest = std::max(largest, array_blocks(unit.count) * array_block);
       const std::int64_t held = windows.value_places.count / largest;
       double first = 0, last = 0;
@@ -155,7 +155,7 @@ TEST(DividedStep, OwnersTakeTheirPartOfASum) {
   const Exchanged gradients("shard: gradients", machine, 4), optimizer("shard: optimizer", machine, 4);
   ASSERT_EQ(gradients.exchange.buckets.size(), optimizer.exchange.buckets.size());
   for (std::size_t i = 0; i < gradients.exchange.buckets.size(); ++i) {
-    const double owned = static_cast<double>(gradients.exchange.buckets[i].count()) / 4;
+    const double owned = static_cast<double>(gradients.exchange.buckets[i].count) / 4;
     EXPECT_NEAR(gradients.exchange.sums[i].seconds - optimizer.exchange.sums[i].seconds,
                 2 * 4e-9 * owned / machine.memory_gbps, 1e-12);
   }
@@ -181,7 +181,7 @@ TEST(DividedStep, HidesAllButTheFirstGatherAndTheLastSum) {
     if (exchange.windows.forward.uses[unit].first == 0) first += exchange.units[unit].seconds;
   const std::int64_t before = exchange.points[exchange.points.size() - 2].elements;
   for (std::size_t i = 0; i < exchange.buckets.size(); ++i)
-    if (exchange.buckets[i].end > before) last += exchange.sums[i].seconds;
+    if (exchange.buckets[i].end() > before) last += exchange.sums[i].seconds;
   EXPECT_NEAR(exposed(exchange, 1, 1), first + last, 1e-9);
 }
 

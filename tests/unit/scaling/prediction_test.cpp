@@ -149,15 +149,15 @@ test::SimulatedWork work_of(Workload& workload, const Predictor& predictor, int 
   const std::int64_t share = workload.partition(ranks).largest_share(workload.batch());
   const PhaseSeconds phases = predictor.times().of(share);
   test::SimulatedWork work{.forward = phases.total() - phases.backward};
-  const std::vector<Stretch> buckets = GradientBuckets(workload.layout(), workload.config().parallel).trained;
-  for (const Stretch& bucket : buckets) work.counts.push_back(bucket.count());
+  const std::vector<ElementRange> buckets = GradientBuckets(workload.layout(), workload.config().parallel).trained;
+  for (const ElementRange& bucket : buckets) work.counts.push_back(bucket.count);
   double all = 0;
   for (const ReadyPoint& point : workload.ready_points(workload.plan({ranks, ranks}).plan)) {
     double weight = 0;
     for (const int layer : point.layers) weight += predictor.times().backward_weight(layer, share);
     all += work.layers.emplace_back(weight);
     work.bucket.push_back(static_cast<std::size_t>(
-        std::ranges::count_if(buckets, [&](const Stretch& bucket) { return bucket.end <= point.elements; })));
+        std::ranges::count_if(buckets, [&](const ElementRange& bucket) { return bucket.end() <= point.elements; })));
   }
   for (double& layer : work.layers) layer *= phases.backward / all;
   return work;

@@ -133,10 +133,10 @@ class Step {
       if (leaders_ == 0) end_bucket(other, at(other).now);
       else if (other - first < leaders_) {
         Rank& leader = at(other);
-        const Stretch share = slice_of_rank(work_.counts[leader.bucket], other - first, leaders_);
+        const ElementRange share = slice_of_rank(work_.counts[leader.bucket], other - first, leaders_);
         const auto rows = fastest_by_messages(nodes_);
-        const auto row = std::ranges::lower_bound(rows, 4 * share.count(), {}, &AllReduceRow::up_to);
-        leader.schedule = row->algorithm->all_reduce(node_of(other), nodes_, share.count());
+        const auto row = std::ranges::lower_bound(rows, 4 * share.count, {}, &AllReduceRow::up_to);
+        leader.schedule = row->algorithm->all_reduce(node_of(other), nodes_, share.count);
         for (lockstep::Step& step : leader.schedule)
           for (lockstep::Step::Part* part : {&step.send, &step.receive})
             if (part->peer >= 0) part->peer = part->peer * per_node_ + other - first;

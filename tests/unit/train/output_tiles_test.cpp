@@ -54,7 +54,7 @@ class Network {
       if (!training) sums_.add_others(context.space, output, targets.get());
       sums_.add(context.space, *loss_, count, output, targets.get().reshaped({count, positions}), 8);
     });
-    if (training) model.backward(context, input, [this](ParameterRange range) { ready += range.count; });
+    if (training) model.backward(context, input, [this](ElementRange range) { ready += range.count; });
     return sums_.local(context.space);
   }
 
