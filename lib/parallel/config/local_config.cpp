@@ -53,11 +53,19 @@ void LocalConfig::describe(Fields& fields) {
   fields.integer_or("group", group, "node", at_least_one,
                     "number of consecutive ranks that step together and share batch_norm's statistics; node: ranks "
                     "that share memory");
+  check_momentum(fields);
+  if (asynchronous) check_asynchronous(fields);
+  else check_groups(fields);
+}
+
+void LocalConfig::check_momentum(Fields& fields) const {
   fields.check(has_momentum() || !momentum, "momentum",
                "has no effect with this outer rule, which has none; leave it out");
   fields.check(outer == Outer::delayed_nesterov || !momentum_every, "momentum_every",
                "is only for delayed_nesterov; leave it out, or use outer: delayed_nesterov");
-  if (asynchronous) return check_asynchronous(fields);
+}
+
+void LocalConfig::check_groups(Fields& fields) const {
   fields.check(
       outer != Outer::delayed_nesterov, "outer",
       "delayed_nesterov is for changes that arrive one by one (parallel.asynchronous), but a synchronization brings "
@@ -109,7 +117,6 @@ void LocalConfig::check_nodes(Fields& fields) const {
                "node_every, or another outer rule");
 }
 
-/// Checks the keys for workers that give what they have changed, each in its own time.
 void LocalConfig::check_asynchronous(Fields& fields) const {
   const auto refuse = [&](bool is_set, std::string_view key, std::string_view why) {
     fields.check(!is_set, key, fmt::format("{} (asynchronous workers do not wait for each other); leave it out", why));

@@ -54,8 +54,10 @@ struct LocalConfig : Config {
   double learning_rate_or_default(std::int64_t groups) const;
 
  private:
-  void check_nodes(Fields& fields) const;
-  void check_asynchronous(Fields& fields) const;
+  void check_momentum(Fields& fields) const;
+  void check_groups(Fields& fields) const;        // groups that synchronize all together
+  void check_nodes(Fields& fields) const;         // groups that also synchronize within a node
+  void check_asynchronous(Fields& fields) const;  // workers that give what they have changed, each in its own time
 };
 
 }  // namespace lockstep

@@ -103,102 +103,50 @@ std::string metric_meanings() {
 }  // namespace
 
 void RunConfig::describe(Fields& fields) {
+  const auto section = [&](std::string_view key, auto& part, std::string_view help,
+                           Presence presence = Presence::optional) {
+    fields.section(key, [&part](Fields& inner) { part.describe(inner); }, help, presence);
+  };
   fields.other_names(other_names_of_keys());
-  // clang-format off
-  fields.section("run", [&](Fields& f) { run.describe(f); },
-                 "Length of the run, when to stop early, and where to write the results");
-  fields.section("data", [&](Fields& f) { data.describe(f); }, "Examples to train, validate and test on",
-                 Presence::required);
-  fields.section("model", [&](Fields& f) { model.describe(f); },
-                 "The network, as a preset or layer by layer, and the weights that it starts with", Presence::required);
-  fields.check(run.branch_from.empty() || !model.weights.present, "run.branch_from",
-               "cannot be combined with model.weights (a branch takes its parameters from the checkpoint); remove "
-               "one of them");
-  fields.section("loss", [&](Fields& f) { loss.describe(f); }, "The loss function, which training minimises");
-  fields.words("metrics", metrics, metric_names(),
-               "metrics that evaluations compute in addition to the loss and the accuracy of classes: " +
-                   metric_meanings());
-  fields.section("optimizer", [&](Fields& f) { optimizer.describe(f); },
-                 "The optimizer, which turns gradients into updates of the parameters");
-  fields.section("schedule", [&](Fields& f) { schedule.describe(f); },
-                 "How the learning rate changes in the course of the run");
-  fields.section("batch", [&](Fields& f) { batch.describe(f); }, "Batch size: how many examples a step takes");
-  fields.section("precision", [&](Fields& f) { precision.describe(f); }, "Floating-point types and loss scaling");
-  fields.section("parallel", [&](Fields& f) {
-    parallel.describe(f);
-    f.check(parallel.wire != ParallelConfig::Wire::fp16 || precision.scales_loss(), "wire",
-            "sums of gradients overflow in fp16 unless a loss scale keeps them small; use bf16, or set precision.loss_scale");
-    f.check(parallel.shard == ParallelConfig::Shard::none || optimizer.rule().divides(), "shard",
-            optimizer.type + " keeps averages of whole rows and columns, which cannot be sharded; use another optimizer, or shard: none");
-    if (const AsynchronousConfig& asynchronous = parallel.asynchronous; asynchronous.present) {
-      f.check(!precision.scales_loss(), "asynchronous",
-              "gradients of workers would have different loss scales (precision.loss_scale, which fp16 has); compute in bf16, or leave one out");
-      f.check(!asynchronous.compensates() || optimizer.type == "sgd", "asynchronous",
-              "staleness: compensate is an estimate for steps along the gradient, but " + optimizer.type + " takes other steps; use sgd, or another staleness");
-    }
-    if (parallel.runs_freely()) {
-      const bool backs_up = parallel.backup.present;
-      const auto refuse = [&](bool is_set, const std::string& why) {
-        f.check(!is_set, backs_up ? "backup" : "asynchronous", (backs_up ? "" : "schedule: {free: true} ") + why);
-      };
-      refuse(memory_is_separate, "keeps the parameters in host memory, but this build computes on devices; use a build for CPUs, or leave it out");
-      refuse(backs_up && precision.scales_loss(), "lets each rank check its own gradient, but gradients of a scaled loss (precision.loss_scale, which fp16 has) are checked by all ranks together; compute in bf16, or leave one out");
-      const bool updates_parts = !parallel.has_stepping_workers();
-      refuse(updates_parts && (!optimizer.rule().divides() || optimizer.type == "lars" || optimizer.type == "lamb"),
-             "divides each update among ranks that do not wait for each other, but " + optimizer.type + " needs whole parameters; use another optimizer");
-      refuse(updates_parts && optimizer.rule().clip_norm > 0, "gives each rank a part of an update, but optimizer.clip_norm needs the norm of the whole gradient; use clip_value, or leave one out");
-      refuse(optimizer.averages(), "updates parameters between steps, but optimizer.ema_decay averages them after each step; leave one out");
-      refuse(parallel.offload.present, "needs the optimizer's state in memory; leave parallel.offload out");
-    }
-    f.check(!parallel.has_stepping_workers() || !memory_is_separate, "local",
-            "with asynchronous workers keeps parameters in host memory, but this build computes on devices; use a build for CPUs, or leave one out");
-    if (parallel.local.present) {
-      f.check(!optimizer.averages(), "local",
-              "gives each group of ranks its own moving average (optimizer.ema_decay), but evaluations need a single one; leave one out");
-    }
-    f.check(!parallel.offload.present || optimizer.offloads(), "offload",
-            optimizer.type + (optimizer.rule().divides() ? " has no state here that could be offloaded; remove it"
-                                                  : " keeps averages of whole rows and columns, which are small and span all blocks; remove it, or use another optimizer"));
-    f.check(!parallel.offload.present || !memory_is_separate || parallel.offload.is_to_memory(), "offload",
-            "this build computes on devices, which cannot read the state from files; give optimizer: memory (the host's), or use a build for CPUs");
-    f.check(!parallel.offload.is_to_memory() || memory_is_separate, "offload",
-            "optimizer: memory is host memory, where this build computes, so nothing would be saved; give a folder on a disk (./memory for one of that name), or remove it");
-    f.check(!parallel.offload.present || !parallel.local.present, "offload",
-            "local averages or resets states where groups synchronize, and needs them in memory; leave one out");
-    f.check(!parallel.compress.present || !precision.scales_loss(), "compress",
-            "the compression error of a step whose scaled gradients overflow is lost; use precision.compute bf16 or fp32, without loss_scale, or leave compress out");
-    f.check(!parallel.compress.corrects_momentum() || optimizer.rule().gradient_momentum().factor > 0, "compress",
-            "method: dgc applies the momentum of sgd before it compresses, but there is none (optimizer.type, momentum, dampening); use sgd with momentum and without dampening, or method: topk");
-    f.check(!parallel.compress.corrects_momentum() || !optimizer.clips(), "compress",
-            "method: dgc sends sums of several steps' gradients, but optimizer.clip_norm and clip_value are for gradients of single steps; leave them out, or use method: topk");
-  }, "How ranks divide batches and the model, and sum gradients");
-  fields.section("providers", [&](Fields& f) { providers.describe(f); },
-                 "Libraries that compute matrix products, convolutions, attention and recurrent layers");
-  fields.section("device", [&](Fields& f) { device.describe(f); }, "How kernels are launched on a GPU");
-  fields.section("checkpoint", [&](Fields& f) {
-    checkpoint.describe(f);
-    f.check(checkpoint.neighbours_every == 0 || !parallel.offload.present, "neighbours_every",
-            "copies the optimizer's state to memory, but parallel.offload is there to save memory; leave one out");
-  }, "When checkpoints are written, and how many are kept");
-  fields.optional_section("loss_watch", loss_watch.present, [&](Fields& f) {
-    loss_watch.describe(f);
-    const bool rolls_back = loss_watch.on_anomaly == LossWatchConfig::Action::rollback;
-    f.check(!rolls_back || checkpoint.regular(), "on_anomaly",
-            "rollback needs checkpoints to go back to; set checkpoint.every_steps, every_epochs or every_minutes");
-    f.check(!rolls_back || data.shuffle, "on_anomaly",
-            "rollback continues with the examples in another order, but data.shuffle is false; use skip or stop");
-    f.check(!parallel.compress.keeps_errors() || loss_watch.on_anomaly != LossWatchConfig::Action::skip, "on_anomaly",
-            "a skipped gradient would come back through parallel.compress.error_feedback; use rollback or stop");
-  },
-                          "What to do when the loss is not finite, or far above those before it (when not given: a "
-                          "loss that is not finite is a warning, and a second one in a row, or parameters that would "
-                          "not be finite, end the run)");
-  fields.check(!loss_watch.present || !parallel.local.present, "loss_watch",
-               "watches the losses of all ranks, but parallel.local lets groups of ranks train on their own; leave one out");
-  fields.check(!loss_watch.present || !parallel.runs_freely(), "loss_watch",
-               fmt::format("watches the losses of all ranks, but parallel.{} lets each rank train on its own; leave one out",
-                           parallel.backup.present ? "backup" : "asynchronous.schedule.free"));
-  // clang-format on
+  section("run", run, "Length of the run, when to stop early, and where to write the results");
+  section("data", data, "Examples to train, validate and test on", Presence::required);
+  section("model", model, "The network, as a preset or layer by layer, and the weights that it starts with",
+          Presence::required);
+  check_branch(fields);
+  section("loss", loss, "The loss function, which training minimises");
+  fields.words(
+      "metrics", metrics, metric_names(),
+      "metrics that evaluations compute in addition to the loss and the accuracy of classes: " + metric_meanings());
+  section("optimizer", optimizer, "The optimizer, which turns gradients into updates of the parameters");
+  section("schedule", schedule, "How the learning rate changes in the course of the run");
+  section("batch", batch, "Batch size: how many examples a step takes");
+  section("precision", precision, "Floating-point types and loss scaling");
+  fields.section(
+      "parallel",
+      [this](Fields& inner) {
+        parallel.describe(inner);
+        check_parallel(inner);
+      },
+      "How ranks divide batches and the model, and sum gradients");
+  section("providers", providers,
+          "Libraries that compute matrix products, convolutions, attention and recurrent layers");
+  section("device", device, "How kernels are launched on a GPU");
+  fields.section(
+      "checkpoint",
+      [this](Fields& inner) {
+        checkpoint.describe(inner);
+        check_checkpoint(inner);
+      },
+      "When checkpoints are written, and how many are kept");
+  fields.optional_section(
+      "loss_watch", loss_watch.present,
+      [this](Fields& inner) {
+        loss_watch.describe(inner);
+        check_reaction(inner);
+      },
+      "What to do when the loss is not finite, or far above those before it (when not given: a loss that is not finite "
+      "is a warning, and a second one in a row, or parameters that would not be finite, end the run)");
+  check_loss_watch(fields);
 }
 
 RunLength run_length(const RunConfig& config, std::int64_t examples) {

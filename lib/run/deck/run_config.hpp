@@ -58,6 +58,14 @@ struct RunConfig : Config, TrainingConfig {
   void describe(Fields& fields) override;
   Selection::Options selection() const { return {run.target, run.patience, checkpoint.keep_best}; }
   std::string output_dir() const { return run.output_dir.empty() ? "runs/" + run.name : run.output_dir; }
+
+ private:
+  // Rules between keys of different sections.
+  void check_branch(Fields& fields) const;
+  void check_parallel(Fields& section) const;    // keys of `parallel`
+  void check_checkpoint(Fields& section) const;  // keys of `checkpoint`
+  void check_reaction(Fields& section) const;    // keys of `loss_watch`, if it is there
+  void check_loss_watch(Fields& fields) const;
 };
 
 /// Returns the length of the run on `examples` training examples, if neither target nor patience ends it before. Throws
