@@ -23,9 +23,6 @@ struct MetricsRow {
   std::vector<MetricValue> others;
 };
 
-/// Returns the cells of a line of metrics.csv, one more than it has commas.
-std::vector<std::string> cells_of(const std::string& line);
-
 /// The curves of a run, written row by row. Each row can be read before the next step.
 class MetricsFile {
  public:

@@ -3,15 +3,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "config/deck.hpp"
-#include "monitor/metrics_file.hpp"
+#include "monitor/metrics_reader.hpp"
 #include "nn/metric_table.hpp"
 #include "run/folder/run_folder.hpp"
 
@@ -71,22 +69,14 @@ std::optional<T> number_in(std::string_view cell) {
 }
 
 void read_last_rows(const fs::path& file, RunResults& run) {
-  std::ifstream in(file);
-  std::string header, line;
-  std::getline(in, header);
-  const std::vector<std::string> columns = cells_of(header);
-  while (std::getline(in, line) && !in.eof()) {  // a line without an end is still being written
+  MetricsReader reader(file);
+  while (reader.next()) {
+    run.steps = number_in<std::int64_t>(reader.cell("step"));
     RunResults::Split row;
-    std::string split;
-    const std::vector<std::string> cells = cells_of(line);
-    for (std::size_t i = 0; i < std::min(columns.size(), cells.size()); ++i) {
-      if (columns[i] == "step") run.steps = number_in<std::int64_t>(cells[i]);
-      if (columns[i] == "split") split = cells[i];
-      const bool is_result = std::ranges::find(evaluation_names(), columns[i]) != evaluation_names().end();
-      if (const auto value = number_in<double>(cells[i]); is_result && value) row.emplace(columns[i], *value);
-    }
-    if (split == "train") run.train = row;
-    if (split == "validation") run.validation = row;
+    for (const std::string_view name : evaluation_names())
+      if (const auto value = number_in<double>(reader.cell(name))) row.emplace(name, *value);
+    if (reader.cell("split") == "train") run.train = row;
+    if (reader.cell("split") == "validation") run.validation = row;
   }
 }
 
