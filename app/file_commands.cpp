@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/log.hpp"
+#include "base/text_file.hpp"
 #include "command_parts.hpp"
 #include "commands.hpp"
 #include "config/deck.hpp"

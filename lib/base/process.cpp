@@ -96,10 +96,14 @@ int requested_ranks() {
   return std::max(1, number_in_environment({"SLURM_NTASKS"}).value_or(1));
 }
 
+std::string host_name() {
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
 std::string process_name() {
-  char host[256] = "";
-  ::gethostname(host, sizeof host - 1);
-  std::string name(host);
+  std::string name = host_name();
   std::ranges::replace_if(name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '.'; }, '_');
   return fmt::format("{}-{}", name, ::getpid());
 }

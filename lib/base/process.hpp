@@ -18,6 +18,8 @@ double seconds_since_process_start();
 /// Identifier of this process's PID namespace: process numbers can be compared only within one namespace. 0: unknown.
 std::uint64_t process_namespace();
 
+/// Name of this machine.
+std::string host_name();
 /// "nodea-4711": host name and process number, safe as part of a file name.
 std::string process_name();
 

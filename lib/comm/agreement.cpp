@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/process.hpp"
 #include "base/text.hpp"
 
 namespace lockstep {

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "comm/communicator.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <climits>
 #include <cstdlib>
 #include <exception>
 #include <optional>
@@ -289,12 +286,6 @@ void Communicator::run_collectively(const std::function<void()>& work) const {
 void Communicator::abort(ExitStatus status) const {
   MPI_Abort(MPI_COMM_WORLD, static_cast<int>(status));
   std::abort();
-}
-
-std::string host_name() {
-  char name[HOST_NAME_MAX + 1] = {};
-  gethostname(name, HOST_NAME_MAX);
-  return name;
 }
 
 std::string mpi_version() {

@@ -98,9 +98,6 @@ class Communicator {
   int size_ = 1;
 };
 
-/// Name of this machine.
-std::string host_name();
-
 /// "Open MPI v5.0.7 …", in one line.
 std::string mpi_version();
 

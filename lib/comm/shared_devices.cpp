@@ -6,6 +6,7 @@
 
 #include <map>
 
+#include "base/process.hpp"
 #include "comm/communicator.hpp"
 #include "core/device.hpp"
 

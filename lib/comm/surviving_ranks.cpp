@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/heartbeat.hpp"
+#include "base/process.hpp"
 #include "comm/mpi_handle.hpp"
 #include "comm/ulfm.hpp"
 

@@ -2,14 +2,13 @@
 #include "config/deck.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "base/missing_file.hpp"
 #include "base/text.hpp"
+#include "base/text_file.hpp"
 #include "config/deck_builder.hpp"
 #include "config/deck_text.hpp"
 
@@ -205,21 +204,6 @@ void set_value(DeckNode& deck, const std::string& path, DeckNode value, const De
   for (std::string key; std::getline(keys, key, '.');) node = find_or_make(*node, key, where);
   repath(value, path);
   *node = std::move(value);
-}
-
-std::string read_text_file(const std::string& path) {
-  std::error_code code;
-  const auto status = std::filesystem::status(path, code);
-  validate(status.type() != std::filesystem::file_type::not_found, ExitStatus::missing_file, "{}: no such file; {}",
-           path, advice_on_missing(path));
-  validate(status.type() != std::filesystem::file_type::directory, ExitStatus::bad_data,
-           "{}: is a folder, not a file; name a file in it", path);
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (in.peek() != std::ifstream::traits_type::eof()) text << in.rdbuf();
-  validate(in.is_open() && !in.bad() && text.good(), ExitStatus::io_error,
-           "{}: cannot be read ({}); check its permissions", path, std::strerror(errno));
-  return text.str();
 }
 
 }  // namespace lockstep

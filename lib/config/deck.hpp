@@ -116,8 +116,4 @@ std::string deck_json(const DeckNode& deck);
 /// throws.
 std::string read_deck_file(const std::string& path);
 
-/// Returns the whole text of a file. Throws Error: missing_file, bad_data for a folder, or io_error if it cannot be
-/// read.
-std::string read_text_file(const std::string& path);
-
 }  // namespace lockstep

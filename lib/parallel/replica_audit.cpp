@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "io/checksum.hpp"
 #include "nn/parameters/flat_part.hpp"

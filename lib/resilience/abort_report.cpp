@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
+#include "base/process.hpp"
 #include "comm/communicator.hpp"
 #include "core/device.hpp"
 #include "train/phase_clock.hpp"

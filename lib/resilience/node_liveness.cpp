@@ -18,6 +18,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/process.hpp"
+
 namespace lockstep {
 
 namespace fs = std::filesystem;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "comm/topology.hpp"
 #include "comm/transport.hpp"

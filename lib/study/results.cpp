@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/duration.hpp"
+#include "base/text_file.hpp"
 #include "io/replace_file.hpp"
 #include "run/deck/deck_values.hpp"
 #include "study/curve_file.hpp"

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/process.hpp"
+#include "base/text_file.hpp"
 #include "base/timer.hpp"
 #include "comm/spin_backoff.hpp"
 #include "config/deck.hpp"

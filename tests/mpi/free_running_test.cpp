@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text_file.hpp"
 #include "comm/collective/executor.hpp"
 #include "io/replace_file.hpp"
 #include "mpi/free_runs.hpp"

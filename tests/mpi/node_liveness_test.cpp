@@ -8,6 +8,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/process.hpp"
 #include "support/fixtures.hpp"
 
 namespace lockstep {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text_file.hpp"
 #include "comm/collective/executor.hpp"
 #include "io/replace_file.hpp"
 #include "mpi/free_runs.hpp"

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <stdexcept>
 
+#include "base/text_file.hpp"
 #include "comm/communicator.hpp"
-#include "config/deck.hpp"
 #include "support/fixtures.hpp"
 
 namespace lockstep::test {

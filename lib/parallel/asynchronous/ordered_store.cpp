@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "base/text.hpp"
+#include "base/text_file.hpp"
 #include "parallel/asynchronous/push_record.hpp"
 
 namespace lockstep {

@@ -2,10 +2,9 @@
 #include "parallel/asynchronous/push_record.hpp"
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "base/error.hpp"
+#include "base/text_file.hpp"
 #include "io/replace_file.hpp"
 
 namespace lockstep {
@@ -13,9 +12,7 @@ namespace lockstep {
 void refuse_other_file(const std::string& record) {
   std::error_code ignored;  // other errors are found when the file is written
   if (!std::filesystem::exists(record, ignored)) return;
-  std::string begin(PushOrder::mark.size(), '\0');
-  std::ifstream(record, std::ios::binary).read(begin.data(), std::ssize(begin));
-  validate(begin == PushOrder::mark, ExitStatus::cannot_create,
+  validate(file_begins_with(record, PushOrder::mark), ExitStatus::cannot_create,
            "{}: exists already, and is not a record of the order of gradients, so it is not replaced; give another "
            "name, or move that file away",
            record);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.hpp"
+#include "base/process.hpp"
 #include "core/execution.hpp"
 #include "monitor/build_info.hpp"
 #include "run/experiment/rank_agreement.hpp"

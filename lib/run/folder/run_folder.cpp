@@ -14,6 +14,7 @@
 #include "base/duration.hpp"
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
+#include "base/text_file.hpp"
 #include "io/replace_file.hpp"
 #include "monitor/summary.hpp"
 #include "parallel/asynchronous/push_record.hpp"
@@ -37,19 +38,6 @@ constexpr OwnFile files[] = {{"metrics.csv", "step,epoch,split,loss,accuracy,"},
                              {"summary.json", "{\n  \"status\": "},
                              {"deck.yaml", resolved_deck_begins},
                              {copies_name, copies_begin}};
-
-bool begins_with(const fs::path& path, std::string_view begin) {
-  std::ifstream file(path, std::ios::binary);
-  std::string found(begin.size(), '\0');
-  file.read(found.data(), static_cast<std::streamsize>(found.size()));
-  return file && found == begin;
-}
-
-std::string text_of(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 /// Returns where the file itself is, even if it is a link to another.
 fs::path place_of(const fs::path& file) {
@@ -82,14 +70,14 @@ void refuse_foreign_files(const RunPaths& paths, const std::string& input_deck, 
     const fs::path path = paths.path() / file.name;
     if (!fs::exists(fs::symlink_status(path))) continue;
     validate(
-        begins_with(path, file.begins), ExitStatus::cannot_create,
+        file_begins_with(path, file.begins), ExitStatus::cannot_create,
         "{}: was not written by Lockstep, and is not replaced; choose another run.output_dir, or move that file away",
         path.string());
   }
   const fs::path own_deck = paths.path() / "deck.yaml";
   std::error_code ignored;
   validate(
-      !fs::equivalent(own_deck, input_deck, ignored) || text_of(own_deck) == deck, ExitStatus::cannot_create,
+      !fs::equivalent(own_deck, input_deck, ignored) || text_if_readable(own_deck) == deck, ExitStatus::cannot_create,
       "{}: is the deck that this run was started with, and would be replaced by the resolved one (with the command "
       "line's overrides); start from a copy of it, or choose another run.output_dir",
       own_deck.string());
@@ -108,7 +96,7 @@ void refuse_earlier_run(const RunPaths& paths, const RunOptions& options) {
            "{}: holds an earlier run, which is not overwritten; choose another run.output_dir, continue with "
            "run.resume=auto, or give run.overwrite=true",
            paths.path().string());
-  const auto json = nlohmann::json::parse(text_of(paths.summary()), nullptr, false);
+  const auto json = nlohmann::json::parse(text_if_readable(paths.summary()), nullptr, false);
   const std::string status = status_of(json);
   validate(status.empty() || status == failed_status, ExitStatus::cannot_create,
            "{}: holds a run that has ended ({}), whose checkpoints are gone (its results are not overwritten); choose "
@@ -123,7 +111,7 @@ void refuse_other_record(const RunPaths& paths, const std::string& record) {
   const auto is_of_run_here = [&] {
     const fs::path deck = paths.path() / "deck.yaml";
     try {
-      return place_of(read_stored_config(text_of(deck), deck.string()).parallel.record()) == place_of(record);
+      return place_of(read_stored_config(text_if_readable(deck), deck.string()).parallel.record()) == place_of(record);
     } catch (const Error&) {  // there is no deck, or it is of another version
       return false;
     }
@@ -137,7 +125,7 @@ void refuse_other_record(const RunPaths& paths, const std::string& record) {
 /// Logs that an earlier run was killed before its first checkpoint, if one was.
 void say_what_is_lost(const RunPaths& paths) {
   if (fs::exists(paths.summary()) || !list_checkpoints(paths.checkpoints()).empty()) return;
-  std::istringstream curves(text_of(paths.metrics()));
+  std::istringstream curves(text_if_readable(paths.metrics()));
   std::string row, last;
   while (std::getline(curves, row))
     if (!row.empty()) last = row;
@@ -280,14 +268,14 @@ void RunFolder::prepare(std::int64_t step, const std::string& resolved) {
         point_link(checkpoints(), latest_name, checkpoint_name(step));
     }
     fs::remove(summary());  // it no longer holds
-    if (text_of(path() / "deck.yaml") != deck) write_text("deck.yaml", deck);
+    if (text_if_readable(path() / "deck.yaml") != deck) write_text("deck.yaml", deck);
   } catch (const fs::filesystem_error& error) {
     throw cannot_be_changed(*this, error.code().message());
   }
 }
 
 std::string RunFolder::copies_of() const {
-  const std::string text = text_of(path() / copies_name);
+  const std::string text = text_if_readable(path() / copies_name);
   return text.starts_with(copies_begin) ? text.substr(copies_begin.size()) : "";
 }
 

@@ -37,15 +37,12 @@ using Json = nlohmann::ordered_json;
 constexpr auto refreshed_every = std::chrono::seconds(10);
 constexpr double stale_after = 60;  // seconds
 
-std::string first_line_of(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
 /// Identifies the machine and its current boot.
-std::string boot() { return first_line_of("/proc/sys/kernel/random/boot_id"); }
+std::string boot() {
+  std::string id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  return id;
+}
 
 std::string job() {
   for (const auto& [variable, scheduler] : {std::pair("SLURM_JOB_ID", "Slurm job"),
@@ -56,15 +53,9 @@ std::string job() {
   return "";
 }
 
-std::string host() {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
-
 std::string claim_of_this_process() {
   const Json claim = {{"lockstep", "lock"},
-                      {"host", host()},
+                      {"host", host_name()},
                       {"process", ::getpid()},
                       {"job", job()},
                       {"since", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
@@ -222,7 +213,7 @@ void wait_until_stale(const fs::path& lock, const Holder& holder, const Claim& o
 void take_away(const fs::path& lock, const Holder& stale) {
   const std::optional<Holder> now = holder_of(lock);
   if (!now || now->text != stale.text) return;
-  const fs::path aside = lock.string() + fmt::format(".stale-{}-{}", host(), ::getpid());
+  const fs::path aside = lock.string() + fmt::format(".stale-{}-{}", host_name(), ::getpid());
   if (::rename(lock.c_str(), aside.c_str()) != 0) return;
   const std::optional<Holder> taken = holder_of(aside);
   // A new lock was made between the look and the rename: it goes back. (If yet another was made since, its owner

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/text_file.hpp"
 #include "config/deck.hpp"
 #include "monitor/metrics_reader.hpp"
 #include "nn/metric_table.hpp"

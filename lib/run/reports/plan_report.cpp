@@ -14,6 +14,7 @@
 #include "base/duration.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
+#include "base/text_file.hpp"
 #include "comm/communicator.hpp"
 #include "config/deck.hpp"
 #include "core/device.hpp"

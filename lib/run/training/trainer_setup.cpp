@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/log.hpp"
+#include "base/text_file.hpp"
 #include "checkpoint/training_arrays.hpp"
 #include "comm/collective/all_reduce_table.hpp"
 #include "comm/device_sums.hpp"

@@ -213,21 +213,6 @@ TEST(Override, Mistakes) {
   EXPECT_THAT(override_complaint("run.=1", ExitStatus::bad_usage), HasSubstr("write key.path=value"));
 }
 
-TEST(ReadTextFile, SaysWhatIsWrong) {
-  const auto refused = [](const std::string& file, ExitStatus status, const std::string& message) {
-    try {
-      read_text_file(file);
-      ADD_FAILURE() << "not refused: " << file;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), status);
-      EXPECT_THAT(error.what(), StartsWith(file + ": " + message));
-    }
-  };
-  refused("/nonexistent/deck.yaml", ExitStatus::missing_file, "no such file");
-  refused("/", ExitStatus::bad_data, "is a folder");
-  refused("/proc/self/mem", ExitStatus::io_error, "cannot be read");  // opens, but reading its first byte fails
-}
-
 TEST(RequireFileOf, SaysWhichKeyNamesIt) {
   const DeckNode deck = parse_deck("data:\n  file: /nonexistent/x.h5\n", "deck.yaml");
   try {
