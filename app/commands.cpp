@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -148,10 +147,8 @@ void declare_all_reduce_bench(CLI::App& bench, Command& chosen) {
       ->capture_default_str();
   command->callback([&chosen, options, network] {
     const auto work = [options, network](const Communicator& comm) {
-      bench_all_reduce(apply_network_option(comm, *network), *options, [&](const std::string& line) {
-        print(comm, line + "\n");
-        std::fflush(stdout);
-      });
+      bench_all_reduce(apply_network_option(comm, *network), *options,
+                       [&](const std::string& line) { print(comm, line + "\n"); });
       return ExitStatus::done;
     };
     chosen = {Start::ranks, work};
@@ -181,12 +178,7 @@ void declare_bench(CLI::App& app, Command& chosen) {
     CLI::App* bench = command->add_subcommand(name, help);
     bench->callback([&chosen, options, measure] {
       const auto work = [options, measure](const Communicator& comm) {
-        return on_root(comm, [&] {
-          measure(*options, [&](const std::string& line) {
-            print(comm, line + "\n");
-            std::fflush(stdout);
-          });
-        });
+        return on_root(comm, [&] { measure(*options, [&](const std::string& line) { print(comm, line + "\n"); }); });
       };
       chosen = {Start::ranks, work};
     });

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <cstdio>
 #include <optional>
 
 #include "comm/emulated_network.hpp"
@@ -63,10 +62,8 @@ void declare_machine_bench(CLI::App& bench, Command& chosen) {
     const auto work = [deck, options, network](const Communicator& comm) {
       std::optional<RunConfig> config;
       if (!deck->file.empty()) config = deck->read(comm);
-      measure_machine(apply_network_option(comm, *network), config, *options, [&](const std::string& line) {
-        print(comm, line + "\n");
-        std::fflush(stdout);
-      });
+      measure_machine(apply_network_option(comm, *network), config, *options,
+                      [&](const std::string& line) { print(comm, line + "\n"); });
       return ExitStatus::done;
     };
     chosen = {Start::ranks, work};

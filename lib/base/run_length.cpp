@@ -127,8 +127,4 @@ std::int64_t RunLength::batch_at_step(std::int64_t step) const {
   return stage->batch;
 }
 
-std::int64_t RunLength::largest_batch() const {
-  return std::ranges::max_element(stages_, {}, &BegunStage::batch)->batch;
-}
-
 }  // namespace lockstep

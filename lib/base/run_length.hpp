@@ -61,7 +61,6 @@ class RunLength {
   /// examples.
   std::int64_t batch_at(std::int64_t epoch, std::int64_t next) const;
   std::int64_t batch_at_step(std::int64_t step) const;
-  std::int64_t largest_batch() const;
 
  private:
   struct BegunStage {

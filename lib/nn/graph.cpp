@@ -25,7 +25,6 @@ Graph::Graph(std::span<const ListItem> layers, const Shape& input) : input_shape
 void Graph::add_node(const ListItem& item, Names& names) {
   GraphNode node;
   node.name = item.name.empty() ? fmt::format("{}_{}", item.type, names.of_type[item.type] + 1) : item.name;
-  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; };
   if (node.name.find('/') != std::string::npos || node.name == "." || node.name == ".." ||
       std::ranges::any_of(node.name, is_control))
     refuse(item,
