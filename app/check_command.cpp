@@ -142,7 +142,7 @@ void declare_check(CLI::App& app, Command& chosen) {
   command->callback([&chosen, deck, options] {
     const auto work = [deck, options](const Communicator& comm) {
       RunConfig config = deck->read(comm);
-      on_root(comm, [&] { check(comm, config, *options); });
+      comm.run_on_root([&] { check(comm, config, *options); });
       if (options->time) print(comm, time_report(config, comm));
       return ExitStatus::done;
     };

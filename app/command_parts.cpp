@@ -21,9 +21,7 @@ void DeckArguments::declare(CLI::App& command) {
 
 RunConfig DeckArguments::read(const Communicator& comm) const {
   std::string text;
-  comm.run_collectively([&] {
-    if (comm.is_root()) text = read_deck_file(file);
-  });
+  comm.run_on_root([&] { text = read_deck_file(file); });
   comm.broadcast(text);
   RunConfig config;
   comm.run_collectively([&] {
@@ -57,19 +55,12 @@ void print(const Communicator& comm, const std::string& text) {
   if (comm.is_root()) print(text);
 }
 
-ExitStatus on_root(const Communicator& comm, const std::function<void()>& work) {
-  comm.run_collectively([&] {
-    if (comm.is_root()) work();
-  });
-  return ExitStatus::done;
-}
-
 std::string data_place(const Communicator& comm, const CLI::App& command) {
   if (command.count("--data") == 0) return "";
   const std::string data = command["--data"]->as<std::string>();
   if (command.count("--split") == 0) return data;
   const std::string split = command["--split"]->as<std::string>(), group = DataPlace::of(data).group;
-  on_root(comm, [&] {
+  comm.run_on_root([&] {
     validate(group.empty() || group == "/" + split, ExitStatus::bad_usage,
              "--split {}: --data {} already names another group; leave out one of them", split, data);
   });

@@ -37,9 +37,6 @@ void print(const std::string& text);
 /// Prints on rank 0 only.
 void print(const Communicator& comm, const std::string& text);
 
-/// Does the work on rank 0, whatever the number of ranks. Collective.
-ExitStatus on_root(const Communicator& comm, const std::function<void()>& work);
-
 /// Returns the value of --data with the group that --split names; empty without --data. Throws bad_usage if the value
 /// names another group already (FILE:/GROUP). Collective.
 std::string data_place(const Communicator& comm, const CLI::App& command);

@@ -124,8 +124,8 @@ void declare_predict(CLI::App& app, Command& chosen) {
     options->generate.checkpoint = options->predict.checkpoint;
     const auto work = [options, generates, command](const Communicator& comm) {
       options->predict.data = data_place(comm, *command);
-      if (generates) return on_root(comm, [&] { print(comm, generate(options->generate) + "\n"); });
-      print(comm, predict(options->predict, comm) + "\n");
+      if (generates) comm.run_on_root([&] { print(generate(options->generate) + "\n"); });
+      else print(comm, predict(options->predict, comm) + "\n");
       return ExitStatus::done;
     };
     chosen = {Start::ranks, work};
@@ -178,7 +178,8 @@ void declare_bench(CLI::App& app, Command& chosen) {
     CLI::App* bench = command->add_subcommand(name, help);
     bench->callback([&chosen, options, measure] {
       const auto work = [options, measure](const Communicator& comm) {
-        return on_root(comm, [&] { measure(*options, [&](const std::string& line) { print(comm, line + "\n"); }); });
+        comm.run_on_root([&] { measure(*options, [](const std::string& line) { print(line + "\n"); }); });
+        return ExitStatus::done;
       };
       chosen = {Start::ranks, work};
     });

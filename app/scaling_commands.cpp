@@ -30,7 +30,8 @@ void declare_predict_scaling(CLI::App& app, Command& chosen) {
   command->callback([&chosen, deck, options] {
     const auto work = [deck, options](const Communicator& comm) {
       const RunConfig config = deck->read(comm);
-      return on_root(comm, [&] { print(comm, prediction_report(config, *options)); });
+      comm.run_on_root([&] { print(prediction_report(config, *options)); });
+      return ExitStatus::done;
     };
     chosen = {Start::plan, work};
   });

@@ -24,9 +24,7 @@ void declare_study(CLI::App& app, Command& chosen) {
     const auto work = [file, overrides](const Communicator& comm) {
       std::string text, base;
       StudyConfig study;
-      comm.run_collectively([&] {
-        if (comm.is_root()) text = read_deck_file(*file);
-      });
+      comm.run_on_root([&] { text = read_deck_file(*file); });
       comm.broadcast(text);
       comm.run_collectively([&] {
         DeckNode node = parse_deck(text, *file);

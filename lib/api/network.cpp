@@ -76,9 +76,7 @@ Network Network::load(const std::string& file, const std::optional<Inputs>& inpu
 Network Network::load(const std::string& file, MPI_Comm mpi, const std::optional<Inputs>& inputs) {
   const Communicator comm = communicator_of(mpi);
   TrainedModel trained;
-  comm.run_collectively([&] {
-    if (comm.is_root()) trained = TrainedModel::read(file);
-  });
+  comm.run_on_root([&] { trained = TrainedModel::read(file); });
   trained.share(comm);
   std::unique_ptr<State> state;
   comm.run_collectively([&] { state = State::make(trained, inputs); });

@@ -312,8 +312,7 @@ void Session::restore(const std::string& file) {
   State& state = *state_;
   const DuringCall call(state.comm);
   std::optional<CheckpointNumbers> numbers;  // on rank 0
-  state.comm.run_collectively([&] {
-    if (!state.comm.is_root()) return;
+  state.comm.run_on_root([&] {
     const Checkpoint checkpoint = open_checkpoint(file);
     state.say_what_has_changed(checkpoint, file);
     with_positions(state.config.source, [&] {

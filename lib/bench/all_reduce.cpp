@@ -60,8 +60,8 @@ std::string shared_cores_remark(const Communicator& comm) {
 }  // namespace
 
 void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, const Print& print) {
-  comm.run_collectively([&] {
-    if (comm.is_root() && !options.save.empty()) check_output(options.save, options.overwrite, {});
+  comm.run_on_root([&] {
+    if (!options.save.empty()) check_output(options.save, options.overwrite, {});
   });
   const std::int64_t most = std::ranges::max(options.bytes) / static_cast<std::int64_t>(sizeof(float));
   const Topology topology(comm);
@@ -112,10 +112,7 @@ void bench_all_reduce(const Communicator& comm, const AllReduceBench& options, c
     rows.push_back({bytes, fastest->algorithm});
   }
   if (options.save.empty()) return;
-  comm.run_collectively([&] {
-    if (!comm.is_root()) return;
-    replace_text_file(options.save, table_text(comm.size(), topology.nodes, rows));
-  });
+  comm.run_on_root([&] { replace_text_file(options.save, table_text(comm.size(), topology.nodes, rows)); });
 }
 
 }  // namespace lockstep

@@ -283,6 +283,12 @@ void Communicator::run_collectively(const std::function<void()>& work) const {
   throw SharedError(static_cast<ExitStatus>(status), message);
 }
 
+void Communicator::run_on_root(const std::function<void()>& work) const {
+  run_collectively([&] {
+    if (is_root()) work();
+  });
+}
+
 void Communicator::abort(ExitStatus status) const {
   MPI_Abort(MPI_COMM_WORLD, static_cast<int>(status));
   std::abort();

@@ -81,6 +81,8 @@ class Communicator {
   /// Runs `work` on every rank and waits for all. If it throws a std::exception on any rank, all ranks throw a
   /// SharedError with the message of the lowest such rank, so that none is left waiting.
   void run_collectively(const std::function<void()>& work) const;
+  /// Runs `work` on rank 0 alone; errors are as in run_collectively. Collective.
+  void run_on_root(const std::function<void()>& work) const;
 
   /// Ends all ranks with this status and does not return. Not collective.
   [[noreturn]] void abort(ExitStatus status) const;

@@ -53,8 +53,7 @@ void read_branching_point(StudyConfig& study, const Communicator& world) {
   BranchOptions& branch = study.branch_from;
   if (!branch.present) return;
   std::array<double, 3> found{};
-  world.run_collectively([&] {
-    if (!world.is_root()) return;
+  world.run_on_root([&] {
     const std::string file = study.branch_file();
     const Checkpoint checkpoint = open_checkpoint(file);
     StepCount count;

@@ -14,9 +14,7 @@ Untrained open_untrained(const RunConfig& config, const Communicator& ranks) {
   Untrained untrained{.data = std::move(experiment.data), .trainer = nullptr};
   untrained.trainer = make_trainer(config, std::move(experiment.graph), std::move(experiment.loss),
                                    *untrained.data.train, ranks);
-  ranks.run_collectively([&] {
-    if (ranks.is_root()) initialize_parameters(config, untrained.trainer->model());
-  });
+  ranks.run_on_root([&] { initialize_parameters(config, untrained.trainer->model()); });
   untrained.trainer->share_parameters();
   return untrained;
 }

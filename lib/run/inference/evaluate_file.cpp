@@ -53,8 +53,8 @@ std::vector<std::string> files_read(const RunConfig& config, const std::string& 
 
 Metrics evaluate_file(const RunConfig& config, const std::string& file, const EvaluationData& what,
                       const Communicator& comm) {
-  comm.run_collectively([&] {
-    if (!comm.is_root() || what.confusion_matrix.empty()) return;
+  comm.run_on_root([&] {
+    if (what.confusion_matrix.empty()) return;
     ArrayFile::require_kind(what.confusion_matrix);
     check_output(what.confusion_matrix, what.overwrite, files_read(config, file, what));
   });
@@ -97,8 +97,8 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Ev
   comm.broadcast(space, model->parameters().values());
   model->parameters().round(space);
   Metrics metrics = Evaluator(comm, {*model, *loss, *uploader, *sums}, batch).evaluate(*data).value();
-  comm.run_collectively([&] {
-    if (what.confusion_matrix.empty() || !comm.is_root()) return;
+  comm.run_on_root([&] {
+    if (what.confusion_matrix.empty()) return;
     const std::int64_t classes = model->graph().output_shape()[-1];
     ArrayFile matrix(what.confusion_matrix, "class", DType::f64, {classes, classes});
     matrix.append(metrics.confusions.data(), classes);

@@ -126,8 +126,7 @@ void require_shape(const Dataset& data, const TrainedModel& trained, const Param
 std::string predict(const PredictOptions& options, const Communicator& comm) {
   const bool classes = options.form == PredictOptions::Form::classes;
   TrainedModel trained;
-  comm.run_collectively([&] {
-    if (!comm.is_root()) return;
+  comm.run_on_root([&] {
     ArrayFile::require_kind(options.output);
     check_output(options.output, options.overwrite, {options.checkpoint, DataPlace::of(options.data).file});
     trained = TrainedModel::read(options.checkpoint);
@@ -151,19 +150,16 @@ std::string predict(const PredictOptions& options, const Communicator& comm) {
              options.checkpoint, config.loss.type);
     blocks.emplace(config, std::move(graph), *data, options.form);
   });
-  comm.run_collectively([&] {
-    if (comm.is_root()) require_shape(*data, trained, blocks->model().parameters());
-  });
+  comm.run_on_root([&] { require_shape(*data, trained, blocks->model().parameters()); });
   trained.load(comm, blocks->model());
 
   const Shape& output = blocks->model().graph().output_shape();
   std::vector<std::int64_t> extents{data->size()};
   extents.insert(extents.end(), output.extents().begin(), output.extents().end() - (classes ? 1 : 0));
   std::optional<ArrayFile> file;
-  comm.run_collectively([&] {
-    if (comm.is_root())
-      file.emplace(options.output, names[static_cast<std::size_t>(options.form)],
-                   classes ? DType::i32 : output_type(config.dtype()), extents);
+  comm.run_on_root([&] {
+    file.emplace(options.output, names[static_cast<std::size_t>(options.form)],
+                 classes ? DType::i32 : output_type(config.dtype()), extents);
   });
   for (std::int64_t first = 0; first < blocks->count(); first += comm.size()) {
     const std::int64_t mine = first + comm.rank();
@@ -187,9 +183,7 @@ std::string predict(const PredictOptions& options, const Communicator& comm) {
       if (failure) std::rethrow_exception(failure);
     });
   }
-  comm.run_collectively([&] {
-    if (comm.is_root()) file->commit();
-  });
+  comm.run_on_root([&] { file->commit(); });
   return fmt::format(
       "{}: {} of {} examples of {} ({} each)", options.output,
       classes ? "classes" : names[static_cast<std::size_t>(options.form)], data->size(), data->description(),

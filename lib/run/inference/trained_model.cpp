@@ -36,9 +36,7 @@ void TrainedModel::load(Model& model) const { restore_parameters(ExecSpace(), fi
 
 void TrainedModel::load(const Communicator& comm, Model& model) const {
   const ExecSpace space;
-  comm.run_collectively([&] {
-    if (comm.is_root()) load(model);
-  });
+  comm.run_on_root([&] { load(model); });
   comm.broadcast(space, model.parameters().values());
   model.parameters().round(space);
 }

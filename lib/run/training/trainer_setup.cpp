@@ -22,9 +22,7 @@ std::vector<AllReduceRow> read_all_reduce_table(const ParallelConfig& parallel, 
   if (file.empty()) return {};
   const int nodes = Topology(comm).nodes;
   std::string text;
-  comm.run_collectively([&] {
-    if (comm.is_root()) text = read_deck_file(file);
-  });
+  comm.run_on_root([&] { text = read_deck_file(file); });
   comm.broadcast(text);
   std::vector<AllReduceRow> rows;
   comm.run_collectively([&] {
@@ -50,8 +48,7 @@ RunConfig with_chosen_shard(const RunConfig& config, Graph& graph, const Dataset
   if (!config.parallel.chooses_shard) return chosen;
   const RankCount ranks{comm.size(), Topology(comm).nodes};
   const DeviceFacts facts = device_facts(comm);
-  comm.run_collectively([&] {
-    if (!comm.is_root()) return;
+  comm.run_on_root([&] {
     with_positions(config.source, [&] {
       validate_key(
           config.parallel.machine.empty() || config.shard_times, "parallel.machine",
@@ -79,9 +76,7 @@ PushOrder read_pushes(const RunConfig& config, std::int64_t steps, const Communi
         [&] { pushes = simulate_pushes(asynchronous, static_cast<std::uint64_t>(config.run.seed), updates, rounds); });
   } else {
     std::string text;
-    comm.run_collectively([&] {
-      if (comm.is_root()) text = read_text_file(asynchronous.replay);
-    });
+    comm.run_on_root([&] { text = read_text_file(asynchronous.replay); });
     comm.broadcast(text);
     comm.run_collectively([&] { pushes = PushOrder::parse(text, asynchronous.replay, asynchronous, updates, rounds); });
   }

@@ -248,8 +248,7 @@ void TrainingRun::roll_back(StepFinding finding) {
   }
   checkpoints_.remove_copies();  // first, as a run that is killed from here on would go on from those of later steps
   batches_.end();
-  comm_.run_collectively([&] {
-    if (!comm_.is_root()) return;
+  comm_.run_on_root([&] {
     saved_state_.restore(found->checkpoint, found->file);
     checkpoints_.quarantine_others(trainer_.steps());
     progress_.open(folder_.metrics(), state_.curves.metrics_rows);

@@ -29,13 +29,10 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
       checkpoint_schedule_(config.checkpoint),
       checkpoints_(deck_, folder_, saved_state_, audit_, evaluations_.selection(), progress_) {
   const bool takes_up = earlier_ && earlier_->has_begun;
-  comm_.run_collectively([&] {
-    if (comm_.is_root()) folder_.claim();
-  });
+  comm_.run_on_root([&] { folder_.claim(); });
   checkpoints_.recover_from_neighbours(takes_up);
   bool begins = false;
-  comm_.run_collectively([&] {
-    if (!comm_.is_root()) return;
+  comm_.run_on_root([&] {
     if (takes_up) folder_.take_up();
     begins = open_folder();
     if (earlier_ && !is_complete_) earlier_->has_begun = true;
