@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <numeric>
 #include <optional>
 
@@ -121,10 +122,9 @@ void require_shape(const Dataset& data, const TrainedModel& trained, const Param
   }
 }
 
-}  // namespace
-
-std::string predict(const PredictOptions& options, const Communicator& comm) {
-  const bool classes = options.form == PredictOptions::Form::classes;
+/// Reads the network on rank 0, after checking that the output can be written, and tells the other ranks what they need
+/// to know of it. Collective.
+TrainedModel read_network(const PredictOptions& options, const Communicator& comm) {
   TrainedModel trained;
   comm.run_on_root([&] {
     ArrayFile::require_kind(options.output);
@@ -132,61 +132,88 @@ std::string predict(const PredictOptions& options, const Communicator& comm) {
     trained = TrainedModel::read(options.checkpoint);
   });
   trained.share(comm);
+  return trained;
+}
+
+/// Makes the network for these data, and gives it the parameters of the checkpoint. Collective.
+std::unique_ptr<Blocks> make_blocks(const PredictOptions& options, const TrainedModel& trained, const Dataset& data,
+                                    const SharedReading& reading, const Communicator& comm) {
   const RunConfig& config = trained.config;
-  const SharedReading reading(comm, config.source);
-  const std::unique_ptr<Dataset> data = open_inputs(options.data, "/" + options.split, trained.inputs(), reading);
-  std::optional<Blocks> blocks;
+  std::unique_ptr<Blocks> blocks;
   reading.run_collectively([&] {
     if (comm.is_root()) {
-      check_vocabulary(*data, trained.file.vocabulary(), trained.name);
-      warn_of_other_input_type(*data, trained.provenance, trained.name);
+      check_vocabulary(data, trained.file.vocabulary(), trained.name);
+      warn_of_other_input_type(data, trained.provenance, trained.name);
     }
-    Graph graph = make_graph(config, data->format());
-    check_inputs(*data, config.data.augment, graph);
-    check_normalize(data->format(), config.data.normalize);
+    Graph graph = make_graph(config, data.format());
+    check_inputs(data, config.data.augment, graph);
+    check_normalize(data.format(), config.data.normalize);
     validate(options.form == PredictOptions::Form::outputs || config.loss.make()->wants_classes(),
              ExitStatus::bad_usage,
              "{}: its network outputs values (loss {}), not classes; leave out --classes and --probabilities",
              options.checkpoint, config.loss.type);
-    blocks.emplace(config, std::move(graph), *data, options.form);
+    blocks = std::make_unique<Blocks>(config, std::move(graph), data, options.form);
   });
-  comm.run_on_root([&] { require_shape(*data, trained, blocks->model().parameters()); });
+  comm.run_on_root([&] { require_shape(data, trained, blocks->model().parameters()); });
   trained.load(comm, blocks->model());
+  return blocks;
+}
 
-  const Shape& output = blocks->model().graph().output_shape();
-  std::vector<std::int64_t> extents{data->size()};
-  extents.insert(extents.end(), output.extents().begin(), output.extents().end() - (classes ? 1 : 0));
-  std::optional<ArrayFile> file;
+/// Returns the extents of the array in the file.
+std::vector<std::int64_t> output_extents(const PredictOptions& options, Blocks& blocks, const Dataset& data) {
+  const Shape& output = blocks.model().graph().output_shape();
+  const int classes = options.form == PredictOptions::Form::classes ? 1 : 0;
+  std::vector<std::int64_t> extents{data.size()};
+  extents.insert(extents.end(), output.extents().begin(), output.extents().end() - classes);
+  return extents;
+}
+
+/// Writes one block of each rank, from block `first` on, to the file of rank 0. `own`: the bytes of this rank's block.
+/// Ranks send their blocks one after the other, so that rank 0 never holds more than one. An error of rank 0 in writing
+/// is thrown after all have sent theirs. Collective.
+void write_round(const Blocks& blocks, std::int64_t first, const std::string& own, std::optional<ArrayFile>& file,
+                 const Communicator& comm) {
+  std::exception_ptr failure;
+  for (std::int64_t block = first; block < std::min(first + comm.size(), blocks.count()); ++block) {
+    const std::string received = comm.to_root(own, static_cast<int>(block - first));
+    if (!comm.is_root() || failure) continue;
+    try {
+      file->append(received.data(), blocks.examples_of(block));
+    } catch (const std::exception&) {
+      failure = std::current_exception();
+    }
+  }
   comm.run_on_root([&] {
-    file.emplace(options.output, names[static_cast<std::size_t>(options.form)],
-                 classes ? DType::i32 : output_type(config.dtype()), extents);
+    if (failure) std::rethrow_exception(failure);
   });
+}
+
+}  // namespace
+
+std::string predict(const PredictOptions& options, const Communicator& comm) {
+  const bool classes = options.form == PredictOptions::Form::classes;
+  const char* const name = names[static_cast<std::size_t>(options.form)];
+  const TrainedModel trained = read_network(options, comm);
+  const RunConfig& config = trained.config;
+  const SharedReading reading(comm, config.source);
+  const std::unique_ptr<Dataset> data = open_inputs(options.data, "/" + options.split, trained.inputs(), reading);
+  const std::unique_ptr<Blocks> blocks = make_blocks(options, trained, *data, reading, comm);
+  const std::vector<std::int64_t> extents = output_extents(options, *blocks, *data);
+  std::optional<ArrayFile> file;  // on rank 0
+  comm.run_on_root(
+      [&] { file.emplace(options.output, name, classes ? DType::i32 : output_type(config.dtype()), extents); });
   for (std::int64_t first = 0; first < blocks->count(); first += comm.size()) {
     const std::int64_t mine = first + comm.rank();
     std::string bytes;
     comm.run_collectively([&] {
       if (mine < blocks->count()) bytes = blocks->compute(mine);
     });
-    // Ranks send their blocks one after the other, so that rank 0 never holds more than one. An error of rank 0 in
-    // writing is thrown after all have sent theirs.
-    std::exception_ptr failure;
-    for (std::int64_t block = first; block < std::min(first + comm.size(), blocks->count()); ++block) {
-      const std::string received = comm.to_root(bytes, static_cast<int>(block - first));
-      if (!comm.is_root() || failure) continue;
-      try {
-        file->append(received.data(), blocks->examples_of(block));
-      } catch (const std::exception&) {
-        failure = std::current_exception();
-      }
-    }
-    comm.run_collectively([&] {
-      if (failure) std::rethrow_exception(failure);
-    });
+    write_round(*blocks, first, bytes, file, comm);
   }
   comm.run_on_root([&] { file->commit(); });
   return fmt::format(
-      "{}: {} of {} examples of {} ({} each)", options.output,
-      classes ? "classes" : names[static_cast<std::size_t>(options.form)], data->size(), data->description(),
+      "{}: {} of {} examples of {} ({} each)", options.output, classes ? "classes" : name, data->size(),
+      data->description(),
       extents.size() == 1 ? "one" : fmt::format("{}", fmt::join(extents.begin() + 1, extents.end(), "×")));
 }
 
