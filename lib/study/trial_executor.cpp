@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/process.hpp"
 #include "base/text_file.hpp"
@@ -190,62 +191,65 @@ void TrialExecutor::deal() {
 
 void TrialExecutor::run_trial(const TrialId& id) {
   const Timer timer;
-  std::optional<TrialLog> trial_log;
-  std::optional<TrainingRun> training;
-  bool diverged = false, failed = false, has_stopped = false;
-  std::string message, reason;
   orders_.superfluous.reset();
   current_ = id;
+  const Outcome outcome = train(id);
+  current_.reset();
+  if (!is_leader()) return;
+  if (outcome.end == End::stopped) mailbox_.send(Json{{stopped, json_of(id)}, {"reason", outcome.why}}.dump(), 0);
+  else
+    mailbox_.send(Json{{ended, json_of(id)},
+                       {"diverged", outcome.end == End::diverged},
+                       {"failed", outcome.end == End::failed},
+                       {"message", outcome.why},
+                       {"steps", outcome.steps},
+                       {"seconds", timer.seconds()}}
+                      .dump(),
+                  0);
+}
+
+TrialExecutor::Outcome TrialExecutor::train(const TrialId& id) {
+  std::optional<TrialLog> trial_log;  // to the end of the run
+  std::optional<TrainingRun> training;
+  Outcome outcome;
   try {
-    message = divergence_of_earlier_start(id);
-    diverged = !message.empty();
+    if (std::string earlier = divergence_of_earlier_start(id); !earlier.empty())
+      return {.end = End::diverged, .why = std::move(earlier)};
     RunConfig deck;
     slot_.run_collectively([&] {
-      if (diverged) return;
       trial_log.emplace(plan_.folder(id), is_leader());
       deck = plan_.deck(id);
     });
-    if (!diverged) {
-      training.emplace(deck, slot_, this);
-      slot_.run_collectively([&] {
-        if (is_leader()) report_earlier_evaluations(id, training->trainer().steps());
-      });
-      has_stopped = training->run() == ExitStatus::stopped_early;
-    }
-    if (has_stopped) reason = fmt::format("{} in {}", training->stopped_by(), plan_.folder(id).string());
+    training.emplace(deck, slot_, this);
+    slot_.run_on_root([&] { report_earlier_evaluations(id, training->trainer().steps()); });
+    if (training->run() == ExitStatus::stopped_early)
+      outcome = {.end = End::stopped,
+                 .why = fmt::format("{} in {}", training->stopped_by(), plan_.folder(id).string())};
   } catch (const DivergedError& error) {
-    diverged = true, message = error.what();
+    outcome = {.end = End::diverged, .why = error.what()};
   } catch (const SeparateStepError& error) {
     if (slot_.size() > 1) {
       std::ofstream(plan_.folder(id) / divergence_file) << error.what();
       throw;
     }
-    diverged = true, message = error.what();
+    outcome = {.end = End::diverged, .why = error.what()};
   } catch (const Error& error) {
     if (study_has_failed_ || !is_shared(error)) throw;
-    const Blame blame = blame_of(error.status());
-    failed = blame == Blame::settings || (blame == Blame::unclear && !training && base_deck_can_begin());
-    has_stopped = !failed;
-    (failed ? message : reason) = error.what();
-    if (has_stopped && error.status() != ExitStatus::stopped_early)
-      failure_ = Error(error.status(), fmt::format("{} ({} is not finished: the same command continues it)",
-                                                   error.what(), plan_.folder(id).string()));
+    outcome = outcome_of(id, error, training.has_value());
   }
-  const std::int64_t steps = training ? training->trainer().steps() : 0;
-  training.reset();
-  trial_log.reset();
-  current_.reset();
-  if (!is_leader()) return;
-  if (has_stopped) mailbox_.send(Json{{stopped, json_of(id)}, {"reason", reason}}.dump(), 0);
-  else
-    mailbox_.send(Json{{ended, json_of(id)},
-                       {"diverged", diverged},
-                       {"failed", failed},
-                       {"message", message},
-                       {"steps", steps},
-                       {"seconds", timer.seconds()}}
-                      .dump(),
-                  0);
+  if (training) outcome.steps = training->trainer().steps();
+  return outcome;
+}
+
+/// Finds out whether an error is the trial's fault, or stops the study. `has_begun`: the error came in training.
+TrialExecutor::Outcome TrialExecutor::outcome_of(const TrialId& id, const Error& error, bool has_begun) {
+  const Blame blame = blame_of(error.status());
+  if (blame == Blame::settings || (blame == Blame::unclear && !has_begun && base_deck_can_begin()))
+    return {.end = End::failed, .why = error.what()};
+  if (error.status() != ExitStatus::stopped_early)
+    failure_ = Error(error.status(), fmt::format("{} ({} is not finished: the same command continues it)", error.what(),
+                                                 plan_.folder(id).string()));
+  return {.end = End::stopped, .why = error.what()};
 }
 
 /// Takes the message that a rank of this trial has left before it ended the study; empty: there is none.
@@ -271,8 +275,8 @@ bool TrialExecutor::base_deck_can_begin() const {
   try {
     const RunConfig base = plan_.base_deck();
     open_untrained(base, slot_);
-    slot_.run_collectively([&] {
-      if (is_leader() && !base.run.branch_from.empty()) open_branching_point(base);
+    slot_.run_on_root([&] {
+      if (!base.run.branch_from.empty()) open_branching_point(base);
     });
   } catch (const Error& error) {
     if (!is_shared(error)) throw;

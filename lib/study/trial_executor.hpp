@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -47,6 +48,14 @@ class TrialExecutor final : public RunOwner {
     std::string stop;
   };
 
+  /// How a trial has ended, or was stopped, which another start continues.
+  enum class End { done, diverged, failed, stopped };
+  struct Outcome {
+    End end = End::done;
+    std::string why;         ///< empty if it is done
+    std::int64_t steps = 0;  ///< that its trainer has done
+  };
+
   void serve();
   void serve_letters();
   void stop_study(const std::string& reason);
@@ -55,6 +64,8 @@ class TrialExecutor final : public RunOwner {
   void deal();
   std::string next_order();
   void run_trial(const TrialId& id);
+  Outcome train(const TrialId& id);
+  Outcome outcome_of(const TrialId& id, const Error& error, bool has_begun);
   std::string divergence_of_earlier_start(const TrialId& id) const;
   bool is_shared(const Error& error) const;
   bool base_deck_can_begin() const;
