@@ -48,9 +48,14 @@ class Reader {
     throw Error(ExitStatus::bad_data,
                 fmt::format("{}: is damaged ({}); use another checkpoint, or copy it again", file_, why));
   }
+  /// Goes on after this word if it is the next; returns whether it is.
+  bool skips(std::string_view word) {
+    if (!left_.starts_with(word)) return false;
+    left_.remove_prefix(word.size());
+    return true;
+  }
   void word(std::string_view expected) {
-    if (!left_.starts_with(expected)) damaged("its manifest cannot be read");
-    left_.remove_prefix(expected.size());
+    if (!skips(expected)) damaged("its manifest cannot be read");
   }
   std::uint64_t number(int base = 10) {
     std::uint64_t value = 0;
@@ -72,6 +77,70 @@ class Reader {
   std::string_view left_;
   std::string file_;
 };
+
+/// Checks a file whose beginning, `head`, is not that of a manifest: a user block without a manifest may be a damaged
+/// manifest, so such a file is not trusted.
+void refuse_damaged_beginning(const RawFile& file, const std::string& head) {
+  constexpr std::string_view signature = "\x89HDF\r\n\x1a\n";
+  std::string found(signature.size(), '\0');
+  for (std::uint64_t at = least_block; at + found.size() <= file.size() && at <= most_block; at *= 2) {
+    file.read(at, found.data(), found.size());
+    if (!head.starts_with(signature) && found == signature)
+      Reader("", file.name()).damaged("the bytes before the HDF5 part are not a manifest");
+  }
+}
+
+/// Returns the block that holds the manifest, whose size is in the file's beginning.
+std::string read_block(const RawFile& file, const std::string& head) {
+  Reader reader(head, file.name());
+  reader.word(magic);
+  const std::uint64_t block = reader.number();
+  if (block < least_block || block > most_block || (block & (block - 1)) != 0)
+    reader.damaged("its manifest cannot be read");
+  if (file.size() < block) reader.damaged("it is truncated");
+  std::string text(static_cast<std::size_t>(block), '\0');
+  file.read(0, text.data(), text.size());
+  return text;
+}
+
+struct Manifest {
+  std::uint64_t file_bytes = 0;
+  std::vector<FilePart> parts;
+};
+
+/// Parses the block that holds the manifest. Throws if the manifest is not whole.
+Manifest parse_manifest(const std::string& block, Reader& reader) {
+  Manifest manifest;
+  reader.word(magic);
+  reader.number();
+  reader.word(" of ");
+  manifest.file_bytes = reader.number();
+  reader.word("\n");
+  std::uint64_t end = block.size();
+  for (;;) {
+    const std::size_t before = block.size() - reader.left();
+    const std::uint64_t hash = reader.number(16);
+    reader.word(" ");
+    if (reader.skips("end\n")) {
+      // Compared as text, because hexadecimal digits have two spellings.
+      if (block.compare(before, 16, fmt::format("{:016x}", hash_of(block.data(), before))) != 0 ||
+          block.find_first_not_of('\0', block.size() - reader.left()) != std::string::npos)
+        reader.damaged("its manifest has changed");
+      break;
+    }
+    FilePart part{reader.number(), 0, hash, ""};
+    reader.word(" ");
+    part.bytes = reader.number();
+    reader.word(" ");
+    part.name = reader.rest_of_line();
+    if (part.first != end || part.bytes > std::numeric_limits<std::uint64_t>::max() - end)
+      reader.damaged("its manifest cannot be read");
+    end += part.bytes;
+    manifest.parts.push_back(std::move(part));
+  }
+  if (end != manifest.file_bytes) reader.damaged("its manifest cannot be read");
+  return manifest;
+}
 
 }  // namespace
 
@@ -115,62 +184,17 @@ ManifestState verify_manifest(const std::filesystem::path& path, const std::func
   std::string head(static_cast<std::size_t>(std::min<std::uint64_t>(file_bytes, 64)), '\0');
   file.read(0, head.data(), head.size());
   if (!head.starts_with(magic)) {
-    // A user block without a manifest may be a damaged manifest, so such a file is not trusted.
-    constexpr std::string_view signature = "\x89HDF\r\n\x1a\n";
-    std::string found(signature.size(), '\0');
-    for (std::uint64_t at = least_block; at + found.size() <= file_bytes && at <= most_block; at *= 2) {
-      file.read(at, found.data(), found.size());
-      if (!head.starts_with(signature) && found == signature)
-        Reader("", file.name()).damaged("the bytes before the HDF5 part are not a manifest");
-    }
+    refuse_damaged_beginning(file, head);
     return ManifestState::none;
   }
-
-  Reader first(head, file.name());
-  first.word(magic);
-  const std::uint64_t block = first.number();
-  if (block < least_block || block > most_block || (block & (block - 1)) != 0)
-    first.damaged("its manifest cannot be read");
-  if (file_bytes < block) first.damaged("it is truncated");
-  std::string text(static_cast<std::size_t>(block), '\0');
-  file.read(0, text.data(), text.size());
-
-  Reader reader(text, file.name());
-  reader.word(magic);
-  reader.number();
-  reader.word(" of ");
-  const std::uint64_t expected_bytes = reader.number();
-  reader.word("\n");
-  std::vector<FilePart> parts;
-  std::uint64_t end = block;
-  for (;;) {
-    const std::size_t before = text.size() - reader.left();
-    const std::uint64_t hash = reader.number(16);
-    reader.word(" ");
-    if (const std::string_view rest = std::string_view(text).substr(text.size() - reader.left());
-        rest.starts_with("end\n")) {
-      reader.word("end\n");
-      // Compared as text, because hexadecimal digits have two spellings.
-      if (text.compare(before, 16, fmt::format("{:016x}", hash_of(text.data(), before))) != 0 ||
-          text.find_first_not_of('\0', text.size() - reader.left()) != std::string::npos)
-        reader.damaged("its manifest has changed");
-      break;
-    }
-    FilePart part{reader.number(), 0, hash, ""};
-    reader.word(" ");
-    part.bytes = reader.number();
-    reader.word(" ");
-    part.name = reader.rest_of_line();
-    if (part.first != end || part.bytes > std::numeric_limits<std::uint64_t>::max() - end)
-      reader.damaged("its manifest cannot be read");
-    end += part.bytes;
-    parts.push_back(std::move(part));
-  }
-  if (end != expected_bytes) reader.damaged("its manifest cannot be read");
-  if (file_bytes != expected_bytes)
+  const std::string block = read_block(file, head);
+  Reader reader(block, file.name());
+  const Manifest manifest = parse_manifest(block, reader);
+  if (file_bytes != manifest.file_bytes)
     reader.damaged(fmt::format("it is {}: {} bytes instead of {}",
-                               file_bytes < expected_bytes ? "truncated" : "too long", file_bytes, expected_bytes));
-  for (const FilePart& part : parts)
+                               file_bytes < manifest.file_bytes ? "truncated" : "too long", file_bytes,
+                               manifest.file_bytes));
+  for (const FilePart& part : manifest.parts)
     if (hash_of_part(file, part.first, part.bytes, progress) != part.hash)
       reader.damaged(part.name.empty()
                          ? std::string("the file's structure has changed")
