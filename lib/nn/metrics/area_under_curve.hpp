@@ -7,9 +7,10 @@ namespace lockstep {
 
 /// The area under the receiver operating characteristic curve (scikit-learn's roc_auc_score), mean over channels: the
 /// probability that a target of 1 has a larger output than a target of 0, where equal outputs count half. For sequences
-/// and images it covers all positions of all examples. Targets of at least 0.5 count as 1. Outputs y are counted in
-/// bins of equal width in y/(1 + |y|), and outputs in the same bin count as equal: if outputs spread evenly over b
-/// bins, the area is exact to about 1/(2 b). A channel whose targets are all the same has no area and is left out of
+/// and images it covers all positions of all examples. Targets of at least 0.5 count as 1. Outputs are counted in
+/// bins, and those in the same bin count as equal. A bin is at most 1/16384 wide in y/(1 + |y|). It also covers at most
+/// 1/128 of an octave of |y|, between 2⁻⁶⁴ (of negative y 2⁻³²) and 2²⁴; above ½ and below 1 of 1 − y, from 2⁻²⁵ on.
+/// A channel whose targets are all the same has no area and is left out of
 /// the mean. If any output is NaN, the metric is NaN.
 class AreaUnderCurve final : public Metric {
  public:
@@ -19,7 +20,18 @@ class AreaUnderCurve final : public Metric {
            const Tensor& sums) const override;
   double value(std::span<const double> sums, std::int64_t examples) const override;
 
-  static constexpr std::int64_t bins = 16384;
+  /// An octave (a factor of 2) of a logarithm is divided into 2^octave_bits parts.
+  static constexpr std::int64_t octave_bits = 7;
+  /// Exponents of 2 at which the logarithm of |y| begins and ends, and the one at which that of 1 − y begins.
+  static constexpr std::int64_t least_negative = -32, least_positive = -64, least_from_one = -25, most = 24;
+  /// Parts of the logarithms below 0, from 0 to ½, and from ½ to 1.
+  static constexpr std::int64_t negative_parts = (most - least_negative) << octave_bits;
+  static constexpr std::int64_t small_parts = (-1 - least_positive) << octave_bits;
+  static constexpr std::int64_t near_one_parts = (-1 - least_from_one) << octave_bits;
+  /// Steps of the scale that is uniform in y/(1 + |y|).
+  static constexpr std::int64_t even_bins = 16384;
+  static constexpr std::int64_t bins = even_bins + negative_parts + small_parts + near_one_parts +
+                                       (most << octave_bits);
 
  private:
   /// Counts of zeros in each bin, counts of ones in each bin, and the number of NaN outputs.

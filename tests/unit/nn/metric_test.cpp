@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "nn/metrics/confusion_matrix.hpp"
@@ -188,6 +189,51 @@ TEST_P(Metrics, AreaUnderCurveOfFewOutputs) {
   EXPECT_EQ(area({2, 5, 1, 6, 1, 7, -2, 8}, {0, 1, 0, 1, 1, 1, 1, 1}, 2), 0.125) << "the other output has no zeros";
   EXPECT_TRUE(std::isnan(area({1, 2, 3}, {1, 1, 1}, 1))) << "no zeros at all";
   EXPECT_TRUE(std::isnan(area({1, NAN, 3}, {0, 1, 1}, 1)));
+}
+
+/// Outputs that rise, of targets that are 1 the more often the larger they are. (The area is exact, from ranks.) They
+/// are logits, probabilities near 0 and 1, and numbers of any size.
+TEST(AreaUnderCurve, OfProbabilitiesAndLogits) {
+  constexpr int n = 20000;
+  const auto logistic = [](double x) { return 1 / (1 + std::exp(-x)); };
+  const std::pair<const char*, std::function<double(double)>> courses[] = {
+      {"logits", [](double u) { return 40 * u - 20; }},
+      {"their sigmoids", [&](double u) { return logistic(40 * u - 20); }},
+      {"sigmoids near 1", [&](double u) { return logistic(10 * u + 5); }},
+      {"sigmoids near 0", [&](double u) { return logistic(-10 * u - 5); }},
+      {"a large share of powers", [](double u) { return 1e-3 * std::pow(u, 5); }},
+      {"large ones of both signs", [](double u) { return 6000 * u - 3000; }},
+      {"small ones of both signs", [](double u) { return 1e-4 * (u - 0.5); }},
+  };
+  for (const auto& [name, course] : courses) {
+    std::vector<std::pair<float, bool>> rows;
+    for (int i = 0; i < n; ++i) {
+      const double u = (i + 0.5) / n;
+      rows.emplace_back(static_cast<float>(course(u)), i * 7919 % 1000 < 100 + 800 * u);
+    }
+    std::vector<double> y, t;
+    for (const auto& [output, is_one] : rows) {
+      y.push_back(output);
+      t.push_back(is_one ? 1 : 0);
+    }
+    std::ranges::sort(rows);
+    double area = 0, zeros_below = 0, ones = 0;
+    for (std::size_t begin = 0, end = 0; begin < rows.size(); begin = end) {
+      double zeros_here = 0, ones_here = 0;
+      for (; end < rows.size() && rows[end].first == rows[begin].first; ++end)
+        ++(rows[end].second ? ones_here : zeros_here);
+      area += ones_here * (zeros_below + zeros_here / 2);
+      zeros_below += zeros_here;
+      ones += ones_here;
+    }
+    const OwnedTensor given = test::make_tensor(DType::f32, {n, 1}, y),
+                      targets = test::make_tensor(DType::f32, {n, 1}, t);
+    const std::unique_ptr<Metric> metric = find_metric("auc")->make({1}, -1);
+    const OwnedTensor sums("sums", DType::f64, {metric->sum_count()});
+    metric->add(ExecSpace(), given.get(), targets.get(), {}, sums.get());
+    ExecSpace().fence();
+    EXPECT_NEAR(metric->value(test::values_of(sums.get()), n), area / (zeros_below * ones), 1e-5) << name;
+  }
 }
 
 TEST_P(Metrics, WhatIsNoNumberIsNoPrediction) {
