@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <vector>
 
 #include "core/tensor.hpp"
 
@@ -22,6 +24,15 @@ class Metric {
                    const Tensor& sums) const = 0;
   /// Returns the metric of `examples` examples from their sums.
   virtual double value(std::span<const double> sums, std::int64_t examples) const = 0;
+  /// Adds numbers up over ranks, in place. Collective.
+  using AddOverRanks = std::function<void(std::span<double>)>;
+  /// Returns the metric of the `examples` examples of all ranks from the `own` sums of this one. All ranks call this,
+  /// and `add` equally often.
+  virtual double value_over_ranks(std::span<const double> own, std::int64_t examples, const AddOverRanks& add) const {
+    std::vector<double> all(own.begin(), own.end());
+    add(all);
+    return value(all, examples);
+  }
 };
 
 }  // namespace lockstep

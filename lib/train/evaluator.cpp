@@ -126,8 +126,9 @@ Metrics MetricSums::reduce_all(const ExecSpace& space, const Communicator& comm,
   for (const Other& other : others_) {
     std::vector<double> sums(static_cast<std::size_t>(other.metric->sum_count()));
     copy_to_host(space, other.sums.get(), sums.data());
-    comm.all_reduce_sum(sums);
-    metrics.others.push_back({other.name, without_sign_of_nan(other.metric->value(sums, examples))});
+    const double value = other.metric->value_over_ranks(sums, examples,
+                                                        [&](std::span<double> values) { comm.all_reduce_sum(values); });
+    metrics.others.push_back({other.name, without_sign_of_nan(value)});
   }
   if (confusions_.get()) {
     metrics.confusions.resize(static_cast<std::size_t>(classes_ * classes_));

@@ -100,6 +100,24 @@ class DataFiles(LockstepTest):
             self.assertIn("data.h5:/train/inputs: is stored in chunks of 938×14×14×1: for each example, 938 times its bytes are read and unpacked, and steps wait; "
                           "store it without chunks, or in chunks of one example: chunks=(1, 224, 224, 3)\n", result.err)
 
+    def test_targets_far_from_zero(self):
+        """The explained share of a variance that is 4·10⁻¹² of the mean's square, on any number of ranks."""
+        random = numpy.random.default_rng(0)
+        with h5py.File(self.folder / "data.h5", "w") as file:
+            inputs = random.normal(size=(20000, 1)).astype("f4")
+            targets = (1e5 + 0.2 * inputs + 0.1 * random.normal(size=inputs.shape)).astype("f4")
+            for split in ("train", "validation"):
+                file[f"{split}/inputs"], file[f"{split}/targets"] = inputs, targets
+        with h5py.File(self.folder / "weights.h5", "w") as file:
+            file["model/linear_1/weight"], file["model/linear_1/bias"] = numpy.full((1, 1), 0.2), numpy.full(1, 1e5)
+        errors = targets.astype("f8") - (1e5 + 0.2 * inputs.astype("f8"))
+        expected = 1 - (errors ** 2).sum() / ((targets.astype("f8") - targets.mean(dtype="f8")) ** 2).sum()
+        self.deck(data={"file": "data.h5"}, model={"layers": [{"linear": 1}], "weights": "weights.h5"}, loss={"type": "mse"}, metrics=["r_squared"],
+                  batch={"global": 300}, optimizer={"learning_rate": 0}, precision={"compute": "fp64"}, run={"steps": 1, "output_dir": "run", "overwrite": True, "resume": "never"})
+        for ranks in (1, 2, 3):
+            self.lockstep("train", "deck.yaml", ranks=ranks)
+            self.assertAlmostEqual(program.summary(self.folder / "run")["validation"]["r_squared"], expected, delta=1e-8)
+
 
 if __name__ == "__main__":
     program.main()

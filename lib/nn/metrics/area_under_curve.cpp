@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "nn/metrics/area_under_curve.hpp"
 
+#include <Kokkos_BitManipulation.hpp>
 #include <limits>
 
 #include "core/execution.hpp"

@@ -108,6 +108,52 @@ TEST_P(Metrics, RSquared) {
   EXPECT_EQ(measured("r_squared", {outputs}, same.get(), targets.get()), 1);
 }
 
+/// Targets whose mean is 5·10⁵ times their deviation, of three ranks with batches of several sizes, the last rank
+/// without any. Ranks are imitated in turn, each with the sums of those before it.
+TEST(RSquared, OfTargetsFarFromZero) {
+  constexpr std::int64_t n = 3000, k = 2;
+  std::vector<double> y, t;
+  for (const double x : filling(3, n * k)) {
+    t.push_back(static_cast<float>(1e5 + 0.2 * x));
+    y.push_back(static_cast<float>(t.back() + 0.1 * std::sin(1e3 * x)));
+  }
+  const OwnedTensor given = test::make_tensor(DType::f32, {n, k}, y),
+                    targets = test::make_tensor(DType::f32, {n, k}, t);
+  for (const std::vector<std::int64_t>& ranks : {std::vector<std::int64_t>{n}, {1000, n - 1000, 0}, {1, n - 1}}) {
+    const std::unique_ptr<Metric> metric = find_metric("r_squared")->make({k}, -1);
+    std::vector<std::vector<double>> sums;
+    std::int64_t first = 0;
+    for (const std::int64_t examples : ranks) {
+      const OwnedTensor own("sums", DType::f64, {metric->sum_count()});
+      for (const std::int64_t end = first + examples; first < end;) {
+        const std::int64_t batch = std::min<std::int64_t>(77, end - first);
+        metric->add(ExecSpace(), slice(given.get(), {k}, first, batch), slice(targets.get(), {k}, first, batch), {},
+                    own.get());
+        first += batch;
+      }
+      ExecSpace().fence();
+      sums.push_back(test::values_of(own.get()));
+    }
+    std::vector<std::vector<double>> added;  // by the calls of `add`, over the ranks that have made them
+    double value = 0;
+    for (std::size_t calls = 0; calls < 3; ++calls) {  // after each round one more call has the sums of all ranks
+      std::vector<std::vector<double>> next;
+      for (const std::vector<double>& own : sums) {
+        std::size_t call = 0;
+        value = metric->value_over_ranks(own, n, [&](std::span<double> values) {
+          next.resize(std::max(next.size(), call + 1), std::vector<double>(values.size()));
+          next[call].resize(values.size());
+          for (std::size_t i = 0; i < values.size(); ++i) next[call][i] += values[i];
+          if (call < added.size()) std::ranges::copy(added[call], values.begin());
+          ++call;
+        });
+      }
+      added = next;
+    }
+    EXPECT_NEAR(value, reference::r_squared(k, y, t), 1e-9) << ranks.size();
+  }
+}
+
 /// The values of a channel at all positions of a picture count as rows of one output: N·H·W×K, as in scikit-learn.
 TEST_P(Metrics, OfValuesAtPositions) {
   constexpr std::int64_t channels = 2, positions = 6, count = examples * positions * channels;
