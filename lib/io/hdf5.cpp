@@ -195,7 +195,7 @@ Hdf5Rows Hdf5File::rows(const std::string& dataset, const StoredType& type) cons
   StoredArray array = info(dataset);
   std::string where = name_ + ":" + dataset;
   const hid_t id = open_dataset(dataset, where);
-  return {std::move(where), id, type, std::move(array.extents)};
+  return {std::move(where), id, type, std::move(array.extents), raw_};
 }
 
 std::string Hdf5File::read_text(const std::string& dataset) const {
@@ -311,57 +311,6 @@ void Hdf5File::close() {
   if (id_ < 0) return;
   if (!raw_) flush();
   if (H5Fclose(std::exchange(id_, -1)) < 0) write_failed(name_);
-}
-
-Hdf5Rows::Hdf5Rows(std::string where, std::int64_t id, StoredType type, std::vector<std::int64_t> extents)
-    : where_(std::move(where)), id_(id), type_(type), extents_(std::move(extents)) {}
-
-Hdf5Rows::Hdf5Rows(Hdf5Rows&& other) noexcept
-    : where_(std::move(other.where_)),
-      id_(std::exchange(other.id_, -1)),
-      type_(other.type_),
-      extents_(std::move(other.extents_)) {}
-
-Hdf5Rows::~Hdf5Rows() {
-  if (id_ < 0) return;
-  const LibraryLock lock;
-  H5Dclose(id_);
-}
-
-/// Calls `transfer` with the dataspaces of these rows in memory, packed, and in the file.
-template <class Transfer>
-bool Hdf5Rows::transfer(std::int64_t first, std::int64_t count, Transfer transfer) const {
-  std::vector<hsize_t> start(extents_.size(), 0), size(extents_.begin(), extents_.end());
-  start[0] = static_cast<hsize_t>(first);
-  size[0] = static_cast<hsize_t>(count);
-  const Handle in_file(H5Dget_space(id_), H5Sclose);
-  const Handle packed(H5Screate_simple(static_cast<int>(size.size()), size.data(), nullptr), H5Sclose);
-  return H5Sselect_hyperslab(in_file, H5S_SELECT_SET, start.data(), nullptr, size.data(), nullptr) >= 0 &&
-         transfer(packed, in_file) >= 0;
-}
-
-void Hdf5Rows::read(std::int64_t first, std::int64_t count, void* to) const {
-  const LibraryLock lock;
-  const Handle memory = memory_type(id_, type_);
-  const bool done = transfer(first, count, [&](hid_t packed, hid_t in_file) {
-    const herr_t status = H5Dread(id_, memory, packed, in_file, H5P_DEFAULT, to);
-    if (status < 0)  // before other calls overwrite the reason
-      read_failed(
-          id_, where_,
-          count == 1 ? fmt::format(", row {}", first) : fmt::format(", rows {} to {}", first, first + count - 1));
-    return status;
-  });
-  if (!done) damaged(where_);
-}
-
-void Hdf5Rows::write(std::int64_t first, std::int64_t count, const void* from) {
-  const LibraryLock lock;
-  const bool done = transfer(first, count, [&](hid_t packed, hid_t in_file) {
-    const herr_t status = H5Dwrite(id_, native_type(type_), packed, in_file, H5P_DEFAULT, from);
-    if (status < 0) write_failed(where_);  // before other calls overwrite the reason
-    return status;
-  });
-  if (!done) write_failed(where_);
 }
 
 void skip_hdf5_at_exit() {

@@ -16,9 +16,9 @@ namespace lockstep {
 class Hdf5Rows;
 class RawFile;
 
-/// An HDF5 file. All calls of the HDF5 library are in hdf5.cpp and hdf5_calls.cpp, behind one lock: distributions build
-/// HDF5 without thread safety, and the loader's thread reads beside the main one. Damaged files throw bad_data, failed
-/// writes io_error, with the library's own reason.
+/// An HDF5 file. All calls of the HDF5 library are in hdf5.cpp, hdf5_rows.cpp and hdf5_calls.cpp, behind one lock:
+/// distributions build HDF5 without thread safety, and the loader's thread reads beside the main one. Damaged files
+/// throw bad_data, failed writes io_error, with the library's own reason.
 class Hdf5File {
  public:
   /// Opens a file for reading. Throws missing_file, io_error, or bad_data for anything but a sound HDF5 file.
@@ -81,7 +81,7 @@ class Hdf5File {
 
   std::string name_;
   std::int64_t id_;
-  std::unique_ptr<RawFile> raw_;  ///< for reads that bypass the library; null if the file is open for writing
+  std::shared_ptr<RawFile> raw_;  ///< for reads that bypass the library; null if the file is open for writing
 };
 
 /// Rows of one dataset. Keeps the file open by itself.
@@ -91,7 +91,8 @@ class Hdf5Rows {
   Hdf5Rows& operator=(Hdf5Rows&&) = delete;
   ~Hdf5Rows();
 
-  /// Transfers rows first … first+count-1, packed in memory.
+  /// Transfers rows first … first+count-1, packed in memory. Reading throws bad_data if the file has shrunk meanwhile,
+  /// since the library would give zeros for what is no longer there.
   void read(std::int64_t first, std::int64_t count, void* to) const;
   void write(std::int64_t first, std::int64_t count, const void* from);
 
@@ -99,12 +100,17 @@ class Hdf5Rows {
   friend class Hdf5File;
   template <class Transfer>
   bool transfer(std::int64_t first, std::int64_t count, Transfer transfer) const;
-  Hdf5Rows(std::string where, std::int64_t id, StoredType type, std::vector<std::int64_t> extents);
+  Hdf5Rows(std::string where, std::int64_t id, StoredType type, std::vector<std::int64_t> extents,
+           std::shared_ptr<const RawFile> raw = nullptr);
+  /// Throws bad_data, naming these rows, if the file is smaller than it was when it was opened.
+  void require_whole(std::int64_t first, std::int64_t count) const;
 
   std::string where_;
   std::int64_t id_;
   StoredType type_;
   std::vector<std::int64_t> extents_;
+  std::shared_ptr<const RawFile> raw_;  ///< to see whether the file shrinks; null if it is open for writing
+  std::uint64_t size_ = 0;              ///< bytes of the file when it was opened
 };
 
 /// Throws missing_file, bad_data or io_error unless `path` is a readable file that is not empty.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <numeric>
+#include <optional>
 
 #include "support/checked_dataset.hpp"
 #include "support/scratch.hpp"
@@ -51,6 +52,28 @@ TEST(Hdf5, ReadsRows) {
   EXPECT_EQ(two.front(), 24.0F);
   EXPECT_EQ(two.back(), 47.0F);
   expect_error(ExitStatus::bad_data, "/a/b/values, rows 4 to 5: cannot be read", [&] { rows.read(4, 2, two.data()); });
+}
+
+/// The library gives zeros for what is behind the end of the file.
+TEST(Hdf5, ReadsNoRowsOfAFileThatHasShrunk) {
+  const ScratchFolder folder;
+  std::vector<std::uint8_t> bytes(20000, 7);
+  const StoredType u8 = StoredType::of(DType::u8);
+  Hdf5File created = Hdf5File::create(folder / "x.h5");
+  write_checked(created, "/values", u8, {1000, 20}, bytes.data());
+  created.close();
+  std::optional<Hdf5File> file = Hdf5File::open(folder / "x.h5");
+  const Hdf5Rows rows = file->rows("/values", u8);
+  file.reset();  // the rows keep it open
+  rows.read(990, 10, bytes.data());
+  const auto size = std::filesystem::file_size(folder / "x.h5");
+  std::filesystem::resize_file(folder / "x.h5", size - 5000);
+  expect_error(ExitStatus::bad_data,
+               fmt::format("x.h5:/values, rows 990 to 999: cannot be read (the file had {} bytes when it was opened, "
+                           "and has {} now",
+                           size, size - 5000),
+               [&] { rows.read(990, 10, bytes.data()); });
+  expect_error(ExitStatus::bad_data, "/values, row 3: cannot be read", [&] { rows.read(3, 1, bytes.data()); });
 }
 
 TEST(Hdf5, TextsOfAnyLengthKeepTheirBytes) {
