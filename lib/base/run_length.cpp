@@ -124,7 +124,7 @@ std::int64_t RunLength::batch_at(std::int64_t epoch, std::int64_t next) const {
 std::int64_t RunLength::batch_at_step(std::int64_t step) const {
   auto stage = stages_.end() - 1;
   while (step < stage->begin.step) --stage;
-  return stage->batch;
+  return std::min(stage->batch, examples_);
 }
 
 }  // namespace lockstep

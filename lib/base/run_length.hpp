@@ -57,9 +57,10 @@ class RunLength {
   std::optional<std::int64_t> step_before(std::int64_t end, const TrainingSpan& span) const;
   /// Returns how many steps, epochs or examples precede step `step`.
   double count_at(std::int64_t step, TrainingSpan::Unit unit) const;
-  /// Global batch of the step that begins at example `next` of epoch `epoch`; the last step of an epoch may take fewer
-  /// examples.
+  /// The batch that the deck gives for the step that begins at example `next` of epoch `epoch`; it may be larger than
+  /// an epoch.
   std::int64_t batch_at(std::int64_t epoch, std::int64_t next) const;
+  /// Examples of a step: at most all of an epoch. The last step of an epoch may take fewer.
   std::int64_t batch_at_step(std::int64_t step) const;
 
  private:

@@ -67,7 +67,8 @@ void read_branching_point(StudyConfig& study, const Communicator& world) {
     const RunConfig run = read_stored_config(checkpoint.texts.at("deck"), file);
     const RunLength length = run_length(run, order.dataset_size);
     found = {static_cast<double>(count.optimizer_steps()),
-             static_cast<double>(length.batch_at(state.data.position.epoch, state.data.position.next)),
+             static_cast<double>(
+                 std::min(length.batch_at(state.data.position.epoch, state.data.position.next), order.dataset_size)),
              run.optimizer.rule().learning_rate *
                  LearningRateSchedule(run.schedule, length).factor(count.applied(), count.done)};
   });

@@ -105,6 +105,12 @@ TEST(RunLength, BatchesGrowAtTheirStages) {
   }
 }
 
+TEST(RunLength, AStepTakesAtMostAllExamples) {
+  const RunLength length(100, false, {{.batch = 64}, {{2, Unit::epochs}, 400}}, 4, std::nullopt);
+  EXPECT_EQ(length.batch_at_step(0), 64);
+  EXPECT_EQ(length.batch_at_step(4), 100);
+}
+
 /// With drop_last, an epoch ends where fewer examples are left than the batch that would begin there.
 TEST(RunLength, ALargerBatchMayDropWhatIsLeft) {
   const RunLength length(100, true, {{.batch = 10}, {{7, Unit::steps}, 50}, {{10, Unit::steps}, 20}}, 3, std::nullopt);
