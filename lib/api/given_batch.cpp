@@ -18,6 +18,27 @@ std::int64_t count_outside(const std::int32_t* numbers, std::int64_t count, std:
   return outside;
 }
 
+/// Counts values that are below `least` or above `most`.
+template <class Space, class T>
+std::int64_t count_values_in(const T* values, std::int64_t count, double least, double most) {
+  std::int64_t outside = 0;
+  Kokkos::parallel_reduce(
+      "lockstep::check_values", Kokkos::RangePolicy<Space, Kokkos::IndexType<std::int64_t>>(0, count),
+      KOKKOS_LAMBDA(const std::int64_t i, std::int64_t& sum) {
+        const auto value = static_cast<double>(values[i]);
+        sum += value < least || value > most ? 1 : 0;
+      },
+      outside);
+  return outside;
+}
+
+template <class T>
+std::int64_t count_values_outside(const Array& array, std::int64_t count, double least, double most) {
+  const auto* values = static_cast<const T*>(array.data);
+  return array.on_device ? count_values_in<ExecSpace>(values, count, least, most)
+                         : count_values_in<Kokkos::DefaultHostExecutionSpace>(values, count, least, most);
+}
+
 Kokkos::View<std::byte*, StagingSpace> view_of(const Array& array, std::size_t bytes_each) {
   auto* data = static_cast<std::byte*>(const_cast<void*>(array.data));  // it is only read
   return Kokkos::View<std::byte*, StagingSpace>(data, static_cast<std::size_t>(array.examples) * bytes_each);
@@ -54,6 +75,16 @@ void check_numbers(const std::string& what, const Array& array, const Shape& sha
                                    : count_outside<Kokkos::DefaultHostExecutionSpace>(numbers, count, end, ignored);
   validate(outside == 0, ExitStatus::bad_data,
            "{} of the {} {} are not from 0 to {}; correct them, or change the model", outside, count, what, end - 1);
+}
+
+void check_values(const Array& targets, const Shape& shape, double least, double most) {
+  const std::int64_t count = targets.examples * shape.count();
+  const std::int64_t outside = targets.dtype == DType::f64 ? count_values_outside<double>(targets, count, least, most)
+                                                           : count_values_outside<float>(targets, count, least, most);
+  validate(outside == 0, ExitStatus::bad_data,
+           "{} of the {} targets are not from {:g} to {:g}, as this loss reads them; correct them, or choose another "
+           "loss",
+           outside, count, least, most);
 }
 
 void point_at(HostBatch& batch, const ExampleFormat& format, const Array& inputs, const Array* targets) {

@@ -36,6 +36,9 @@ void check_array(const std::string& what, const Array& array, DType dtype, const
 void check_numbers(const std::string& what, const Array& array, const Shape& shape, std::int64_t end,
                    std::int64_t ignored = -1);
 
+/// Throws Error(bad_data) unless all of the array's values, f32 or f64, are from `least` to `most`, or NaN.
+void check_values(const Array& targets, const Shape& shape, double least, double most);
+
 /// Makes the batch use the memory of the arrays, which stays the caller's.
 void point_at(HostBatch& batch, const ExampleFormat& format, const Array& inputs, const Array* targets);
 

@@ -108,6 +108,7 @@ struct Session::State {
   std::unique_ptr<Trainer> trainer;
   std::optional<NumberStream> numbers_held;                      ///< those of the trainer
   std::int64_t classes = 0, ignored_class = -1, vocabulary = 0;  ///< 0: no classes, no tokens
+  std::optional<Range> target_range;                             ///< of the loss
   HostBatch batch;
   std::optional<StepNumbers> numbers;  ///< numbers of the last step, once they are asked for
   bool has_step = false;               ///< the last step is done, and its sums are available
@@ -137,6 +138,7 @@ Session::State::State(const std::function<RunConfig()>& read, MPI_Comm mpi) : co
     vocabulary = data->format().has_tokens() ? vocabulary_of(*graph) : 0;
     classes = loss->wants_classes() ? graph->output_shape()[-1] : 0;
     ignored_class = loss->ignored_class();
+    target_range = loss->target_range();
   });
   provenance = lockstep::provenance(comm, {}, {});
   trainer = make_trainer(config, std::move(*graph), std::move(loss), *data, comm);
@@ -159,6 +161,7 @@ void Session::State::check(const Array& inputs, const Array& targets) const {
            targets.examples);
   if (vocabulary > 0) check_numbers("tokens", inputs, format.input_shape, vocabulary);
   if (classes > 0) check_numbers("classes", targets, format.target_shape, classes, ignored_class);
+  if (target_range) check_values(targets, format.target_shape, target_range->min, target_range->max);
 }
 
 const HostBatch& Session::State::batch_of(const Array& inputs, const Array& targets, bool divided) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -57,8 +58,17 @@ class Dataset {
   virtual std::string vocabulary() const { return ""; }
   /// Throws Error(bad_data) naming the first class outside [0, classes), other than `ignored`.
   virtual void check_classes(std::int64_t classes, std::int64_t ignored = -1) const = 0;
+  /// Throws Error(bad_data) naming the first example with a target below `least` or above `most`, and its value. NaN is
+  /// neither: steps report it. Does nothing for targets that are classes.
+  virtual void check_values(double /*least*/, double /*most*/) const {}
   /// Throws Error(bad_data) naming the first token outside [0, vocabulary). Does nothing for inputs that are no tokens.
   virtual void check_tokens(std::int64_t /*vocabulary*/) const {}
 };
+
+/// Returns the first of `count` values that is below `least` or above `most`; empty if there is none.
+std::optional<std::int64_t> first_outside(const std::byte* values, DType dtype, std::int64_t count, double least,
+                                          double most);
+/// Number `i` of these values, which are f32 or f64.
+double value_at(const std::byte* values, DType dtype, std::int64_t i);
 
 }  // namespace lockstep

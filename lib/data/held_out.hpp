@@ -36,10 +36,11 @@ class ChosenExamples final : public Dataset {
   }
   std::vector<double> sampling_weights() const override;
   std::string vocabulary() const override { return all_->vocabulary(); }
-  // Classes and tokens are checked in the whole dataset.
+  // Classes, values and tokens are checked in the whole dataset.
   void check_classes(std::int64_t classes, std::int64_t ignored) const override {
     all_->check_classes(classes, ignored);
   }
+  void check_values(double least, double most) const override { all_->check_values(least, most); }
   void check_tokens(std::int64_t vocabulary) const override { all_->check_tokens(vocabulary); }
 
  private:

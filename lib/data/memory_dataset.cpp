@@ -56,6 +56,38 @@ void DatasetWithTargets::check_classes(std::int64_t classes, std::int64_t ignore
   }
 }
 
+void DatasetWithTargets::check_values(double least, double most) const {
+  if (format_.has_classes()) return;
+  const std::int64_t of_each = format_.target_shape.count();
+  const std::byte* const values = targets_.values.get();
+  const std::optional<std::int64_t> place = first_outside(values, format_.target_dtype, size_ * of_each, least, most);
+  if (!place) return;
+  throw Error(
+      ExitStatus::bad_data,
+      fmt::format("{}: example {} has the target {:g}{} (this loss reads targets from {:g} to {:g}); correct the "
+                  "targets (`lockstep check --data` names the first ten such examples), or choose another loss",
+                  description_, *place / of_each, value_at(values, format_.target_dtype, *place),
+                  of_each > 1 ? fmt::format(" as its number {}", *place % of_each) : "", least, most));
+}
+
+std::optional<std::int64_t> first_outside(const std::byte* values, DType dtype, std::int64_t count, double least,
+                                          double most) {
+  for (std::int64_t i = 0; i < count; ++i)
+    if (const double value = value_at(values, dtype, i); value < least || value > most) return i;
+  return std::nullopt;
+}
+
+double value_at(const std::byte* values, DType dtype, std::int64_t i) {
+  double wide = 0;
+  float narrow = 0;
+  if (dtype == DType::f64) {
+    std::memcpy(&wide, values + static_cast<std::size_t>(i) * sizeof wide, sizeof wide);
+    return wide;
+  }
+  std::memcpy(&narrow, values + static_cast<std::size_t>(i) * sizeof narrow, sizeof narrow);
+  return static_cast<double>(narrow);
+}
+
 void MemoryDataset::read_inputs(std::span<const std::int64_t> examples, std::byte* inputs) const {
   gather(examples, inputs_.get(), format().input_bytes(), inputs);
 }

@@ -28,6 +28,7 @@ class DatasetWithTargets : public Dataset {
   std::optional<std::int32_t> class_of(std::int64_t example) const override;
   std::vector<double> sampling_weights() const override;
   void check_classes(std::int64_t classes, std::int64_t ignored) const override;
+  void check_values(double least, double most) const override;
 
  protected:
   DatasetWithTargets(std::string description, std::int64_t size, const ExampleFormat& format, Targets targets)

@@ -109,6 +109,9 @@ class LossOfValues final : public Loss {
  public:
   explicit LossOfValues(ValueLoss kind, double delta = 0) : kind_(kind), delta_(delta) {}
   bool wants_classes() const override { return false; }
+  std::optional<Range> target_range() const override {
+    return kind_ == ValueLoss::binary_cross_entropy ? std::optional(fraction) : std::nullopt;
+  }
   void evaluate(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs,
                 const Tensor& per_row, const Tensor& sums, const GradientFactor& gradient_scale,
                 const MixedTargets&) const override {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "config/fields.hpp"
@@ -21,6 +22,8 @@ class Loss {
   virtual bool wants_classes() const = 0;
   /// The class number whose targets are ignored; such a number need not be a class of the network. -1: none is ignored.
   virtual std::int64_t ignored_class() const { return -1; }
+  /// The values that targets may have, if they are values and not all of them are allowed.
+  virtual std::optional<Range> target_range() const { return std::nullopt; }
   /// True if all targets have the same weight, so that the mean loss is the mean over examples.
   virtual bool counts_alike() const { return true; }
   /// Throws KeyError if the deck's options do not permit mixed targets.

@@ -73,6 +73,23 @@ class Data(LockstepTest):
         result = self.refused(65, ["bad.h5"], "check", "deck.yaml", "--data", "loss.type=mse")
         self.assertIn("40 examples; targets that are not finite of 1 example: 39\n", result.out)
 
+    def test_targets_that_are_no_probabilities(self):
+        """Training refuses them, too, on all ranks; another loss reads them."""
+        inputs, _ = self.examples(40)
+        targets = numpy.zeros((40, 3), "f4")
+        targets[0, :2] = 0.5, 1
+        targets[5, 1], targets[38, 0], targets[39, 2] = 7.5, -0.25, math.nan
+        self.dataset("bad.h5", train=(inputs, targets))
+        for ranks in (1, 2):
+            result = self.refused(65, ["bad.h5"], "check", "deck.yaml", "--data", "loss.type=binary_cross_entropy", ranks=ranks)
+            self.assertIn("40 examples; targets that are not finite of 1 example: 39; targets outside 0 to 1 of 2 examples: 5, 38\n", result.out)
+            self.refused(65, ["bad.h5:/train: example 5 has the target 7.5 as its number 1 (this loss reads targets from 0 to 1); correct the targets"],
+                         "train", "deck.yaml", "loss.type=binary_cross_entropy", ranks=ranks)
+        self.assertFalse((self.folder / "run").exists())
+        targets[39, 2] = 0
+        self.dataset("bad.h5", train=(inputs, targets))
+        self.assertIn("40 examples, all usable", self.lockstep("check", "deck.yaml", "--data", "loss.type=mse").out)
+
     def test_images_with_channels_first(self):
         for shape, said in (((3, 32, 32), True), ((1, 28, 28), True), ((32, 32, 3), False), ((28, 28, 1), False), ((3, 3, 3), False)):
             with self.subTest(shape):

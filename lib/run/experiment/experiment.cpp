@@ -92,6 +92,7 @@ void check_targets(const Dataset& data, const Loss& loss, const Shape& output) {
     validate(target == output, ExitStatus::bad_data,
              "{}: its targets are {} values each, but the model's output is {}; change the last layer",
              data.description(), to_string(target), to_string(output));
+    if (const std::optional<Range> range = loss.target_range()) data.check_values(range->min, range->max);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "base/text.hpp"
@@ -35,7 +36,9 @@ class Numbers {
 
 }  // namespace
 
-DataScan scan(const Dataset& data, std::int64_t classes, std::int64_t ignored, std::span<const std::int64_t> tables) {
+DataScan scan(const Dataset& data, const Loss& loss, std::int64_t classes, std::span<const std::int64_t> tables) {
+  const std::int64_t ignored = loss.ignored_class();
+  const std::optional<Range> range = loss.target_range();
   constexpr std::size_t piece_bytes = std::size_t{16} << 20;
   const ExampleFormat& format = data.format();
   const std::size_t inputs = format.input_bytes(), targets = format.target_bytes();
@@ -43,7 +46,7 @@ DataScan scan(const Dataset& data, std::int64_t classes, std::int64_t ignored, s
   std::vector<std::byte> input(static_cast<std::size_t>(piece) * inputs),
       target(static_cast<std::size_t>(piece) * targets);
   std::vector<std::int64_t> examples;
-  Numbers bad_inputs, bad_rows, bad_targets, bad_classes;
+  Numbers bad_inputs, bad_rows, bad_targets, bad_values, bad_classes;
   for (std::int64_t first = 0; first < data.size(); first += piece) {
     examples.resize(static_cast<std::size_t>(std::min(piece, data.size() - first)));
     std::iota(examples.begin(), examples.end(), first);
@@ -55,6 +58,9 @@ DataScan scan(const Dataset& data, std::int64_t classes, std::int64_t ignored, s
       if (has_unknown_row(input.data() + i * inputs, format.input_dtype, tables)) bad_rows.add(number);
       const std::byte* values = target.data() + i * targets;
       if (count_nonfinite(values, format.target_dtype, format.target_shape.count()) > 0) bad_targets.add(number);
+      else if (range && !format.has_classes() &&
+               first_outside(values, format.target_dtype, format.target_shape.count(), range->min, range->max))
+        bad_values.add(number);
       for (std::int64_t k = 0; classes > 0 && format.has_classes() && k < format.target_shape.count(); ++k) {
         std::int32_t value = 0;
         std::memcpy(&value, values + static_cast<std::size_t>(k) * sizeof value, sizeof value);
@@ -64,12 +70,13 @@ DataScan scan(const Dataset& data, std::int64_t classes, std::int64_t ignored, s
       }
     }
   }
-  DataScan result;
-  result.is_bad = bad_inputs.count() + bad_rows.count() + bad_targets.count() + bad_classes.count() > 0;
+  const std::string outside = range ? fmt::format("targets outside {:g} to {:g}", range->min, range->max) : "";
   const std::string found = bad_inputs.text("inputs that are not finite") +
                             bad_rows.text("row numbers outside their tables") +
-                            bad_targets.text("targets that are not finite") +
+                            bad_targets.text("targets that are not finite") + bad_values.text(outside) +
                             bad_classes.text(fmt::format("classes outside 0 to {}", classes - 1));
+  DataScan result;
+  result.is_bad = !found.empty();
   result.text = fmt::format("{}: {} examples{}\n", data.description(), data.size(),
                             result.is_bad ? found : ", all usable");
   return result;
@@ -84,7 +91,7 @@ DataScan scan_data(const RunConfig& config) {
     DataScan all;
     for (const Dataset* split : {data.train.get(), data.validation.get(), data.test.get()}) {
       if (!split) continue;
-      const DataScan one = scan(*split, classes, loss->ignored_class(), graph.tables_of_data());
+      const DataScan one = scan(*split, *loss, classes, graph.tables_of_data());
       all.text += one.text;
       all.is_bad = all.is_bad || one.is_bad;
     }
