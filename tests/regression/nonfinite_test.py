@@ -95,6 +95,22 @@ class Nonfinite(LockstepTest):
                 self.assertIn(f"in its batch, the inputs of example {example} of bad.h5:/train are not finite", error)
                 self.expect_finite_checkpoints(step - 1)
 
+    def test_a_target_that_is_no_number(self):
+        """The message names it, and not the inputs, which are finite."""
+        for values in ([(77, 2, math.nan)], [(77, 2, math.nan), (90, 0, math.inf)]):
+            with h5py.File(self.folder / "bad.h5", "w") as file:
+                inputs = numpy.random.default_rng(0).normal(size=(128, 8)).astype("f4")
+                targets = inputs[:, :3].copy()
+                for example, k, value in values:
+                    targets[example, k] = value
+                file["train/inputs"], file["train/targets"] = inputs, targets
+            self.decked("bad.h5", loss={"type": "mse"}, batch={"global": 128}, model={"layers": [{"linear": {"features": 3}, "name": "body"}]})
+            named = " of ".join(["example 77 (target 2 is nan)" if len(values) == 1 else "examples 77 (target 2 is nan), 90 (target 0 is inf)", "bad.h5:/train"])
+            for ranks in (1, 2):
+                error = self.failed("data.shuffle=false", ranks=ranks)
+                self.assertIn(f"in its batch, the targets of {named} are not finite (`lockstep check --data` finds all of these; correct them, or leave these examples out)", error)
+                self.assertNotIn("the inputs", error)
+
     def test_an_input_of_one_of_asynchronous_groups(self):
         """All ranks of its group find it in their sum, and end the others."""
         self.decked(self.dataset("bad.h5", [(31, math.inf), (31, -math.inf)]))
@@ -131,7 +147,7 @@ class Nonfinite(LockstepTest):
         self.decked("", data={"synthetic": {"kind": "linear", "train": 256, "validation": 0}}, loss={"type": "mse"}, optimizer={"learning_rate": 0},
                     model={"layers": [{"linear": {"features": 1}}], "weights": "large.h5"}, precision={"compute": "fp64"})
         result = self.lockstep("train", "deck.yaml", status=70)
-        self.assertIn("warning: step 1: the loss is inf; all inputs of its batch are finite; the run ends if the next loss is not finite", result.err)
+        self.assertIn("warning: step 1: the loss is inf; all inputs and targets of its batch are finite; the run ends if the next loss is not finite", result.err)
         self.assertRegex(result.errors()[0], "step 2: the loss is inf, the second non-finite loss in a row")
         self.expect_finite_checkpoints(1)
 

@@ -41,6 +41,52 @@ bool has_unknown(const std::byte* numbers, std::span<const std::int64_t> tables)
   return false;
 }
 
+/// Says which target of an example is the first that is not finite, and what it is, as in "target 3 is nan".
+std::string first_nonfinite(const std::byte* target, const ExampleFormat& format) {
+  const std::int64_t count = format.target_shape.count();
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::byte* const at = target + static_cast<std::size_t>(i) * size_of(format.target_dtype);
+    if (count_nonfinite(at, format.target_dtype, 1) == 0) continue;
+    const double value = value_at(at, format.target_dtype, 0);
+    return fmt::format("target {} is {}", i, std::isnan(value) ? std::abs(value) : value);
+  }
+  return "";
+}
+
+/// The first examples that something is wrong with, and a count of all of them.
+class Named {
+ public:
+  void add(const std::string& example) {
+    if (count_++ < static_cast<std::int64_t>(most_named)) names_.push_back(example);
+  }
+  std::int64_t count() const { return count_; }
+  /// Adds those of the other ranks: any rank may be the one whose message is shown. Collective.
+  void share(const Communicator& ranks) {
+    std::string all;
+    for (const std::string& text : ranks.gather_to_root(fmt::format("{}\n", fmt::join(names_, "\n"))))
+      all += text == "\n" ? "" : text;
+    ranks.broadcast(all);
+    auto total = static_cast<double>(count_);
+    ranks.all_reduce_sum({&total, 1});
+    count_ = static_cast<std::int64_t>(total);
+    names_.clear();
+    for (std::size_t begin = 0, end = 0; begin < all.size() && names_.size() < most_named; begin = end + 1) {
+      end = all.find('\n', begin);
+      names_.push_back(all.substr(begin, end - begin));
+    }
+  }
+  /// Returns "examples 17, 2045 and 3 more".
+  std::string text() const {
+    const std::int64_t more = count_ - static_cast<std::int64_t>(names_.size());
+    return fmt::format("example{} {}{}", count_ == 1 ? "" : "s", fmt::join(names_, ", "),
+                       more > 0 ? fmt::format(" and {} more", more) : "");
+  }
+
+ private:
+  std::vector<std::string> names_;
+  std::int64_t count_ = 0;
+};
+
 /// Counts with a team for each tensor; does nothing if the loss is finite.
 template <class T>
 void count_where_lost(const ExecSpace& space, const SummedLoss& loss, const StepDecision* decision,
@@ -209,31 +255,29 @@ std::string NonfiniteReport::inputs(const Communicator& ranks, std::int64_t step
   const ExampleFormat& format = data_.format();
   std::vector<std::byte> input(format.input_bytes()), target(format.target_bytes());
   const std::vector<std::int64_t> tables = model_.graph().tables_of_data();
-  std::string named;
-  std::int64_t found = 0;
+  Named inputs, targets;
   for (const std::int64_t example : examples) {
     data_.read({&example, 1}, input.data(), target.data());
-    if (count_nonfinite(input.data(), format.input_dtype, format.input_shape.count()) == 0 &&
-        !has_unknown_row(input.data(), format.input_dtype, tables))
-      continue;
-    if (found++ < static_cast<std::int64_t>(most_named)) named += fmt::format("{} ", data_.number_in_file(example));
+    const std::int64_t number = data_.number_in_file(example);
+    if (count_nonfinite(input.data(), format.input_dtype, format.input_shape.count()) > 0 ||
+        has_unknown_row(input.data(), format.input_dtype, tables))
+      inputs.add(fmt::format("{}", number));
+    if (count_nonfinite(target.data(), format.target_dtype, format.target_shape.count()) > 0)
+      targets.add(fmt::format("{} ({})", number, first_nonfinite(target.data(), format)));
   }
-  std::string all;
-  for (const std::string& text : ranks.gather_to_root(named)) all += text;
-  ranks.broadcast(all);  // any rank may be the one whose message is shown
-  double total = static_cast<double>(found);
-  ranks.all_reduce_sum({&total, 1});
-  if (total == 0) return "all inputs of its batch are finite";
-  std::vector<std::string> numbers;
-  for (std::size_t begin = 0, end = 0; begin < all.size() && numbers.size() < most_named; begin = end + 1) {
-    end = all.find(' ', begin);
-    numbers.push_back(all.substr(begin, end - begin));
-  }
-  const auto more = static_cast<std::int64_t>(total) - static_cast<std::int64_t>(numbers.size());
-  return fmt::format(
-      "in its batch, the inputs of example{} {}{} of {} are not finite{} (`lockstep check --data` finds all of these)",
-      total == 1 ? "" : "s", fmt::join(numbers, ", "), more > 0 ? fmt::format(" and {} more", more) : "",
-      data_.description(), tables.empty() ? "" : ", or name rows that the tables do not have");
+  inputs.share(ranks);
+  targets.share(ranks);
+  const auto text = [&](const char* what, const Named& named) {
+    return fmt::format("the {} of {} of {} are not finite", what, named.text(), data_.description());
+  };
+  if (inputs.count() + targets.count() == 0)
+    return format.has_classes() ? "all inputs of its batch are finite"
+                                : "all inputs and targets of its batch are finite";
+  std::string found = "in its batch, ";
+  if (inputs.count() > 0)
+    found += text("inputs", inputs) + (tables.empty() ? "" : ", or name rows that the tables do not have");
+  if (targets.count() > 0) found += (inputs.count() > 0 ? ", and " : "") + text("targets", targets);
+  return found + " (`lockstep check --data` finds all of these; correct them, or leave these examples out)";
 }
 
 }  // namespace lockstep

@@ -43,9 +43,9 @@ class NonfiniteReport {
   /// over the layers' statistics.
   bool parameters_are_finite(const ExecSpace& space, const Optimizer& optimizer) const;
 
-  /// Returns "in its batch, the inputs of examples 17, 2045 of … are not finite", or that all are finite and all row
-  /// numbers are those of tables. The text is the same on all of `ranks`. `step` must be one of the last three steps.
-  /// Collective over `ranks`.
+  /// Returns "in its batch, the inputs of examples 17, 2045 of … are not finite", or the targets, or that all are
+  /// finite and all row numbers are those of tables. The text is the same on all of `ranks`. `step` must be one of the
+  /// last three steps. Collective over `ranks`.
   std::string inputs(const Communicator& ranks, std::int64_t step) const;
 
  private:
