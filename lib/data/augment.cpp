@@ -132,7 +132,7 @@ void AugmentConfig::describe(Fields& fields) {
   fields.optional_section(
       "random_resized_crop", random_resized_crop.present, [this](Fields& f) { random_resized_crop.describe(f); },
       "Random crop of the image, scaled to the image's size or to `size` (Szegedy et al. 2015; torchvision's "
-      "RandomResizedCrop)");
+      "RandomResizedCrop with antialias=False)");
   fields.check(!random_resized_crop.present || random_crop == 0, "random_resized_crop",
                "cannot be combined with random_crop; remove one of them");
   fields.boolean("horizontal_flip", horizontal_flip, "whether each image is mirrored left to right with probability ½");

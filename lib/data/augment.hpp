@@ -13,7 +13,7 @@ namespace lockstep {
 
 /// data.augment: random changes of training images.
 struct AugmentConfig : Config {
-  /// torchvision's RandomResizedCrop.
+  /// torchvision's RandomResizedCrop with antialias=False.
   struct ResizedCrop {
     bool present = false;
     std::optional<std::int64_t> size;  ///< side of the square that it makes, in pixels; none: the image's own size

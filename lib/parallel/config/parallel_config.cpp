@@ -111,7 +111,8 @@ void ParallelConfig::describe(Fields& fields) {
   describe_shard(fields);
   fields.boolean("sync_batch_norm", sync_batch_norm,
                  "true: batch_norm takes mean and variance over the examples of all ranks in each micro-batch, so that "
-                 "the number of ranks does not matter; false: over each rank's own examples");
+                 "the number of ranks does not matter; false: over each rank's own examples. Running statistics are "
+                 "averages over ranks and micro-batches, weighted by their examples, in both cases");
   fields.integer_or("group_size", group_size, "all", at_least_one,
                     "number of consecutive ranks that share batch_norm's mean and variance, with sync_batch_norm");
   fields.integer("virtual_replicas", virtual_replicas, {1, 1 << 20},
