@@ -26,7 +26,7 @@ void StepUpdate::begin(const BatchPlan& batch, const StepScope& scope, std::int6
 
 void StepUpdate::provide_coefficients() {
   if (scope_.own_steps) optimizer_steps_.provide(space_, count_, *scope_.own_steps);
-  else optimizer_steps_.provide(space_, {.count = count_, .untaken = guard_.decisions().untaken()});
+  else optimizer_steps_.provide(space_, {.count = count_, .untaken = decisions().untaken()});
 }
 
 void StepUpdate::vote(const StepRequests& requests) {
@@ -35,7 +35,13 @@ void StepUpdate::vote(const StepRequests& requests) {
   if (early_.may_be) provide_coefficients();
 }
 
+void StepUpdate::forward_started(bool is_last, const Requests& requests) {
+  voter_->look(space_, parts_.losses.in_memory(), parts_.optimizer.nonfinite());
+  if (is_last && early_.may_be) vote(requests());
+}
+
 void StepUpdate::advance() {
+  if (!has_voted_) return;
   if (early_.may_be) update_early();
   else voter_->advance();
 }
@@ -53,12 +59,13 @@ void StepUpdate::update_early() {
     if (bad_parameters || loss.examples == 0 || !std::isfinite(loss.mean())) return;
     early_.begun = judge(*early_.votes);
     parts_.before_change();
-    optimizer.begin_step(space_, parts_.model.parameters(), guard_.decisions().scalars());
+    optimizer.begin_step(space_, parts_.model.parameters(), decisions().scalars());
   }
   if (early_.begun) optimizer.gradients_are_final(space_, parts_.strategy.summed());
 }
 
-StepVote StepUpdate::finish_gradients() {
+StepVote StepUpdate::finish_gradients(const Requests& requests) {
+  if (!has_voted_) vote(requests());
   const PhaseClock::Scope phase(parts_.clock, StepPhase::reduce);
   parts_.strategy.finish_gradients(space_, [this] { advance(); });
   return early_.votes ? *early_.votes : voter_->finish();
@@ -73,10 +80,10 @@ StepResult StepUpdate::conclude(const StepVote& votes) {
   if (result.status == StepStatus::applied) {
     parts_.before_change();
     parts_.graphs.run(space_, {StepGraphs::Part::Kind::update}, StepGraphs::Ranks::this_one, [&] {
-      parts_.strategy.update(space_, guard_.decisions().scalars(), 1 / static_cast<double>(scope_.examples));
+      parts_.strategy.update(space_, decisions().scalars(), 1 / static_cast<double>(scope_.examples));
     });
   }
-  if (guard_.decisions().untaken() > 1) result = take_finding();
+  if (decisions().untaken() > 1) result = take_finding();
   result.examples = examples_;
   result.requests = {.stop = votes.stop, .checkpoint = votes.checkpoint};
   return result;
@@ -135,7 +142,7 @@ StepResult StepUpdate::take_finding() {
 }
 
 std::optional<StepResult> StepUpdate::take_last() {
-  if (guard_.decisions().untaken() == 0) return std::nullopt;
+  if (decisions().untaken() == 0) return std::nullopt;
   return take_finding();
 }
 

@@ -47,17 +47,16 @@ class StepUpdate final : public Stateful {
   void begin(const BatchPlan& batch, const StepScope& scope, std::int64_t examples);
   const StepScope& scope() const { return scope_; }
 
-  /// Call when the forward pass of a micro-batch has been started.
-  void look() { voter_->look(space_, parts_.losses.in_memory(), parts_.optimizer.nonfinite()); }
-  /// Casts this rank's vote: after the last forward pass if the update may begin early, else after all passes. What
-  /// ranks do together here, all do at the same place.
-  void vote(const StepRequests& requests);
-  bool may_be_early() const { return early_.may_be; }
-  bool has_voted() const { return has_voted_; }
-  /// Call when more gradients have been summed. Does what can be done without waiting.
+  /// Asks for what this rank wants of the step, at the latest moment.
+  using Requests = std::function<StepRequests()>;
+  /// Call when the forward pass of a micro-batch has been started. After the last one, casts this rank's vote if the
+  /// update may begin early.
+  void forward_started(bool is_last, const Requests& requests);
+  /// Call when more gradients are on their way. Does what can be done without waiting.
   void advance();
-  /// Waits until all gradients are summed and all votes are there. Collective.
-  StepVote finish_gradients();
+  /// Waits until all gradients are summed and all votes are there. Casts this rank's vote if `forward_started` has not:
+  /// what ranks do together in it, all do at the same place. Collective.
+  StepVote finish_gradients(const Requests& requests);
   /// Judges the step and updates the parameters. Returns what has become of this step, or of the one before it.
   /// Collective.
   StepResult conclude(const StepVote& votes);
@@ -70,6 +69,7 @@ class StepUpdate final : public Stateful {
 
   const StepCount& count() const { return count_; }
   StepGuard& guard() { return guard_; }
+  const StepDecisions& decisions() const { return guard_.decisions(); }
   /// Learning rate of the last step; if that was skipped, the one that the schedule has for the last applied step.
   double learning_rate() const;
   /// See ParallelStrategy::Coefficients.
@@ -106,6 +106,7 @@ class StepUpdate final : public Stateful {
   void go_on() { optimizer_steps_.provide(space_, {.count = count_}); }
 
  private:
+  void vote(const StepRequests& requests);
   void provide_coefficients();
   void update_early();
   SummedLoss summed_loss(const StepVote& votes) const;

@@ -105,29 +105,27 @@ StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequest
     const StepContext context = context_of(own, micro_batch);
     const DeviceBatch examples = upload(own, micro_batch);
     forward(context, micro_batch, examples);
-    if (update_->may_be_early() && &micro_batch == &own.plan.micro_batches.back()) update_->vote(requests());
+    update_->forward_started(&micro_batch == &own.plan.micro_batches.back(), requests);
     backward(context, micro_batch, examples);
   }
-  if (!update_->has_voted()) update_->vote(requests());
-  const StepVote votes = update_->finish_gradients();
+  const StepVote votes = update_->finish_gradients(requests);
   const StepResult result = update_->conclude(votes);
   if (!result.done()) return result;
   noise_->end_step(
       space_, [this] { return update_->gradient_square(); }, result.examples,
-      update_->guard().decisions().loss_factor_tensor());
+      update_->decisions().loss_factor_tensor());
   update_->end();
   return result;
 }
 
 StepContext Trainer::context_of(const HostBatch& batch, const MicroBatch& micro_batch) const {
-  return {
-      .space = space_,
-      .training = true,
-      .seed = problem_.seed,
-      .step = micro_batch.place ? StepNumber(micro_batch.place->batch) : update_->guard().decisions().steps_before(),
-      .first_example = micro_batch.place ? micro_batch.place->first : batch.plan.first + micro_batch.first,
-      .gradients = micro_batch.begins ? Store::replace : Store::add,
-      .same_parameters = micro_batch.first > 0 && (update_->scope().one_version || !micro_batch.begins)};
+  return {.space = space_,
+          .training = true,
+          .seed = problem_.seed,
+          .step = micro_batch.place ? StepNumber(micro_batch.place->batch) : update_->decisions().steps_before(),
+          .first_example = micro_batch.place ? micro_batch.place->first : batch.plan.first + micro_batch.first,
+          .gradients = micro_batch.begins ? Store::replace : Store::add,
+          .same_parameters = micro_batch.first > 0 && (update_->scope().one_version || !micro_batch.begins)};
 }
 
 DeviceBatch Trainer::upload(const HostBatch& batch, const MicroBatch& micro_batch) {
@@ -145,10 +143,9 @@ void Trainer::forward(const StepContext& context, const MicroBatch& micro_batch,
                [&] {
                  model_->forward(context, examples.inputs, [&](const Model::Output& output) {
                    sums_->add(space_, *problem_.loss, examples.n, output, examples.targets,
-                              update_->guard().decisions().loss_factor(), examples.mixed);
+                              update_->decisions().loss_factor(), examples.mixed);
                  });
                });
-  update_->look();
 }
 
 void Trainer::backward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples) {
@@ -163,7 +160,7 @@ void Trainer::backward(const StepContext& context, const MicroBatch& micro_batch
                    update_->guard().gradient_ready(space_, range);
                    noise_->gradient_ready(space_, model_->parameters(), range);
                    strategy_->gradient_ready(space_, range);
-                   if (update_->has_voted()) update_->advance();
+                   update_->advance();
                  });
                });
   if (!micro_batch.ends) return;
@@ -189,7 +186,7 @@ Metrics Trainer::evaluate(const HostBatch& batch) {
 
 StepNumbers Trainer::step_numbers() {
   return {.metrics = sums_->reduce(space_, comm_, *problem_.loss),
-          .gradient_norm = std::sqrt(update_->gradient_square()) * update_->guard().decisions().last().gradient_factor};
+          .gradient_norm = std::sqrt(update_->gradient_square()) * update_->decisions().last().gradient_factor};
 }
 
 StepScales Trainer::step_scales() const {
