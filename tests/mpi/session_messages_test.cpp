@@ -48,6 +48,27 @@ TEST_F(SessionTest, OneRanksFaultIsSaidByAllAndChangesNothing) {
   EXPECT_THROW(session.step(Array(good.inputs.data(), 0), Array(good.targets.data(), 0)), SharedError);
 }
 
+TEST_F(SessionTest, RefusesTargetsThatAreNoProbabilities) {
+  Session session(
+      "run: {steps: 50}\ndata: {memory: {inputs: [5], targets: 1}}\nmodel: {layers: [{linear: {features: 1}}]}\n"
+      "loss: {type: binary_cross_entropy}\nbatch: {global: 36}\n",
+      MPI_COMM_WORLD);
+  const Examples examples = share(0, comm_);
+  std::vector<float> targets(examples.targets.begin(), examples.targets.end());
+  for (float& target : targets) target /= 2;
+  const Array y(targets.data(), examples.count());
+  session.step(examples.x(), y);
+  if (comm_.is_root()) targets[0] = 1.5F;
+  try {
+    session.step(examples.x(), y);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const SharedError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("1 of the "));
+    EXPECT_THAT(error.what(), HasSubstr("targets are not from 0 to 1, as this loss reads them"));
+  }
+  EXPECT_EQ(session.steps(), 1);
+}
+
 TEST_F(SessionTest, ThrowsForALossThatIsNotFiniteAndGoesOn) {
   Session session(
       "run: {steps: 50}\ndata: {memory: {inputs: [5]}}\nmodel: {layers: [{linear: {features: 3}}]}\nbatch: {global: 36}\n"
