@@ -76,7 +76,6 @@ StepResult StepUpdate::conclude(const StepVote& votes) {
   if (!early_.may_be) provide_coefficients();
   StepResult result = early_.begun ? *early_.begun : judge(votes);
   early_ = {.may_be = early_.may_be};
-  if (result.done()) parts_.strategy.before_update(space_);
   if (result.status == StepStatus::applied) {
     parts_.before_change();
     parts_.graphs.run(space_, {StepGraphs::Part::Kind::update}, StepGraphs::Ranks::this_one, [&] {
@@ -106,7 +105,9 @@ StepResult StepUpdate::judge(const StepVote& votes) {
   guard_.judged(space_);
   // On devices, findings are taken a step late, when the device has the next step already.
   const bool reads_late = memory_is_separate && !guard_.watches_loss() && !reads_at_once_;
-  return reads_late ? StepResult() : take_finding();
+  const StepResult result = reads_late ? StepResult() : take_finding();
+  if (result.done()) parts_.strategy.before_update(space_);
+  return result;
 }
 
 void StepUpdate::end() {
