@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/duration.hpp"
+#include "base/text.hpp"
 #include "base/text_file.hpp"
 #include "io/replace_file.hpp"
 #include "run/deck/deck_values.hpp"
@@ -17,14 +18,20 @@ namespace {
 
 constexpr std::string_view mark = "# Kept by Lockstep";
 
+constexpr const char* data_name = "data.yaml";
+
 /// True for a file that keep has written.
 bool is_kept(const fs::path& file) {
   std::error_code none;
   return fs::exists(file, none) && read_text_file(file.string()).starts_with(mark);
 }
 
+std::string kept_text(const std::string& what, const std::string& text) {
+  return fmt::format("{}: {}.\n{}", mark, what, text);
+}
+
 void keep(const fs::path& file, const std::string& what, const std::string& text) {
-  replace_text_file(file, fmt::format("{}: {}.\n{}", mark, what, text));
+  replace_text_file(file, kept_text(what, text));
 }
 
 std::optional<std::int64_t> resolution_of(const TrialRecord& best) {
@@ -106,7 +113,7 @@ void refuse_foreign_files(const fs::path& folder) {
              "{}: was not written by a study, and is not replaced; choose another output_dir, or move that file away",
              file.string());
   };
-  for (const char* name : {"study.yaml", "base.yaml"})
+  for (const char* name : {"study.yaml", "base.yaml", data_name})
     if (!is_kept(folder / name)) refuse(name);
   // A study keeps itself before it writes its first report.
   if (!is_kept(folder / "study.yaml")) std::ranges::for_each(report_names, refuse);
@@ -118,6 +125,19 @@ void keep_study(const fs::path& folder, const TrialPlan& plan) {
   if (study.branch_from.present) study.branch_from.checkpoint = fs::absolute(plan.study().branch_file());
   keep(folder / "study.yaml", "the study, with every key", write_config(study));
   keep(folder / "base.yaml", "the study's base deck", plan.base());
+}
+
+void keep_data(const fs::path& folder, const std::string& fingerprints, bool goes_on) {
+  const fs::path file = folder / data_name;
+  const std::string what = "the data of the base deck";
+  if (goes_on && fs::exists(file)) {
+    const auto [was, is] = first_difference(read_text_file(file.string()), kept_text(what, fingerprints));
+    validate(was == is, ExitStatus::bad_data,
+             "{}: the data of the base deck have changed since the study began (they were '{}' and are '{}'), so that "
+             "trials could not be compared; restore them, or give another output_dir",
+             file.string(), was, is);
+  }
+  keep(file, what, fingerprints);
 }
 
 StudyResults read_results(const fs::path& folder) {

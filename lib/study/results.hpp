@@ -55,6 +55,9 @@ struct StudyResults {
 void refuse_foreign_files(const std::filesystem::path& folder);
 /// Writes what `read_results` needs beside the ledger to the study's folder.
 void keep_study(const std::filesystem::path& folder, const TrialPlan& plan);
+/// Keeps the fingerprints of the base deck's data, as YAML. If the study `goes_on`, throws bad_data if they have been
+/// others.
+void keep_data(const std::filesystem::path& folder, const std::string& fingerprints, bool goes_on);
 /// Throws missing_file for a folder without a study, and bad_data.
 StudyResults read_results(const std::filesystem::path& folder);
 

@@ -14,6 +14,7 @@
 #include "base/timer.hpp"
 #include "io/replace_file.hpp"
 #include "resilience/stop_request.hpp"
+#include "run/experiment/provenance.hpp"
 #include "run/folder/run_lock.hpp"
 #include "study/branches.hpp"
 #include "study/ledger.hpp"
@@ -65,6 +66,22 @@ std::string line_of(const TrialPlan& plan, const TrialRecord& record, std::int64
                      record.id.index, outcome_names[static_cast<std::size_t>(record.outcome)], record.steps(),
                      fmt::join(what, ", "), record.message.empty() ? "" : ": " + record.message, feasible,
                      plan.study().trials());
+}
+
+/// Returns the fingerprints of the base deck's data, as YAML; empty if these cannot be opened, which trials report.
+/// Complete on rank 0 of the slot only. Collective over the ranks of a slot.
+std::string fingerprints_of_data(const TrialPlan& plan, const Communicator& slot) {
+  const RunConfig base = plan.base_deck();
+  std::string text;
+  try {
+    const SharedReading reading(slot, base.source);
+    const Datasets data = open_datasets(base.data, static_cast<std::uint64_t>(base.run.seed), reading);
+    for (const auto& [split, print] : data_fingerprints(provenance(slot, data, reading)))
+      text += fmt::format("{}: \"{}\"\n", split, print);
+  } catch (const Error&) {
+    text.clear();
+  }
+  return text;
 }
 
 /// What rank 0 has: the study's folder, its ledger, and the scheduler.
@@ -151,6 +168,10 @@ ExitStatus run_study(StudyConfig study, const std::string& base, const Communica
   const bool is_new = world.all_reduce_max(coordinator && !coordinator->ledger().records().empty() ? 1 : 0) == 0;
   world.run_collectively([&] {
     if (is_new && slot_number == 0) with_positions(study.source, [&] { check_start(*plan, slot); });
+  });
+  world.run_collectively([&] {
+    const std::string data = slot_number == 0 ? fingerprints_of_data(*plan, slot) : "";
+    if (coordinator && !data.empty()) keep_data(coordinator->folder(), data, !is_new);
   });
   if (coordinator)
     log("{}: {} of {}, on {} of {}{}", study.folder(), counted(plan->groups().size(), "group"),

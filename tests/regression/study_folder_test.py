@@ -4,6 +4,9 @@
 import json
 import shutil
 
+import h5py
+import numpy
+
 import program
 from study_test import StudyTest
 
@@ -44,6 +47,26 @@ class StudyFolder(StudyTest):
         outcomes = [json.loads(line)["outcome"] for line in (self.folder / "study/ledger.jsonl").read_text().splitlines()[1:]]
         self.assertEqual(outcomes, ["diverged", "complete"])
 
+    def test_other_data_in_the_same_file(self):
+        """Trials on other data would be compared with those before."""
+        with h5py.File(self.folder / "data.h5", "w") as file:
+            for split in ("train", "validation"):
+                file[f"{split}/inputs"] = numpy.random.default_rng(1).random((32, 4), "f4")
+                file[f"{split}/targets"] = numpy.arange(32, dtype="f4").reshape(32, 1)
+        self.deck(data={"file": "data.h5"}, model={"layers": [{"linear": {"features": 1}}]}, loss={"type": "mse"}, run={"steps": 4})
+        self.study(batches=[16], trials_feasible=1, budget={"steps": 4}, evaluations=1, goal={"metric": "validation_loss", "best": "min"},
+                   space={"optimizer.learning_rate": {"log": [1e-6, 1e-5]}})
+        self.lockstep("study", "study.yaml")
+        self.lockstep("study", "study.yaml", "trials_feasible=2", ranks=2)
+        with h5py.File(self.folder / "data.h5", "r+") as file:
+            file["train/targets"][3] = 7
+        ledger = (self.folder / "study/ledger.jsonl").read_bytes()
+        self.refused(65, ["study/data.yaml: the data of the base deck have changed since the study began (they were 'train: "], "study", "study.yaml", "trials_feasible=3", ranks=2)
+        self.assertEqual((self.folder / "study/ledger.jsonl").read_bytes(), ledger)
+        (self.folder / "study/ledger.jsonl").unlink()
+        shutil.rmtree(self.folder / "study/trials")
+        self.lockstep("study", "study.yaml")
+
     def test_the_record_of_gradients_is_refused(self):
         self.deck(parallel={"sync_batch_norm": False, "asynchronous": {"schedule": {"free": True, "record": "order.txt"}}})
         self.study(batches=[16], trials_feasible=1)
@@ -51,7 +74,7 @@ class StudyFolder(StudyTest):
 
     def test_files_of_others_are_not_replaced(self):
         self.study(batches=[16], trials_feasible=1, budget={"steps": 8}, evaluations=2)
-        for name in ("study.yaml", "base.yaml", "study.json", "measurements.csv", "steps_to_goal.svg", "learning_rate.svg", "branches.svg"):
+        for name in ("study.yaml", "base.yaml", "data.yaml", "study.json", "measurements.csv", "steps_to_goal.svg", "learning_rate.svg", "branches.svg"):
             with self.subTest(name):
                 file = self.write(f"of_{name}/{name}", "mine: true\n")
                 before = program.snapshot(file.parent)
