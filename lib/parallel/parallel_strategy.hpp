@@ -20,8 +20,8 @@ namespace lockstep {
 /// How ranks share the work on one network: what travels in a step, which stretches of the parameters and of the
 /// optimizer's state each rank owns (ParameterLayout::owned), and when all parameters are complete again. In each step,
 /// all ranks call begin_step; for each sum of gradients that a rank computes, gradient_ready for each stretch and then
-/// gradient_sum_done; finish_gradients; then whatever looks at gradients; update, unless the step is skipped; and
-/// end_step.
+/// gradient_sum_done; finish_gradients; then whatever looks at gradients; before_update; update, unless the step is
+/// skipped; and end_step.
 class ParallelStrategy : public BatchDealing, public ReplicaSync, public StrategyState {
  public:
   /// Returns what the optimizer multiplies with after so many applied steps of the run. `own` is the number of steps
@@ -73,8 +73,8 @@ class ParallelStrategy : public BatchDealing, public ReplicaSync, public Strateg
   /// 0 if all gradients are finite, else more, f64 [1] in the step's memory.
   virtual Tensor nonfinite_gradients(const ExecSpace& space) = 0;
 
-  /// Call when it is known that the step can be done, before `update`: the parameters are still those of the step
-  /// before.
+  /// Call before `update`, when it is known that the step can be done (on devices, where that is known a step late, in
+  /// every step): the parameters are still those of the step before.
   virtual void before_update(const ExecSpace& /*space*/) {}
 
   /// Makes new values of the owned parameters from their gradients, and adds to the layers' statistics

@@ -10,8 +10,8 @@ namespace lockstep {
 /// and images it covers all positions of all examples. Targets of at least 0.5 count as 1. Outputs are counted in
 /// bins, and those in the same bin count as equal. A bin is at most 1/16384 wide in y/(1 + |y|). It also covers at most
 /// 1/128 of an octave of |y|, between 2⁻⁶⁴ (of negative y 2⁻³²) and 2²⁴; above ½ and below 1 of 1 − y, from 2⁻²⁵ on.
-/// A channel whose targets are all the same has no area and is left out of
-/// the mean. If any output is NaN, the metric is NaN.
+/// A channel whose targets are all the same has no area and is left out of the mean. If any output is NaN, the metric
+/// is NaN.
 class AreaUnderCurve final : public Metric {
  public:
   AreaUnderCurve(const Shape& one_output, std::int64_t /*ignored*/) : channels_(one_output[-1]) {}

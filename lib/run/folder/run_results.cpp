@@ -92,7 +92,7 @@ bool holds_runs(const fs::path& folder) {
 }  // namespace
 
 RunResults read_run_results(const fs::path& path) {
-  const fs::path folder = path.filename() == "summary.json" ? path.parent_path() : path;
+  const fs::path folder = path.filename() != "summary.json" ? path : path.has_parent_path() ? path.parent_path() : ".";
   const fs::path summary = folder / "summary.json", deck = folder / "deck.yaml";
   RunResults run{.name = folder.string()};
   if (fs::exists(summary)) {

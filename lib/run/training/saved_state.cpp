@@ -8,6 +8,7 @@
 #include "base/log.hpp"
 #include "checkpoint/state_text.hpp"
 #include "run/deck/deck_changes.hpp"
+#include "run/deck/deck_values.hpp"
 #include "run/experiment/provenance.hpp"
 #include "run/training/resume.hpp"
 
@@ -20,7 +21,7 @@ bool has_other_losses(const Checkpoint& checkpoint, const std::string& deck) {
   const auto before = checkpoint.texts.find("deck");
   if (before == checkpoint.texts.end()) return false;
   return std::ranges::any_of(changes_between(before->second, deck), [](const DeckChange& change) {
-    return change.key.starts_with("loss.") || change.key.starts_with("data.normalize");
+    return is_below(change.key, "loss") || is_below(change.key, "data.normalize");
   });
 }
 
