@@ -11,7 +11,7 @@ DeviceSums choose_device_sums(const ParallelConfig& config, const DeviceFacts& f
   if (config.tree_leaves() > 0) return {};
   validate_key(!config.compress.present || !facts.all_have_devices, "parallel.compress",
                "gradients are compressed in host memory, but kernels run on devices here; leave it out");
-  if (config.all_reduce && config.all_reduce->in_device_memory) {
+  if (config.sums.all_reduce && config.sums.all_reduce->in_device_memory) {
     const char* const key = "parallel.all_reduce";
     validate_key(facts.has_nccl, key,
                  "nccl is not in this build; choose auto, or build for devices with NCCL or RCCL (`lockstep info` "
@@ -24,9 +24,9 @@ DeviceSums choose_device_sums(const ParallelConfig& config, const DeviceFacts& f
     return {facts.ranks == 1 ? Path::on_hosts : Path::nccl, ""};
   }
   if (facts.ranks == 1 || !facts.all_have_devices || facts.emulates_network) return {};
-  if (config.all_reduce) return {config.all_reduce->by_library ? Path::mpi : Path::on_hosts, ""};
-  const bool divides = config.shard != ParallelConfig::Shard::none;
-  if (divides || !config.all_reduce_table.empty() || !facts.has_nccl) return {};
+  if (config.sums.all_reduce) return {config.sums.all_reduce->by_library ? Path::mpi : Path::on_hosts, ""};
+  const bool divides = config.sharding.divides();
+  if (divides || !config.sums.all_reduce_table.empty() || !facts.has_nccl) return {};
   if (facts.shared.empty()) return {Path::nccl, ""};
   return {Path::on_hosts, "gradients are summed on the hosts, because nccl needs a device for each rank"};
 }

@@ -43,7 +43,7 @@ std::size_t gradient_bytes(const ParameterWindows& windows, const ParameterLayou
 
 std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Communicator& all,
                                           const Communicator& node, std::size_t bytes) {
-  if (!sums_in_node_memory(config.all_reduce) || all.size() == 1) return std::nullopt;
+  if (!sums_in_node_memory(config.sums.all_reduce) || all.size() == 1) return std::nullopt;
   std::optional<NodeMemory> memory = NodeMemory::make(node, bytes);
   // If one node has none, no node uses any: all ranks must sum in the same way.
   if (all.all_reduce_max(memory ? 0 : 1) == 0) return memory;
@@ -56,18 +56,17 @@ std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Co
 }
 
 ParameterDivision parameter_division(const ParallelConfig& config, int ranks, bool shares) {
-  using Shard = ParallelConfig::Shard;
   const bool elsewhere = config.offloads_parameters();
   return {.gradients = ranks > 1 && config.divides_gradients(),
-          .values = elsewhere || (ranks > 1 && config.shard >= Shard::parameters && !shares),
+          .values = elsewhere || (ranks > 1 && config.sharding.shard >= Shard::parameters && !shares),
           .values_elsewhere = elsewhere,
-          .unit_mb = config.unit_mb,
-          .prefetch = config.prefetch};
+          .unit_mb = config.sharding.unit_mb,
+          .prefetch = config.sharding.prefetch};
 }
 
 bool may_share_parameters(const ParallelConfig& config) {
-  return config.share_parameters && config.tree_leaves() == 0 && !memory_is_separate &&
-         sums_in_node_memory(config.all_reduce);
+  return config.sharding.share_parameters && config.tree_leaves() == 0 && !memory_is_separate &&
+         sums_in_node_memory(config.sums.all_reduce);
 }
 
 ParallelMemory parallel_memory(const ParallelConfig& config, const ShardGroups& groups, const Graph& graph,
@@ -79,7 +78,7 @@ ParallelMemory parallel_memory(const ParallelConfig& config, const ShardGroups& 
   ParallelMemory memory{.windows = windows(false)};
   const ParameterDivision& division = memory.windows.division;
   if (division.gradients || division.values) check_same_windows(groups.ranks.all, memory.windows);
-  const bool divides = config.shard != ParallelConfig::Shard::none, shares = divides && may_share_parameters(config);
+  const bool divides = config.sharding.divides(), shares = divides && may_share_parameters(config);
   // Ranks own the same parts in sums as in gathers: both use the node's memory, or neither does.
   if (config.tree_leaves() > 0 || (divides && !shares)) return memory;
   memory.gradients = gradient_memory(config, groups.ranks.all, groups.group.node,

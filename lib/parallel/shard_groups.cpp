@@ -13,14 +13,14 @@ namespace {
 
 /// Returns the group size that the deck asks for, if the run divides anything; else that of one group.
 NumberOrWord wanted(const ParallelConfig& config) {
-  return config.shard == ParallelConfig::Shard::none ? NumberOrWord{} : config.shard_group;
+  return config.sharding.divides() ? config.sharding.shard_group : NumberOrWord{};
 }
 
 /// The number of this rank's group.
 int group_of(const NumberOrWord& group, const Topology& ranks) {
   const int rank = ranks.all.rank();
   if (group.number) return static_cast<int>(rank / *group.number);
-  return group.word == ParallelConfig::node ? ranks.node_of[static_cast<std::size_t>(rank)] : 0;
+  return group.word == ShardConfig::node ? ranks.node_of[static_cast<std::size_t>(rank)] : 0;
 }
 
 void check_size(const NumberOrWord& group, int ranks) {
@@ -54,7 +54,7 @@ int shard_group_size(const ParallelConfig& config, int ranks, int nodes) {
   const NumberOrWord group = wanted(config);
   check_size(group, ranks);
   if (group.number) return static_cast<int>(*group.number);
-  return group.word == ParallelConfig::node ? ranks / nodes : ranks;
+  return group.word == ShardConfig::node ? ranks / nodes : ranks;
 }
 
 }  // namespace lockstep

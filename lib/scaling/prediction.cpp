@@ -12,14 +12,14 @@
 namespace lockstep {
 namespace {
 
-using Overlap = ParallelConfig::Overlap;
+using Overlap = SumConfig::Overlap;
 
 }  // namespace
 
 Prediction Predictor::predict(int ranks) {
   const RankCount count{ranks, static_cast<int>(machine_.nodes_of(ranks))};
   const ParallelConfig given = workload_.config().parallel;
-  if (given.chooses_shard && !given.machine.empty())
+  if (given.sharding.chooses_shard && !given.sharding.machine.empty())
     workload_.change([&](TrainingConfig& config) { config.shard_times = shard_times(machine_, workload_, count); });
   const std::string choice = workload_.choose_shard(count);
   const StepMemory memory = workload_.plan(count);
@@ -233,15 +233,15 @@ double Predictor::run_seconds(const Prediction& prediction, const PlannedStep& s
 void Predictor::find_best_all_reduce(Prediction& prediction, const StepPlan& plan, std::int64_t micro) const {
   constexpr double worth_a_word = 0.99;
   const ParallelConfig& asked = workload_.config().parallel;
-  prediction.best_all_reduce = asked.all_reduce ? asked.all_reduce->name : "auto";
+  prediction.best_all_reduce = asked.sums.all_reduce ? asked.sums.all_reduce->name : "auto";
   prediction.best_step = prediction.step();
   if (prediction.ranks == 1) return;
   const auto ranks = static_cast<int>(prediction.ranks);
   for (const Algorithm& algorithm : algorithms()) {
     if (algorithm.by_library || algorithm.in_device_memory) continue;
     ParallelConfig config = asked;
-    config.all_reduce = &algorithm;
-    if (!config.allows(config.shard)) continue;
+    config.sums.all_reduce = &algorithm;
+    if (!config.allows(config.sharding.shard)) continue;
     SumsOfRanks sums(machine_, config);
     const Waiting waits = waiting(planned(config, ranks, plan, sums), prediction.share, micro);
     const double seconds = prediction.computing + prediction.stragglers + waits.statistics + waits.exposed +

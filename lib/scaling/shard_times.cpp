@@ -6,13 +6,11 @@
 
 namespace lockstep {
 
-using Shard = ParallelConfig::Shard;
-
 std::vector<TrainingConfig::ShardTime> shard_times(const Machine& machine, Workload& workload, RankCount ranks) {
   std::vector<TrainingConfig::ShardTime> times;
   const ParallelConfig given = workload.config().parallel;
   const auto take = [&](const Shard shard) {
-    workload.change([&](TrainingConfig& config) { config.parallel.take(shard); });
+    workload.change([&](TrainingConfig& config) { config.parallel.sharding.take(shard); });
   };
   take(Shard::none);
   StepMemory memory = workload.plan(ranks);
@@ -30,10 +28,10 @@ std::vector<TrainingConfig::ShardTime> shard_times(const Machine& machine, Workl
 
 void predict_shards(RunConfig& config, RankCount ranks) {
   const ParallelConfig& parallel = config.parallel;
-  if (!parallel.chooses_shard || parallel.machine.empty()) return;
+  if (!parallel.sharding.chooses_shard || parallel.sharding.machine.empty()) return;
   config.shard_times.emplace();
   if (ranks.all == 1 || not_predicted(parallel)) return;
-  Machine machine = read_machine(parallel.machine);
+  Machine machine = read_machine(parallel.sharding.machine);
   if (ranks.all % ranks.nodes == 0) machine.ranks_per_node = ranks.all / ranks.nodes;
   with_positions(config.source, [&] {
     Workload workload(config);

@@ -13,13 +13,13 @@
 namespace lockstep {
 namespace {
 
-using Overlap = ParallelConfig::Overlap;
+using Overlap = SumConfig::Overlap;
 
 /// Ways of overlapping that BucketedReducer would try. On hosts, a thread for sums waits for its turn on a core that
 /// computes, and hides hardly more than looking between layers does (perf/results/predict-scaling.md), so it is left
 /// out. For divided gradients nothing is tried: they are summed between layers, or on one node at once.
 std::vector<Overlap> overlaps_of(const ParallelConfig& config, bool one_node, bool has_devices) {
-  if (config.overlap != Overlap::automatic) return {config.overlap};
+  if (config.sums.overlap != Overlap::automatic) return {config.sums.overlap};
   if (config.divides_gradients()) return {one_node ? Overlap::none : Overlap::poll};
   if (has_devices) return {Overlap::none, Overlap::poll, Overlap::thread};
   return one_node ? std::vector{Overlap::none} : std::vector{Overlap::none, Overlap::poll};
@@ -36,7 +36,7 @@ class Builder {
         plan_(plan),
         ranks_(ranks),
         group_(shard_group_size(config, ranks, static_cast<int>(machine.nodes_of(ranks)))),
-        divides_(config.shard != ParallelConfig::Shard::none),
+        divides_(config.sharding.divides()),
         shares_(divides_ && may_share_parameters(config) && !machine.has_devices()),
         sums_(sums.of(group_, shares_)),
         all_(sums.of(ranks, false)),
@@ -72,7 +72,7 @@ class Builder {
 
   void add_sums() {
     // fp64 travels as it is, and so do statistics, which follow the gradients in buckets of their own.
-    const double wire = bytes_ == 4 ? static_cast<double>(size_of(config_.sums().wire)) : bytes_;
+    const double wire = bytes_ == 4 ? static_cast<double>(size_of(config_.sums.options().wire)) : bytes_;
     const auto add = [&](Operation operation, const std::vector<ElementRange>& buckets, double travels) {
       for (const ElementRange& bucket : buckets) {
         ExchangeCost sum = sums_.of(operation, bucket.count, bytes_, travels);
@@ -97,7 +97,7 @@ class Builder {
     const int per_node = static_cast<int>(std::min<std::int64_t>(machine_.ranks_per_node, ranks_));
     const Fabric fabric{machine_, groups, std::max(1, per_node / group_), std::min(group_, per_node)};
     if (operation == Operation::all_reduce) return sums_.between_groups(fabric, count, bytes_, travels);
-    const int pieces = shares_ && !sums_.one_node() ? leaders_of(config_.leaders, std::min(group_, per_node)) : 1;
+    const int pieces = shares_ && !sums_.one_node() ? leaders_of(config_.sums.leaders, std::min(group_, per_node)) : 1;
     const std::int64_t own = (count + std::int64_t{group_} * pieces - 1) / (std::int64_t{group_} * pieces);
     return sums_.between_groups(fabric, own, bytes_, travels) * pieces;
   }

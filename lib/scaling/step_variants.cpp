@@ -15,8 +15,6 @@
 namespace lockstep {
 namespace {
 
-using Shard = ParallelConfig::Shard;
-
 /// A machine for which only the schedules matter, not the speed.
 Machine any_machine(RankCount ranks, Precision precision) {
   Machine machine;
@@ -67,7 +65,7 @@ class Enumeration {
   /// Adds the ways with these micro-batches and activations, which have one plan.
   void add(Checkpointing checkpointing, std::int64_t micro) {
     workload_.change([&](TrainingConfig& config) {
-      config.parallel.take(Shard::none);
+      config.parallel.sharding.take(Shard::none);
       config.parallel.offload.present = false;
       config.model.checkpointing = checkpointing;
       config.batch.micro = micro;
@@ -80,9 +78,9 @@ class Enumeration {
       for (const NumberOrWord& group : groups_)
         for (const bool shares : {true, false}) {
           workload_.change([&](TrainingConfig& config) {
-            config.parallel.take(shard);
-            config.parallel.shard_group = group;
-            config.parallel.share_parameters = shares;
+            config.parallel.sharding.take(shard);
+            config.parallel.sharding.shard_group = group;
+            config.parallel.sharding.share_parameters = shares;
           });
           if (is_possible())
             add_variant(
@@ -97,18 +95,18 @@ class Enumeration {
   bool is_possible() const {
     const RunConfig& config = workload_.config();
     const ParallelConfig& parallel = config.parallel;
-    const bool is_first_group = is_same(parallel.shard_group, groups_.front());
-    if (parallel.shard == Shard::none) return is_first_group && !parallel.share_parameters;
-    if (!config.optimizer.rule().divides() || !parallel.allows(parallel.shard)) return false;
+    const bool is_first_group = is_same(parallel.sharding.shard_group, groups_.front());
+    if (!parallel.sharding.divides()) return is_first_group && !parallel.sharding.share_parameters;
+    if (!config.optimizer.rule().divides() || !parallel.allows(parallel.sharding.shard)) return false;
     if (shard_group_size(parallel, ranks_.all, ranks_.nodes) == 1) return passes_alone();
-    return !parallel.share_parameters || ranks_that_share(parallel, ranks_) > 1;
+    return !parallel.sharding.share_parameters || ranks_that_share(parallel, ranks_) > 1;
   }
 
   /// Whether offloading is possible for parameters that one rank has completely.
   bool passes_alone() const {
     const ParallelConfig& parallel = workload_.config().parallel;
-    return may_offload_ && parallel.shard == Shard::parameters && is_same(parallel.shard_group, groups_.front()) &&
-           !parallel.share_parameters;
+    return may_offload_ && parallel.sharding.shard == Shard::parameters &&
+           is_same(parallel.sharding.shard_group, groups_.front()) && !parallel.sharding.share_parameters;
   }
 
   static bool is_same(const NumberOrWord& a, const NumberOrWord& b) { return a.number == b.number && a.word == b.word; }
@@ -119,14 +117,14 @@ class Enumeration {
     std::set<int> sizes;
     const auto add = [&](const NumberOrWord& group) {
       ParallelConfig config = workload_.config().parallel;
-      config.shard = Shard::optimizer;
-      config.shard_group = group;
+      config.sharding.shard = Shard::optimizer;
+      config.sharding.shard_group = group;
       const int size = shard_group_size(config, ranks_.all, ranks_.nodes);
       if (ranks_.all % size == 0 && sizes.insert(size).second) some.push_back(group);
     };
-    add({.number = {}, .word = ParallelConfig::all});
-    add({.number = {}, .word = ParallelConfig::node});
-    add(workload_.config().parallel.shard_group);
+    add({.number = {}, .word = ShardConfig::all});
+    add({.number = {}, .word = ShardConfig::node});
+    add(workload_.config().parallel.sharding.shard_group);
     return some;
   }
 

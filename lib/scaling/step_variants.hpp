@@ -12,7 +12,7 @@ namespace lockstep {
 
 /// One way to do a deck's step. Ways differ in what leaves the network, and sums up to rounding, as they are.
 struct StepVariant {
-  ParallelConfig::Shard shard = ParallelConfig::Shard::none;
+  Shard shard = Shard::none;
   NumberOrWord group;   ///< parallel.shard_group
   bool shares = false;  ///< whether the ranks of a node have one copy of the parameters in common
   Checkpointing checkpointing = Checkpointing::none;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view checkpointings[] = {"none", "blocks"};
 
-std::string_view name_of(ParallelConfig::Shard shard) { return shard_names[static_cast<std::size_t>(shard)]; }
+std::string_view name_of(Shard shard) { return shard_names[static_cast<std::size_t>(shard)]; }
 std::string_view name_of(Checkpointing checkpointing) {
   return checkpointings[static_cast<std::size_t>(checkpointing)];
 }
@@ -37,9 +37,9 @@ std::vector<StepVariant> best_of_each(const std::vector<StepVariant>& variants) 
 
 /// Name of the variant's group; empty: the model is not divided.
 std::string group_of(const StepVariant& variant) {
-  if (variant.shard == ParallelConfig::Shard::none) return "";
+  if (variant.shard == Shard::none) return "";
   if (variant.group.number) return std::to_string(*variant.group.number);
-  return variant.group.word == ParallelConfig::node ? "node" : "all";
+  return variant.group.word == ShardConfig::node ? "node" : "all";
 }
 
 constexpr std::string_view columns = "{:<11} {:<6} {:<5} {:<11} {:<6} {:>8} {:>12} {:<4} {:>12} {:>9} {:>9}\n";
@@ -62,7 +62,7 @@ std::string row(const StepVariant& variant, bool has_machine) {
 
 std::string keys_of(const StepVariant& variant, const ParallelConfig::Offload& deck) {
   std::string text = fmt::format("parallel.shard={}", name_of(variant.shard));
-  if (variant.shard != ParallelConfig::Shard::none)
+  if (variant.shard != Shard::none)
     text += fmt::format(" parallel.shard_group={} parallel.share_parameters={}", group_of(variant), variant.shares);
   text += fmt::format(" model.activation_checkpointing={} batch.micro={}", name_of(variant.checkpointing),
                       variant.micro);
@@ -107,10 +107,10 @@ std::string step_variants_report(const RunConfig& config, const StepVariantOptio
     machine = read_machine(file);
     if (ranks.all % ranks.nodes == 0) machine->ranks_per_node = ranks.all / ranks.nodes;
   }
-  const double gigabytes = memory_gb > 0                   ? memory_gb
-                           : config.parallel.memory_gb > 0 ? config.parallel.memory_gb
-                           : machine && machine->memory_gb ? *machine->memory_gb
-                                                           : 0;
+  const double gigabytes = memory_gb > 0                            ? memory_gb
+                           : config.parallel.sharding.memory_gb > 0 ? config.parallel.sharding.memory_gb
+                           : machine && machine->memory_gb          ? *machine->memory_gb
+                                                                    : 0;
   return with_positions(config.source, [&] {
     const char* const none = "\nways                 not listed: ";
     if (const auto not_these = not_predicted(config.parallel)) return fmt::format("{}{}\n", none, not_these->why);

@@ -29,7 +29,7 @@ ExchangeCost Sums::of(Operation operation, std::int64_t count, double element_by
   if (ranks_ == 1 || count == 0) return {};
   const auto [found, is_new] = known_.try_emplace({operation, count, wire_bytes});
   if (!is_new) return found->second;
-  const Algorithm* const algorithm = config_.all_reduce;
+  const Algorithm* const algorithm = config_.sums.all_reduce;
   const bool in_memory = sums_in_node_memory(algorithm) && (shares_ || operation == Operation::all_reduce);
   // Schedules of MPI and NCCL are unknown; they are assumed to be as fast as the fastest algorithm here.
   found->second = in_memory
@@ -60,8 +60,8 @@ ExchangeCost Sums::in_nodes(Operation operation, std::int64_t count, double elem
   if (one_node()) return cost;
   const auto nodes = static_cast<int>(machine_.nodes_of(ranks_));
   const auto in_the_last = static_cast<int>(ranks_ - (nodes - 1) * machine_.ranks_per_node);
-  const int leaders = leaders_of(config_.leaders, in_the_last);
-  ExchangeCost between = by_messages(operation, config_.between_nodes, {machine_, nodes, 1, leaders},
+  const int leaders = leaders_of(config_.sums.leaders, in_the_last);
+  ExchangeCost between = by_messages(operation, config_.sums.between_nodes, {machine_, nodes, 1, leaders},
                                      (count + leaders - 1) / leaders, element_bytes, wire_bytes);
   const double of_ranks = static_cast<double>(nodes * leaders) / ranks_;
   between.bytes *= of_ranks, between.messages *= of_ranks;
@@ -71,8 +71,8 @@ ExchangeCost Sums::in_nodes(Operation operation, std::int64_t count, double elem
 ExchangeCost Sums::between_groups(const Fabric& fabric, std::int64_t count, double element_bytes,
                                   double wire_bytes) const {
   if (fabric.ranks == 1 || count == 0) return {};
-  const Algorithm* const algorithm = sums_in_node_memory(config_.all_reduce) ? config_.between_nodes
-                                                                             : config_.all_reduce;
+  const Algorithm* const algorithm = sums_in_node_memory(config_.sums.all_reduce) ? config_.sums.between_nodes
+                                                                                  : config_.sums.all_reduce;
   const auto [found, is_new] = known_between_.try_emplace({fabric.ranks, count, wire_bytes});
   if (is_new)
     found->second = by_messages(Operation::all_reduce, algorithm && algorithm->all_reduce ? algorithm : nullptr, fabric,

@@ -44,7 +44,7 @@ Workload::Workload(const RunConfig& config)
 }
 
 std::string Workload::choose_shard(RankCount ranks) {
-  if (!config_.parallel.chooses_shard) return "";
+  if (!config_.parallel.sharding.chooses_shard) return "";
   const bool whole_sums = has_whole_sums(config_.parallel, expected_devices(ranks.all));
   return resolve_shard(config_, experiment_.graph, plan(ranks), ranks, whole_sums)->why;
 }

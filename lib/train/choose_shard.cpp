@@ -14,8 +14,6 @@
 namespace lockstep {
 namespace {
 
-using Shard = ParallelConfig::Shard;
-
 std::string_view name_of(Shard shard) { return shard_names[static_cast<std::size_t>(shard)]; }
 
 /// Predicted step times of the ways to divide a model.
@@ -39,7 +37,8 @@ class ShardTimes {
   }
   /// Says that nothing is predicted although the deck names a machine; else empty.
   std::string missing() const {
-    return !config_.parallel.machine.empty() && !are_known() ? " (the time of such steps cannot be predicted)" : "";
+    return !config_.parallel.sharding.machine.empty() && !are_known() ? " (the time of such steps cannot be predicted)"
+                                                                      : "";
   }
 
  private:
@@ -66,7 +65,7 @@ namespace {
 ShardChoice choose_shard(const TrainingConfig& config, const Graph& graph, const StepMemory& memory, RankCount ranks,
                          bool whole_sums) {
   std::vector<Shard> shards = shards_by_speed(config, ranks.all, whole_sums);
-  const double limit = 1e9 * config.parallel.memory_gb;
+  const double limit = 1e9 * config.parallel.sharding.memory_gb;
   const ShardTimes times(config);
   if (times.are_known()) std::ranges::stable_sort(shards, {}, [&](Shard shard) { return times.of(shard); });
   std::vector<double> bytes;
@@ -100,9 +99,9 @@ ShardChoice choose_shard(const TrainingConfig& config, const Graph& graph, const
 
 std::optional<ShardChoice> resolve_shard(TrainingConfig& config, const Graph& graph, const StepMemory& memory,
                                          RankCount ranks, bool whole_sums) {
-  if (!config.parallel.chooses_shard) return std::nullopt;
+  if (!config.parallel.sharding.chooses_shard) return std::nullopt;
   ShardChoice choice = choose_shard(config, graph, memory, ranks, whole_sums);
-  config.parallel.take(choice.shard);
+  config.parallel.sharding.take(choice.shard);
   return choice;
 }
 

@@ -12,7 +12,7 @@ namespace lockstep {
 
 /// The way to divide the model that `parallel.shard: auto` is resolved to.
 struct ShardChoice {
-  ParallelConfig::Shard shard = ParallelConfig::Shard::none;
+  Shard shard = Shard::none;
   bool fits = true;  ///< the step fits into parallel.memory_gb
   std::string why;   ///< "auto chooses gradients: a step needs 1.20 GB of 2.00 GB per rank; …"
                      ///< with times: "auto chooses optimizer: predicted 97.8 ms per step (gradients 99.4, none 104)"
@@ -25,7 +25,7 @@ bool has_whole_sums(const ParallelConfig& config, const DeviceFacts& facts);
 /// measurement: with each further way a rank sends at least as much as with the one before, and updates as much.
 /// Dividing nothing is the fastest way only with `whole_sums`; otherwise it sends as much as dividing the optimizer
 /// does, and every rank updates everything (perf/results/shards.md).
-std::vector<ParallelConfig::Shard> shards_by_speed(const TrainingConfig& config, int ranks, bool whole_sums);
+std::vector<Shard> shards_by_speed(const TrainingConfig& config, int ranks, bool whole_sums);
 
 /// Replaces `parallel.shard: auto` in `config` by the way that is chosen, and returns that choice; none if the deck
 /// names a way. Chosen is the first of shards_by_speed, or where times are predicted (TrainingConfig::shard_times) the

@@ -30,7 +30,7 @@ std::vector<std::pair<std::string_view, double>> needs_by_shard(const TrainingCo
                                                                 const StepMemory& memory, RankCount ranks) {
   std::vector<std::pair<std::string_view, double>> needs;
   for (std::size_t way = 0; way < std::size(shard_names); ++way)
-    if (const auto shard = static_cast<ParallelConfig::Shard>(way); config.parallel.allows(shard))
+    if (const auto shard = static_cast<Shard>(way); config.parallel.allows(shard))
       needs.emplace_back(shard_names[way], memory_with(shard, config, graph, memory, ranks));
   return needs;
 }
@@ -39,13 +39,12 @@ std::vector<std::pair<std::string_view, double>> needs_by_shard(const TrainingCo
 
 int ranks_that_share(const ParallelConfig& config, RankCount ranks) {
   const int group = shard_group_size(config, ranks.all, ranks.nodes);
-  const bool divides = config.shard != ParallelConfig::Shard::none && group > 1;
+  const bool divides = config.sharding.divides() && group > 1;
   return divides && may_share_parameters(config) ? std::min(group, ranks.all / ranks.nodes) : 1;
 }
 
-double memory_with(ParallelConfig::Shard shard, TrainingConfig config, const Graph& graph, const StepMemory& memory,
-                   RankCount ranks) {
-  config.parallel.take(shard);
+double memory_with(Shard shard, TrainingConfig config, const Graph& graph, const StepMemory& memory, RankCount ranks) {
+  config.parallel.sharding.take(shard);
   return memory.total() - memory.model() + model_memory(config, graph, memory.plan, ranks).model();
 }
 
@@ -61,7 +60,7 @@ struct DividedModel {
         group(shard_group_size(parallel, count.all, count.nodes)),
         sharing(ranks_that_share(parallel, count)),
         elsewhere(parallel.offloads_parameters()),
-        divides(parallel.shard != ParallelConfig::Shard::none && (group > 1 || elsewhere)),
+        divides(parallel.sharding.divides() && (group > 1 || elsewhere)),
         windows(plan_windows(graph, layout, plan, parameter_division(parallel, group, divides && sharing == group))) {}
 
   double trained() const { return static_cast<double>(layout.trained_size()); }
@@ -256,7 +255,7 @@ StepMemory step_memory(const TrainingConfig& config, Graph& graph, const Dataset
 }
 
 void check_memory(const TrainingConfig& config, const Graph& graph, const StepMemory& memory, RankCount ranks) {
-  const double limit = 1e9 * config.parallel.memory_gb;
+  const double limit = 1e9 * config.parallel.sharding.memory_gb;
   if (limit == 0 || memory.total() <= limit) return;
   std::string others;
   if (config.optimizer.rule().divides() && ranks.all > 1)

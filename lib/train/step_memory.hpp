@@ -48,8 +48,7 @@ struct StepMemory : ModelMemory {
 StepMemory step_memory(const TrainingConfig& config, Graph& graph, const Dataset& train, RankCount ranks);
 
 /// Returns the bytes, on each rank, of a step that differs from that of `memory` in parallel.shard alone.
-double memory_with(ParallelConfig::Shard shard, TrainingConfig config, const Graph& graph, const StepMemory& memory,
-                   RankCount ranks);
+double memory_with(Shard shard, TrainingConfig config, const Graph& graph, const StepMemory& memory, RankCount ranks);
 
 /// Throws KeyError (parallel.memory_gb) if a step needs more than the deck allows. The message says which way to divide
 /// the model would fit.

@@ -36,7 +36,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
     with_positions(config.source, [&] {
       partition_ = batch_partition(config, graph, comm_.size());
       max_micro_batch_ = partition_.largest_micro_batch(batch);
-      if (config.parallel.memory_gb > 0)
+      if (config.parallel.sharding.memory_gb > 0)
         check_memory(config, graph, step_memory(config, graph, problem_.data, ranks), ranks);
       options = model_options(config, max_micro_batch_, Purpose::training);
       plan = plan_model(graph, options);

@@ -71,7 +71,7 @@ struct TrainingConfig {
   /// Predicted seconds of a step on parallel.machine, for some ways to divide the model that differ in nothing else. No
   /// list: not asked for; an empty one: such steps cannot be predicted.
   struct ShardTime {
-    ParallelConfig::Shard shard;
+    Shard shard;
     double seconds;
   };
   std::optional<std::vector<ShardTime>> shard_times;

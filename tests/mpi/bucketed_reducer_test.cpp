@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-using Overlap = ParallelConfig::Overlap;
+using Overlap = SumConfig::Overlap;
 
 class SumsInBuckets : public testing::TestWithParam<std::tuple<Overlap, const char*, DType>> {};
 
@@ -24,9 +24,9 @@ TEST_P(SumsInBuckets, WhateverTheBuckets) {
   for (const std::int64_t count : {1, 250, 251, 5003})
     for (const double bucket_mb : {0.001, 0.00137, 0.02, 25.0}) {
       ParallelConfig config;
-      config.bucket_mb = bucket_mb;
-      config.overlap = overlap;
-      config.all_reduce = find_algorithm(all_reduce);
+      config.sums.bucket_mb = bucket_mb;
+      config.sums.overlap = overlap;
+      config.sums.all_reduce = find_algorithm(all_reduce);
       const std::size_t bytes = static_cast<std::size_t>(count) * size_of(dtype);
       const auto memory = gradient_memory(config, topology.all, topology.node, bytes);
       const OwnedTensor own("gradients", dtype, {count});
@@ -72,9 +72,9 @@ TEST(Reducer, SumsEachBucketAsSoonAsItIsReady) {
   const GradientBuckets buckets({{0, count}}, count, 2, sizeof(float));
   ASSERT_EQ(buckets.trained.size(), 5u);
   ParallelConfig config;
-  config.bucket_mb = 2;
-  config.overlap = Overlap::none;
-  config.all_reduce = find_algorithm("ring");
+  config.sums.bucket_mb = 2;
+  config.sums.overlap = Overlap::none;
+  config.sums.all_reduce = find_algorithm("ring");
   const OwnedTensor gradients("gradients", DType::f32, {count});
   const ExecSpace space;
   test::set_values(gradients.get(), std::vector<double>(count, 1.0));
@@ -102,10 +102,10 @@ TEST(Reducer, SendsTheLastNumbersAsTheyAre) {
   const Topology topology(Communicator::world());
   if (topology.all.size() == 1) GTEST_SKIP() << "nothing is sent";
   constexpr std::int64_t count = 1000, exact = 900;
-  for (const auto wire : {ParallelConfig::Wire::bf16, ParallelConfig::Wire::fp16}) {
+  for (const auto wire : {SumConfig::Wire::bf16, SumConfig::Wire::fp16}) {
     ParallelConfig config;
-    config.wire = wire;
-    config.all_reduce = find_algorithm("halving_doubling");
+    config.sums.wire = wire;
+    config.sums.all_reduce = find_algorithm("halving_doubling");
     const OwnedTensor gradients("gradients", DType::f32, {count});
     BucketedReducer reducer(config, {}, ShardGroups(config, topology), std::nullopt, gradients.get(),
                             {{{0, exact}}, count, 25, sizeof(float)});

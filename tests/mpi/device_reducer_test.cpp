@@ -15,8 +15,8 @@
 namespace lockstep {
 namespace {
 
-using Wire = ParallelConfig::Wire;
-using Overlap = ParallelConfig::Overlap;
+using Wire = SumConfig::Wire;
+using Overlap = SumConfig::Overlap;
 
 /// Sums in the step's memory; null if there are fewer devices than ranks.
 std::unique_ptr<DeviceAllReduce> sums_in_place(const Communicator& ranks) {
@@ -34,8 +34,8 @@ TEST_P(SumsOnDevices, WhateverTheBuckets) {
   for (const std::int64_t count : {1, 250, 251, 5003})
     for (const double bucket_mb : {0.001, 0.00137, 25.0}) {
       ParallelConfig config;
-      config.bucket_mb = bucket_mb;
-      config.overlap = overlap;
+      config.sums.bucket_mb = bucket_mb;
+      config.sums.overlap = overlap;
       auto sums = sums_in_place(ranks);
       if (!sums) GTEST_SKIP() << "ranks share devices";
       const OwnedTensor gradients("gradients", dtype, {count});
@@ -81,11 +81,11 @@ TEST(DeviceReducer, SendsTheLastNumbersAsTheyAre) {
     auto sums = sums_in_place(ranks);
     if (!sums) GTEST_SKIP() << "ranks share devices";
     ParallelConfig config;
-    config.wire = wire;
-    config.bucket_mb = 0.001;
+    config.sums.wire = wire;
+    config.sums.bucket_mb = 0.001;
     const OwnedTensor gradients("gradients", DType::f32, {count});
     DeviceReducer reducer(config, std::move(sums), gradients.get(),
-                          {{{0, exact}}, count, config.bucket_mb, sizeof(float)});
+                          {{{0, exact}}, count, config.sums.bucket_mb, sizeof(float)});
     for (int step = 0; step < 3; ++step) {
       std::vector<double> values(count, 1 + 1.0 / 64 + 1.0 / 4096);  // 16 bits lose the last term
       std::fill(values.begin() + exact, values.end(), 131072.25);

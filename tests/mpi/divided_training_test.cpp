@@ -168,15 +168,15 @@ TEST_P(DividedRuns, HaveTheBitsOfWholeOnes) {
     const ParameterWindows& windows = parameters.windows();
     ASSERT_GE(windows.units.size(), 4u);
     const ShardGroups groups(run.parallel, Topology(comm));
-    const bool shares = run.parallel.share_parameters && !run.parallel.all_reduce && groups.group.one_node() &&
-                        !memory_is_separate && !run.parallel.deterministic.present;
+    const bool shares = run.parallel.sharding.share_parameters && !run.parallel.sums.all_reduce &&
+                        groups.group.one_node() && !memory_is_separate && !run.parallel.deterministic.present;
     EXPECT_EQ(windows.division.values, std::string_view(shard) == "parameters" && !shares);
     EXPECT_LT(layout.owned_count(), layout.trained_size());
     const bool is_deterministic = run.parallel.deterministic.present;
     if (!is_deterministic) {
       EXPECT_LT(parameters.gradients().count(), 0.9 * static_cast<double>(layout.trained_size()));
     }
-    const bool is_whole = !windows.division.values || run.parallel.prefetch > 1;
+    const bool is_whole = !windows.division.values || run.parallel.sharding.prefetch > 1;
     if (std::string_view(shard) == "parameters" && !is_whole) {
       EXPECT_LT(parameters.values().count(), 0.9 * static_cast<double>(layout.trained_size()));
     }

@@ -126,7 +126,7 @@ TEST_F(StepResources, NorIsWhereStatesAreElsewhere) {
     RunConfig offloads = config("fp32", 1000, 1000);
     offloads.parallel.offload = {
         .present = true, .optimizer = place, .parameters = with_parameters ? place : "", .block_mb = 0.001};
-    if (with_parameters) offloads.parallel.shard = ParallelConfig::Shard::parameters;
+    if (with_parameters) offloads.parallel.sharding.shard = Shard::parameters;
     TrainingRun run(offloads, comm);
     run.step();
     run.step();

@@ -36,6 +36,10 @@ const Algorithm* find_algorithm(std::string_view name) {
 
 bool sums_in_node_memory(const Algorithm* algorithm) { return !algorithm || algorithm->in_node_memory; }
 
+bool sums_can_be_divided(const Algorithm* algorithm) {
+  return !algorithm || algorithm->reduce_scatter || algorithm->in_node_memory;
+}
+
 std::vector<std::string_view> algorithm_names(const std::function<bool(const Algorithm&)>& is_wanted) {
   std::vector<std::string_view> names;
   for (const Algorithm& algorithm : table)

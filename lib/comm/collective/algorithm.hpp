@@ -45,6 +45,8 @@ std::span<const Algorithm> algorithms();
 const Algorithm* find_algorithm(std::string_view name);
 /// True if the ranks of a node first sum in its shared memory, if they have any; null stands for the fastest algorithm.
 bool sums_in_node_memory(const Algorithm* algorithm);
+/// True if the sums can be divided among ranks (make_reduce_scatter); null stands for the fastest algorithm.
+bool sums_can_be_divided(const Algorithm* algorithm);
 /// Names of the algorithms that satisfy `is_wanted`, in the table's order.
 std::vector<std::string_view> algorithm_names(const std::function<bool(const Algorithm&)>& is_wanted);
 

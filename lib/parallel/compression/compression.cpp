@@ -69,7 +69,7 @@ CompressionMemory compression_memory(const ParallelConfig& config, const Paramet
   if (!compress.present || places < 2) return {};
   const std::vector<Parameter> trained = trained_parameters(layout.parameters());
   const std::size_t element_bytes = size_of(layout.master());
-  const auto buckets = buckets_of(trained, layout.trained_size(), config.bucket_mb, element_bytes);
+  const auto buckets = buckets_of(trained, layout.trained_size(), config.sums.bucket_mb, element_bytes);
   std::int64_t left_over = (compress.error_feedback ? layout.trained_size() : 0) +
                            (compress.corrects_momentum() ? layout.trained_size() : 0);
   if (compress.method == CompressConfig::Method::powersgd) left_over += thin_layout(compress, trained).elements();
@@ -80,14 +80,14 @@ CompressionMemory compression_memory(const ParallelConfig& config, const Paramet
 Compression::Compression(const ParallelConfig& config, const Topology& ranks, const std::optional<NodeMemory>& memory,
                          const ParameterLayout& layout, const CompressionBasis& basis)
     : config_(config.compress),
-      between_nodes_(config.between_nodes),
+      between_nodes_(config.sums.between_nodes),
       ranks_(ranks),
       memory_(memory),
       step_{.seed = basis.seed},
       momentum_(basis.momentum),
       trained_(trained_parameters(layout.parameters())),
       places_(memory ? (ranks.one_node() ? 0 : ranks.nodes) : ranks.all.size()) {
-  buckets_ = buckets_of(trained_, layout.trained_size(), config.bucket_mb, size_of(layout.master()));
+  buckets_ = buckets_of(trained_, layout.trained_size(), config.sums.bucket_mb, size_of(layout.master()));
   if (places_ < 2) {
     places_ = 0;
     log("parallel.compress: nothing is compressed: all ranks are on one node");

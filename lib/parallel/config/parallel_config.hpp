@@ -5,20 +5,16 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <vector>
 
-#include "comm/collective/sum_options.hpp"
 #include "config/fields.hpp"
 #include "parallel/config/asynchronous_config.hpp"
 #include "parallel/config/backup_config.hpp"
 #include "parallel/config/compress_config.hpp"
 #include "parallel/config/local_config.hpp"
+#include "parallel/config/shard_config.hpp"
+#include "parallel/config/sum_config.hpp"
 
 namespace lockstep {
-
-/// Names of ParallelConfig::Shard, in the order of how much is divided.
-inline constexpr std::string_view shard_names[] = {"none", "optimizer", "gradients", "parameters"};
 
 /// The kinds of ParallelStrategy.
 enum class StrategyKind {
@@ -32,26 +28,10 @@ enum class StrategyKind {
 
 /// The deck's `parallel` section.
 struct ParallelConfig : Config {
-  enum class Overlap { automatic, none, poll, thread };
-  enum class Wire { fp32, bf16, fp16 };
-  enum class Shard { none, optimizer, gradients, parameters };  ///< each divides what those before it do, and more
   enum class Shares { equal, measured };
 
-  double bucket_mb = 25, unit_mb = 25;
-  double memory_gb = 0;                      ///< limit for a rank; 0: none
-  std::string machine;                       ///< path of the file by which shard: auto predicts times; empty: none
-  const Algorithm* all_reduce = nullptr;     ///< null: auto
-  std::string all_reduce_table;              ///< path; empty: none
-  const Algorithm* between_nodes = nullptr;  ///< between the leaders of nodes; null: auto
-  std::optional<std::int64_t> leaders;       ///< none: as many as help
-  Wire wire = Wire::fp32;
-  Overlap overlap = Overlap::automatic;
-  Shard shard = Shard::none;
-  bool chooses_shard = false;  ///< shard: auto, which resolve_shard (train) resolves; until then `shard` is none
-  enum GroupWord : std::size_t { all, node };
-  NumberOrWord shard_group;  ///< number of ranks that divide the model among them, or a GroupWord
-  bool share_parameters = true;
-  std::int64_t prefetch = 1;
+  SumConfig sums;
+  ShardConfig sharding;
   bool sync_batch_norm = true;
   std::optional<std::int64_t> group_size;  ///< none: all ranks
   std::int64_t virtual_replicas = 1;
@@ -79,7 +59,7 @@ struct ParallelConfig : Config {
   Offload offload;
   /// Whether the values that ranks own are offloaded too.
   bool offloads_parameters() const {
-    return offload.present && !offload.parameters.empty() && shard == Shard::parameters;
+    return offload.present && !offload.parameters.empty() && sharding.shard == Shard::parameters;
   }
   CompressConfig compress;
   AsynchronousConfig asynchronous;
@@ -116,13 +96,6 @@ struct ParallelConfig : Config {
     return backup.present && backup.mode == BackupConfig::Mode::drop ? workers(ranks) : gradients_of_update(ranks);
   }
 
-  /// Divides the model in this way, whatever the deck says.
-  void take(Shard way) {
-    shard = way;
-    chooses_shard = false;
-  }
-  /// How gradients are summed.
-  SumOptions sums() const;
   /// Number of ranks, out of `ranks`, that share batch_norm's mean and variance with each other; 1: each has its own.
   int ranks_of_statistics(int ranks) const {
     return sync_batch_norm ? static_cast<int>(std::min<std::int64_t>(group_size.value_or(ranks), ranks)) : 1;
@@ -130,7 +103,7 @@ struct ParallelConfig : Config {
   /// Whether the other keys of the deck let ranks divide so much.
   bool allows(Shard wanted) const;
   /// Whether no rank has all gradients. (Fixed trees add up whole gradients.)
-  bool divides_gradients() const { return shard >= Shard::gradients && !deterministic.present; }
+  bool divides_gradients() const { return sharding.shard >= Shard::gradients && !deterministic.present; }
   /// Whether the ranks' shares of a batch may change.
   bool measures_shares() const { return shares == Shares::measured; }
   /// Largest number of examples or shards, out of `total`, that one of `ranks` ranks may come to have.
@@ -153,22 +126,10 @@ struct ParallelConfig : Config {
     return asynchronous.present && !asynchronous.free && !local.present && pieces > 1 ? pieces : 0;
   }
   void describe(Fields& fields) override;
-  /// Says, for a warning, which keys have no effect with this `shard`; decks that try several ways to divide a model
-  /// have such keys.
-  std::vector<std::string> remarks() const;
 
  private:
-  void describe_sums(Fields& fields);
-  void describe_shard(Fields& fields);
-  // Rules between keys:
-  void check_own_sums(Fields& fields) const;
-  void check_hierarchy(Fields& fields) const;
-  void check_shard(Fields& fields) const;
-  void check_free(Fields& fields) const;
-  void check_local(Fields& fields) const;
-  void check_compress(Fields& fields) const;
-  void check_shares(Fields& fields) const;
-  void check_workers(Fields& fields, std::string_view key) const;
+  /// Checks the rules between keys.
+  void check(Fields& fields) const;
 };
 
 }  // namespace lockstep

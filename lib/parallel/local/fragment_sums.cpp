@@ -41,11 +41,11 @@ FragmentSums::FragmentSums(const ParallelConfig& config, const ShardGroups& grou
   numbers_ = OwnedTensor("lockstep::fragment_sums", layout.master(), {largest + std::ssize(Beside())});
   // Does without the node's memory and the helper thread, which are for gradients.
   ParallelConfig beside_steps = config;
-  beside_steps.overlap = ParallelConfig::Overlap::poll;
+  beside_steps.sums.overlap = SumConfig::Overlap::poll;
   for (std::size_t i = 0; i < fragments_.size(); ++i) {
     const std::vector<ElementRange> trained{{0, fragments_[i].within({0, layout.trained_size()}).count}};
     const Tensor all = all_numbers(i);
-    const GradientBuckets buckets(trained, all.count(), config.bucket_mb, size_of(all.dtype));
+    const GradientBuckets buckets(trained, all.count(), config.sums.bucket_mb, size_of(all.dtype));
     sums_.push_back(std::make_unique<BucketedReducer>(beside_steps, std::span<const AllReduceRow>(), groups,
                                                       std::nullopt, all, buckets));
   }

@@ -128,27 +128,27 @@ BucketedReducer::BucketedReducer(const ParallelConfig& config, std::span<const A
     if (memory) pinned_ = PinnedMemory(host_, gradients.bytes());
     streams_ = Streams{space_beside(ExecSpace()), space_beside(ExecSpace())};
   }
-  if (config.overlap == Overlap::thread && !mpi_serves_threads())
+  if (config.sums.overlap == Overlap::thread && !mpi_serves_threads())
     throw SharedError(
         ExitStatus::bad_deck,
         "parallel.overlap: this MPI library serves only one thread (it does not provide MPI_THREAD_SERIALIZED); use "
         "poll");
   const ReduceBuffer buffer{gradients.dtype, host_};
-  SumOptions options = config.sums();
+  SumOptions options = config.sums.options();
   if (compressed) sum_ = std::move(compressed);
   else
-    sum_ = config.shard == ParallelConfig::Shard::none ? make_all_reduce(options, measured, groups, memory, buffer)
-                                                       : make_reduce_scatter(options, groups, memory, buffer);
+    sum_ = config.sharding.divides() ? make_reduce_scatter(options, groups, memory, buffer)
+                                     : make_all_reduce(options, measured, groups, memory, buffer);
   add_buckets(buckets.trained, sum_.get());
   if (!buckets.statistics.empty()) {
     options.wire = DType::f32;
     exact_sum_ = make_all_reduce(options, measured, groups, memory, buffer);
     add_buckets(buckets.statistics, exact_sum_.get());
   }
-  const bool automatic = config.overlap == Overlap::automatic;
+  const bool automatic = config.sums.overlap == Overlap::automatic;
   // Sums on one node are done by the cores that compute: there is nothing to hide them behind.
   if (automatic && (memory_is_separate || !groups.ranks.one_node())) trial_ = std::make_unique<Trial>();
-  use(automatic ? Trial::ways[0] : config.overlap);
+  use(automatic ? Trial::ways[0] : config.sums.overlap);
 }
 
 void BucketedReducer::add_buckets(std::span<const ElementRange> buckets, Collective* sum) {

@@ -43,11 +43,11 @@ GradientBuckets::GradientBuckets(const std::vector<ElementRange>& units, std::in
 
 GradientBuckets::GradientBuckets(const ParameterLayout& layout, const ParallelConfig& config)
     : GradientBuckets(
-          layout.units(config.unit_mb), layout.summed_size(),
-          config.shard == ParallelConfig::Shard::none
-              ? config.bucket_mb
-              : std::max(config.bucket_mb,
-                         1e-6 * static_cast<double>(array_block * static_cast<std::int64_t>(size_of(layout.master())))),
+          layout.units(config.sharding.unit_mb), layout.summed_size(),
+          config.sharding.divides()
+              ? std::max(config.sums.bucket_mb,
+                         1e-6 * static_cast<double>(array_block * static_cast<std::int64_t>(size_of(layout.master()))))
+              : config.sums.bucket_mb,
           size_of(layout.master())) {}
 
 std::vector<WindowTurn> window_turns(const ParameterWindows& windows, const GradientBuckets& buckets) {

@@ -13,7 +13,7 @@
 namespace lockstep {
 DeviceReducer::DeviceReducer(const ParallelConfig& config, std::unique_ptr<DeviceAllReduce> sums,
                              const Tensor& gradients, const GradientBuckets& buckets)
-    : gradients_(gradients), overlaps_(config.overlap != ParallelConfig::Overlap::none), sums_(std::move(sums)) {
+    : gradients_(gradients), overlaps_(config.sums.overlap != SumConfig::Overlap::none), sums_(std::move(sums)) {
   if (const DType type = type_on_wire(config, gradients.dtype); type != gradients.dtype && !buckets.trained.empty())
     rounded_ = OwnedTensor("lockstep::gradients_in_16_bits", type, {buckets.trained.back().end()});
   add_buckets(buckets.trained, rounded_.get());
@@ -21,7 +21,7 @@ DeviceReducer::DeviceReducer(const ParallelConfig& config, std::unique_ptr<Devic
 }
 
 DType DeviceReducer::type_on_wire(const ParallelConfig& config, DType gradients) {
-  return gradients == DType::f32 ? config.sums().wire : gradients;
+  return gradients == DType::f32 ? config.sums.options().wire : gradients;
 }
 
 void DeviceReducer::add_buckets(std::span<const ElementRange> buckets, const Tensor& rounded) {

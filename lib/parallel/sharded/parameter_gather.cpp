@@ -4,20 +4,18 @@
 #include <utility>
 
 #include "base/timer.hpp"
-#include "comm/collective/node_all_reduce.hpp"
 
 namespace lockstep {
 
 ParameterGather::ParameterGather(const ParallelConfig& config, const Topology& topology, const ParallelMemory& memory,
                                  ParameterBuffer& parameters, const std::vector<ElementRange>& buckets)
-    : topology_(topology), memory_(memory), parameters_(parameters), buckets_(buckets) {
-  void* values = parameters.values().data;
-  if constexpr (memory_is_separate) {
-    values_on_host_ = staging_memory("lockstep::values_on_host", parameters.owned().values().bytes());
-    values = values_on_host_.data();
-  }
-  gather_ = make_all_gather(config.sums(), topology_, memory_.flags, {parameters.dtype(), values});
-  if (memory_.flags) node_barrier_ = node_all_gather(*memory_.flags, 0, nullptr);
+    : topology_(topology),
+      memory_(memory),
+      parameters_(parameters),
+      values_("lockstep::values_on_host", parameters.values()),
+      gather_(make_all_gather(config.sums.options(), topology_, memory_.flags, {parameters.dtype(), values_.data()})),
+      node_barrier_(memory_.flags),
+      buckets_(buckets) {
   follow(nullptr);
 }
 
@@ -27,15 +25,10 @@ void ParameterGather::follow(ParameterArrival* own) {
   else gathered_ = buckets_;
 }
 
-std::byte* ParameterGather::on_host(std::int64_t first) const {
-  return values_on_host_.data() + static_cast<std::size_t>(first) * size_of(parameters_.dtype());
-}
-
 /// Copies what this rank owns of a range to the host.
 void ParameterGather::copy_own(const ExecSpace& space, const ElementRange& of) {
   for (const ElementRange& owned : parameters_.layout().owned())
-    if (const ElementRange range = owned.within(of); range.count > 0)
-      copy_to_host(space, parameters_.values(range), on_host(range.first));
+    if (const ElementRange range = owned.within(of); range.count > 0) values_.to_host(space, parameters_.values(range));
 }
 
 /// Buckets travel in the order in which a forward pass needs them: the network's first layers are last in the buffer.
@@ -76,19 +69,13 @@ void ParameterGather::await(const ExecSpace& space, std::int64_t first) {
 }
 
 void ParameterGather::arrive(const ExecSpace& space, const ElementRange& bucket) {
-  if constexpr (memory_is_separate) copy_from_host(space, on_host(bucket.first), parameters_.values(bucket));
+  values_.from_host(space, parameters_.values(bucket));
   if (!memory_.parameters) return parameters_.round(space, bucket);
   if (!rounds_together()) return;
   const ElementRange own = slice_of_rank(bucket.count, topology_.node.rank(), topology_.node.size());
   parameters_.round(space, {bucket.first + own.first, own.count});
   space.fence("lockstep::parameter_gather");
   wait_for_node();
-}
-
-void ParameterGather::wait_for_node() {
-  if (!node_barrier_) return;
-  node_barrier_->start(0, 0);
-  wait_until([&] { return node_barrier_->advance(); });
 }
 
 double ParameterGather::take_exposed_seconds() { return std::exchange(exposed_seconds_, 0.0); }

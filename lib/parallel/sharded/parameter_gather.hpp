@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "comm/collective/make_all_reduce.hpp"
+#include "core/host_mirror.hpp"
 #include "nn/parameter_arrival.hpp"
 #include "nn/parameters/parameter_buffer.hpp"
 #include "parallel/parallel_memory.hpp"
+#include "parallel/sharded/node_barrier.hpp"
 
 namespace lockstep {
 
@@ -25,7 +27,7 @@ class ParameterGather final : public ParameterArrival {
   /// Call when this rank's values are new, or on their way (follow). Begins to gather.
   void start(const ExecSpace& space);
   /// Waits until no rank of this rank's node reads or writes parameters that they share. Collective.
-  void wait_for_node();
+  void wait_for_node() { node_barrier_.wait(); }
   bool have_arrived(const ExecSpace& space, std::int64_t first) override;
   void await(const ExecSpace& space, std::int64_t first) override;
   /// Seconds that the step has waited since the last call.
@@ -34,14 +36,14 @@ class ParameterGather final : public ParameterArrival {
  private:
   void copy_own(const ExecSpace& space, const ElementRange& of);
   void arrive(const ExecSpace& space, const ElementRange& bucket);
-  std::byte* on_host(std::int64_t first) const;
   bool rounds_together() const;
 
   const Topology topology_;
   const ParallelMemory& memory_;
   ParameterBuffer& parameters_;
-  StagingMemory values_on_host_;  ///< if the host cannot read them in place
-  std::unique_ptr<Collective> gather_, node_barrier_;
+  HostMirror values_;  ///< of all parameters
+  std::unique_ptr<Collective> gather_;
+  NodeBarrier node_barrier_;
   const std::vector<ElementRange> buckets_;
   std::vector<ElementRange> gathered_;  ///< in one go each: buckets, or everything if the node's ranks share it
   ParameterArrival* own_ = nullptr;

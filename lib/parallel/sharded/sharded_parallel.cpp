@@ -35,7 +35,7 @@ ShardedParallel::ShardedParallel(const ParallelConfig& config, const ShardGroups
       square_("lockstep::gradient_square", DType::f64, {1}),
       nonfinite_("lockstep::nonfinite_gradients", DType::f64, {1}) {
   const GradientBuckets buckets(parameters.layout(), config);
-  parameters.own(owned_of(make_shard_place(config.sums(), groups_.group, memory_.gradients), buckets.trained));
+  parameters.own(owned_of(make_shard_place(config.sums.options(), groups_.group, memory_.gradients), buckets.trained));
   counts_ = OwnedTensor("lockstep::nonfinite_counts", DType::f64,
                         {std::max<std::int64_t>(1, std::ssize(parameters.layout().owned()))});
   const ParameterDivision& division = parameters.windows().division;

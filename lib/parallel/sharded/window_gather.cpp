@@ -7,21 +7,17 @@
 #include <utility>
 
 #include "base/timer.hpp"
-#include "comm/collective/node_all_reduce.hpp"
 
 namespace lockstep {
 
 WindowGather::WindowGather(const ParallelConfig& config, const Topology& topology, const ParallelMemory& memory,
                            ParameterBuffer& parameters, const std::vector<ElementRange>& buckets)
-    : parameters_(parameters), node_(topology.node), here_(parameters.windows()) {
-  const Tensor windows = parameters.values();
-  host_ = static_cast<std::byte*>(windows.data);
-  if constexpr (memory_is_separate) {
-    staging_ = staging_memory("lockstep::values_on_host", windows.bytes());
-    host_ = staging_.data();
-  }
-  gather_ = make_all_gather(config.sums(), topology, memory.flags, {windows.dtype, host_});
-  if (memory.flags) node_barrier_ = node_all_gather(*memory.flags, 0, nullptr);
+    : parameters_(parameters),
+      windows_("lockstep::values_on_host", parameters.values()),
+      node_(topology.node),
+      gather_(make_all_gather(config.sums.options(), topology, memory.flags, {parameters.dtype(), windows_.data()})),
+      node_barrier_(memory.flags),
+      here_(parameters.windows()) {
   for (const ElementRange& range : parameters.windows().units) {
     Unit& unit = units_.emplace_back();
     std::ranges::copy_if(buckets, std::back_inserter(unit.buckets), [&](const ElementRange& bucket) {
@@ -66,11 +62,11 @@ void WindowGather::advance(const ExecSpace& space) {
     switch (stage_) {
       case Stage::begins:
         if (own_ && !own_->have_arrived(space, parameters_.windows().units[number].first)) return;
-        if (node_barrier_) node_barrier_->start(0, 0);
+        node_barrier_.start();
         stage_ = Stage::waits_for_window;
         break;
       case Stage::waits_for_window:
-        if (node_barrier_ && !node_barrier_->advance()) return;
+        if (!node_barrier_.advance()) return;
         start_own(space, number);
         stage_ = Stage::own_arrives;
         break;
@@ -87,11 +83,11 @@ void WindowGather::advance(const ExecSpace& space) {
         }
         bucket_ = 0;
         round(space, number);
-        if (node_barrier_) node_barrier_->start(0, 0);
+        node_barrier_.start();
         stage_ = Stage::is_rounded;
         break;
       case Stage::is_rounded:
-        if (node_barrier_ && !node_barrier_->advance()) return;
+        if (!node_barrier_.advance()) return;
         stage_ = Stage::begins;
         on_their_way_.pop_front();
         break;
@@ -103,7 +99,7 @@ void WindowGather::start_own(const ExecSpace& space, std::size_t unit) {
   OwnedValueStore* const store = parameters_.owned().store();
   if (!store) return put_own(space, unit);
   for (const ElementRange& range : units_[unit].owned)
-    store->start_fetch(parameters_.owned().value_at(range.first), range.count, on_host(range.first));
+    store->start_fetch(parameters_.owned().value_at(range.first), range.count, windows_.of(parameters_.values(range)));
 }
 
 bool WindowGather::has_own() const {
@@ -114,9 +110,9 @@ bool WindowGather::has_own() const {
 /// Copies what this rank owns of the unit into its window.
 void WindowGather::put_own(const ExecSpace& space, std::size_t unit) {
   for (const ElementRange& range : units_[unit].owned) {
-    const Tensor own = parameters_.owned().values(range);
-    if constexpr (memory_is_separate) copy_to_host(space, own, on_host(range.first));
-    else copy(space, own, parameters_.values(range));
+    const Tensor own = parameters_.owned().values(range), in_window = parameters_.values(range);
+    if constexpr (memory_is_separate) copy_to_host(space, own, windows_.of(in_window));
+    else copy(space, own, in_window);
   }
   if constexpr (!memory_is_separate) space.fence("lockstep::window_gather");
 }
@@ -124,21 +120,11 @@ void WindowGather::put_own(const ExecSpace& space, std::size_t unit) {
 /// Makes the 16-bit copy of a unit; if windows are the node's, of this rank's part of it.
 void WindowGather::round(const ExecSpace& space, std::size_t number) {
   const ElementRange& unit = parameters_.windows().units[number];
-  if constexpr (memory_is_separate) copy_from_host(space, on_host(unit.first), parameters_.values(unit));
-  const ElementRange part = node_barrier_ ? slice_of_rank(unit.count, node_.rank(), node_.size())
-                                          : ElementRange{0, unit.count};
+  windows_.from_host(space, parameters_.values(unit));
+  const ElementRange part = node_barrier_.is_shared() ? slice_of_rank(unit.count, node_.rank(), node_.size())
+                                                      : ElementRange{0, unit.count};
   parameters_.round(space, {unit.first + part.first, part.count});
   if constexpr (!memory_is_separate) space.fence("lockstep::window_gather");
-}
-
-void WindowGather::wait_for_node() {
-  if (!node_barrier_) return;
-  node_barrier_->start(0, 0);
-  wait_until([&] { return node_barrier_->advance(); });
-}
-
-std::byte* WindowGather::on_host(std::int64_t element) const {
-  return host_ + static_cast<std::size_t>(parameters_.windows().value_place(element)) * size_of(parameters_.dtype());
 }
 
 void WindowGather::forget() { here_.forget(); }

@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "comm/collective/make_all_reduce.hpp"
+#include "core/host_mirror.hpp"
 #include "nn/parameters/parameter_buffer.hpp"
 #include "parallel/parallel_memory.hpp"
 #include "parallel/reducers/buckets.hpp"
+#include "parallel/sharded/node_barrier.hpp"
 
 namespace lockstep {
 
@@ -34,7 +36,7 @@ class WindowGather {
   /// Call on all ranks when the values have changed.
   void forget();
   /// Waits until all ranks of this node have come here. Collective over the node.
-  void wait_for_node();
+  void wait_for_node() { node_barrier_.wait(); }
   /// Seconds that the step has waited since the last call.
   double take_exposed_seconds();
 
@@ -49,14 +51,12 @@ class WindowGather {
   void put_own(const ExecSpace& space, std::size_t unit);
   bool has_own() const;
   void round(const ExecSpace& space, std::size_t unit);
-  std::byte* on_host(std::int64_t element) const;
 
   ParameterBuffer& parameters_;
-  StagingMemory staging_;  ///< on devices
-  std::byte* host_;        ///< host memory in which windows are gathered
+  HostMirror windows_;  ///< in which parameters are gathered
   Communicator node_;
   std::unique_ptr<Collective> gather_;
-  std::unique_ptr<Collective> node_barrier_;  ///< if windows are shared by the node's ranks
+  NodeBarrier node_barrier_;  ///< of ranks that share their windows
   std::vector<Unit> units_;
   UnitsInWindows here_;
   ParameterArrival* own_ = nullptr;

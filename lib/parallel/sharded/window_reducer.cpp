@@ -15,16 +15,11 @@ WindowReducer::WindowReducer(const ParallelConfig& config, const ShardGroups& gr
                              const std::optional<NodeMemory>& memory, const ParameterBuffer& parameters,
                              const GradientBuckets& buckets)
     : parameters_(parameters),
-      waits_(config.overlap == ParallelConfig::Overlap::none ||
-             (config.overlap == ParallelConfig::Overlap::automatic && groups.ranks.one_node())) {
-  const Tensor windows = parameters.gradients();
-  host_ = static_cast<std::byte*>(windows.data);
-  if constexpr (memory_is_separate) {
-    staging_ = staging_memory("lockstep::gradients_on_host", windows.bytes());
-    host_ = staging_.data();
-  }
-  const ReduceBuffer buffer{windows.dtype, host_};
-  SumOptions options = config.sums();
+      waits_(config.sums.overlap == SumConfig::Overlap::none ||
+             (config.sums.overlap == SumConfig::Overlap::automatic && groups.ranks.one_node())),
+      windows_("lockstep::gradients_on_host", parameters.gradients()) {
+  const ReduceBuffer buffer{parameters.gradients().dtype, windows_.data()};
+  SumOptions options = config.sums.options();
   sum_ = make_reduce_scatter(options, groups.group, memory, buffer);
   if (groups.count() > 1) between_groups_ = make_sum_between_groups(options, groups, buffer);
   const ShardPlace place = make_shard_place(options, groups.group, memory);
@@ -110,7 +105,7 @@ void WindowReducer::complete(const ExecSpace& space, std::size_t last, const std
 }
 
 void WindowReducer::start(const ExecSpace& space, const Bucket& bucket) {
-  if constexpr (memory_is_separate) copy_to_host(space, parameters_.gradients(bucket.range), on_host(bucket.range));
+  windows_.to_host(space, parameters_.gradients(bucket.range));
   bucket.sum->start(parameters_.windows().gradient_place(bucket.range.first), bucket.range.count);
   running_ = bucket.sum;
   piece_ = 0;
@@ -147,22 +142,16 @@ void WindowReducer::start_between_groups(const ExecSpace& space, const Bucket& b
   if (!first) {
     const Tensor sum = from_host(space, range);
     accumulate(space, parameters_.owned().gradients(range), sum);
-    if constexpr (memory_is_separate) copy_to_host(space, sum, on_host(range));
-    else space.fence("lockstep::window_reducer");
+    windows_.to_host(space, sum);
   }
   bucket.between_groups->start(parameters_.windows().gradient_place(range.first), range.count);
   running_ = bucket.between_groups;
 }
 
-std::byte* WindowReducer::on_host(ElementRange range) const {
-  const auto place = static_cast<std::size_t>(parameters_.windows().gradient_place(range.first));
-  return host_ + place * size_of(parameters_.gradients().dtype);
-}
-
 /// Returns gradients in their window, copied from where the host has summed them.
 Tensor WindowReducer::from_host(const ExecSpace& space, ElementRange range) const {
   const Tensor sum = parameters_.gradients(range);
-  if constexpr (memory_is_separate) copy_from_host(space, on_host(range), sum);
+  windows_.from_host(space, sum);
   return sum;
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/host_mirror.hpp"
 #include "nn/parameters/parameter_buffer.hpp"
 #include "parallel/reducers/buckets.hpp"
 #include "parallel/reducers/gradient_reducer.hpp"
@@ -45,13 +46,11 @@ class WindowReducer final : public GradientReducer {
   void start(const ExecSpace& space, const Bucket& bucket);
   void end_sum(const ExecSpace& space);
   void start_between_groups(const ExecSpace& space, const Bucket& bucket, bool first);
-  std::byte* on_host(ElementRange range) const;
   Tensor from_host(const ExecSpace& space, ElementRange range) const;
 
   const ParameterBuffer& parameters_;
   bool waits_;                                   ///< whether to wait for each bucket when it is ready
-  StagingMemory staging_;                        ///< on devices
-  std::byte* host_;                              ///< host memory in which windows are summed
+  HostMirror windows_;                           ///< in which gradients are summed
   std::unique_ptr<Collective> sum_, exact_sum_;  ///< of trained gradients, and of those after them
   std::unique_ptr<Collective> between_groups_;   ///< null: there is one group
   std::vector<Bucket> buckets_;

@@ -11,13 +11,13 @@ namespace lockstep {
 namespace {
 
 void check_wire(const RunConfig& config, Fields& section) {
-  section.check(config.parallel.wire != ParallelConfig::Wire::fp16 || config.precision.scales_loss(), "wire",
+  section.check(config.parallel.sums.wire != SumConfig::Wire::fp16 || config.precision.scales_loss(), "wire",
                 "sums of gradients overflow in fp16 unless a loss scale keeps them small; use bf16, or set "
                 "precision.loss_scale");
 }
 
 void check_shard(const RunConfig& config, Fields& section) {
-  section.check(config.parallel.shard == ParallelConfig::Shard::none || config.optimizer.rule().divides(), "shard",
+  section.check(!config.parallel.sharding.divides() || config.optimizer.rule().divides(), "shard",
                 config.optimizer.type +
                     " keeps averages of whole rows and columns, which cannot be sharded; use "
                     "another optimizer, or shard: none");

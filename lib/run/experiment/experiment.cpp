@@ -228,7 +228,7 @@ std::string batch_text(const RunConfig& config, const BatchPartition& partition,
 
 std::vector<std::string> run_remarks(const RunConfig& config, const Graph& graph, const BatchPartition& partition,
                                      std::int64_t examples) {
-  std::vector<std::string> remarks = config.parallel.remarks();
+  std::vector<std::string> remarks = config.parallel.sharding.remarks();
   const RunLength length = run_length(config, examples);
   std::vector<RunLength::Stage> stages = config.batch.stages();
   const auto never = std::ranges::find_if(stages, [&](const RunLength::Stage& stage) {

@@ -145,14 +145,78 @@ std::string planned_for(double step) {
   const DeviceDescription* device = described_device();
   if (device == nullptr)
     return device_count() > 0 ? ""
-                              : "planned for          no device: there is none here, and device libraries plan for a "
-                                "particular one; give `check --device FILE`\n";
+                              : "no device: there is none here, and device libraries plan for a particular one; give "
+                                "`check --device FILE`";
   const double share = step / static_cast<double>(device->memory_bytes);
-  return fmt::format("planned for          {} with {} of memory; a step {}\n", device->name,
+  return fmt::format("{} with {} of memory; a step {}", device->name,
                      bytes_text(static_cast<double>(device->memory_bytes)),
                      share < 1 ? fmt::format("takes {:.3g} % of it", 100 * share)
                                : "does not fit; use smaller micro-batches, model.activation_checkpointing, or more "
                                  "ranks");
+}
+
+/// Rows of a name and a text each.
+class Rows {
+ public:
+  template <class... Arguments>
+  void add(std::string_view name, fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+    text_ += fmt::format("{:<21}{}\n", name, fmt::format(format, std::forward<Arguments>(arguments)...));
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+/// Says what a run learns from, and for how long.
+std::string run_rows(const RunConfig& config, const Experiment& experiment, const BatchPartition& partition) {
+  const auto& [train, validation, test] = experiment.data;
+  const std::int64_t examples = train->size();
+  Rows rows;
+  rows.add("input", "{} ({})", to_string(experiment.graph.input_shape()), train->description());
+  rows.add("examples", "{} to train on, {} to validate on, {} to test on", examples,
+           validation ? validation->size() : 0, test ? test->size() : 0);
+  rows.add("parameters", "{}", experiment.graph.parameter_count());
+  rows.add("steps", "{}", steps_text(config, examples));
+  rows.add("evaluations", "{}", evaluations_text(config, experiment.data));
+  rows.add("checkpoints", "{}", checkpoints_text(config.checkpoint));
+  rows.add("step", "{}, at most {} at once", batch_text(config, partition, examples),
+           partition.largest_micro_batch(std::min(config.batch.largest(), examples)));
+  return rows.take();
+}
+
+/// Says what a step takes of a rank's memory.
+std::string step_memory_rows(const RunConfig& config, const Graph& graph, const StepMemory& memory, RankCount count) {
+  Rows rows;
+  rows.add("memory of a step",
+           "{} per rank (parameters {}, gradients {}, optimizer {}, activations {}, workspace {}, batches {})",
+           bytes_text(memory.total()), bytes_text(memory.parameters + memory.rounded), bytes_text(memory.gradients),
+           bytes_text(memory.states), bytes_text(memory.activations), bytes_text(memory.workspace),
+           bytes_text(memory.batches));
+  if (memory.offloaded > 0)
+    rows.add(memory.elsewhere > 0 ? "state and parameters" : "optimizer's state", "{} per rank in {}",
+             bytes_text(memory.offloaded * (config.checkpoint.regular() ? 2 : 1)),
+             config.parallel.offload.is_to_memory() ? "the host's memory" : config.parallel.offload.optimizer);
+  if (count.all > 1 && config.optimizer.rule().divides())
+    rows.add("by parallel.shard", "{} per rank", memory_by_shard(config, graph, memory, count));
+  return rows.take();
+}
+
+/// Says what the process takes of a rank's memory.
+std::string process_memory_rows(const CheckpointOptions& checkpoint, const StepMemory& memory) {
+  // resident_bytes() holds what is there already, as it will be in `train`: the program, the data, and what the
+  // libraries have planned. It lacks code of the libraries that only a running step brings into memory (about this much
+  // on x86), and MPI, of which one process has about this much (Open MPI 5).
+  constexpr double code_bytes = 9e6, mpi_bytes = 8.5e6;
+  const double missing = code_bytes + (mpi_has_started() ? 0 : mpi_bytes);
+  const bool copies = checkpoint.regular() || checkpoint.neighbours_every > 0;
+  const double copy = copies ? memory.checkpoint : 0;  // a copy of the state, while a checkpoint is written
+  Rows rows;
+  rows.add("peak memory", "{} per rank, including the program and the data in memory",
+           bytes_text(memory.total() + copy + missing + static_cast<double>(resident_bytes())));
+  if (checkpoint.neighbours_every > 0)  // four: for two steps, this rank's and another rank's
+    rows.add("copies in memory", "up to {} per rank in its node's /dev/shm", bytes_text(4 * memory.checkpoint));
+  return rows.take();
 }
 
 PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
@@ -170,74 +234,38 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
   }
   check_output_folder(config.output_dir());
 
-  const std::int64_t train = experiment.data.train->size(), global = std::min(config.batch.largest(), train);
+  const std::int64_t train = experiment.data.train->size();
   if (ranks > 1) {  // a deck for several ranks is also checked without their number
     check_sampler(config, ranks);
     check_ranks(config, *experiment.loss, train, ranks);
   }
-  for (const std::string& file : {config.parallel.all_reduce_table, config.parallel.asynchronous.replay})
+  for (const std::string& file : {config.parallel.sums.all_reduce_table, config.parallel.asynchronous.replay})
     if (!file.empty()) static_cast<void>(read_text_file(file));
-  const BatchPartition partition = batch_partition(config, experiment.graph, ranks);
+  const Graph& graph = experiment.graph;
+  const BatchPartition partition = batch_partition(config, graph, ranks);
   const bool whole_sums = has_whole_sums(config.parallel, expected_devices(ranks));  // KeyError if unavailable
   StepMemory memory = step_memory(config, experiment.graph, *experiment.data.train, count);
-  const Graph& graph = experiment.graph;
-  std::string choice;
-  if (const std::optional<ShardChoice> chosen = resolve_shard(config, graph, memory, count, whole_sums)) {
-    choice = fmt::format("parallel.shard       {}\n", chosen->why);
-    static_cast<ModelMemory&>(memory) = model_memory(config, graph, memory.plan, count);
-  }
+  const std::optional<ShardChoice> chosen = resolve_shard(config, graph, memory, count, whole_sums);
+  if (chosen) static_cast<ModelMemory&>(memory) = model_memory(config, graph, memory.plan, count);
   check_memory(config, graph, memory, count);
-  const double flops = training_flops(graph, memory.plan, 1) * static_cast<double>(global);
 
-  std::string text = layer_table(graph);
-  text += fmt::format("\ninput                {} ({})\n", to_string(graph.input_shape()),
-                      experiment.data.train->description());
-  text += fmt::format("examples             {} to train on, {} to validate on, {} to test on\n", train,
-                      experiment.data.validation ? experiment.data.validation->size() : 0,
-                      experiment.data.test ? experiment.data.test->size() : 0);
-  text += fmt::format("parameters           {}\n", graph.parameter_count());
-  text += fmt::format("steps                {}\n", steps_text(config, train));
-  text += fmt::format("evaluations          {}\n", evaluations_text(config, experiment.data));
-  text += fmt::format("checkpoints          {}\n", checkpoints_text(config.checkpoint));
-  text += fmt::format("step                 {}, at most {} at once\n", batch_text(config, partition, train),
-                      partition.largest_micro_batch(global));
-  text += fmt::format("operations per step  {:.4g} GFLOP (large products, forward and backward, all ranks)\n",
-                      1e-9 * flops);
-  text += fmt::format(
-      "memory of a step     {} per rank (parameters {}, gradients {}, optimizer {}, activations {}, workspace {}, "
-      "batches {})\n",
-      bytes_text(memory.total()), bytes_text(memory.parameters + memory.rounded), bytes_text(memory.gradients),
-      bytes_text(memory.states), bytes_text(memory.activations), bytes_text(memory.workspace),
-      bytes_text(memory.batches));
-  if (memory.offloaded > 0)
-    text += fmt::format(
-        "{:<21}{} per rank in {}\n", memory.elsewhere > 0 ? "state and parameters" : "optimizer's state",
-        bytes_text(memory.offloaded * (config.checkpoint.regular() ? 2 : 1)),
-        config.parallel.offload.is_to_memory() ? "the host's memory" : config.parallel.offload.optimizer);
-  if (ranks > 1 && config.optimizer.rule().divides())
-    text += fmt::format("by parallel.shard    {} per rank\n", memory_by_shard(config, graph, memory, count));
-  text += choice;
+  Rows operations, choices, others;
+  operations.add(
+      "operations per step", "{:.4g} GFLOP (large products, forward and backward, all ranks)",
+      1e-9 * training_flops(graph, memory.plan, 1) * static_cast<double>(std::min(config.batch.largest(), train)));
+  if (chosen) choices.add("parallel.shard", "{}", chosen->why);
   if (config.parallel.compress.present && count.nodes == 1)
-    text += "parallel.compress    nothing is compressed: all ranks are on one node\n";
-  // resident_bytes() holds what is there already, as it will be in `train`: the program, the data, and what the
-  // libraries have planned. It lacks code of the libraries that only a running step brings into memory (about this much
-  // on x86), and MPI, of which one process has about this much (Open MPI 5).
-  constexpr double code_bytes = 9e6, mpi_bytes = 8.5e6;
-  const double missing = code_bytes + (mpi_has_started() ? 0 : mpi_bytes);
-  const bool copies = config.checkpoint.regular() || config.checkpoint.neighbours_every > 0;
-  const double copy = copies ? memory.checkpoint : 0;  // a copy of the state, while a checkpoint is written
-  text += fmt::format("peak memory          {} per rank, including the program and the data in memory\n",
-                      bytes_text(memory.total() + copy + missing + static_cast<double>(resident_bytes())));
-  if (config.checkpoint.neighbours_every > 0)  // four: for two steps, this rank's and another rank's
-    text += fmt::format("copies in memory     up to {} per rank in its node's /dev/shm\n",
-                        bytes_text(4 * memory.checkpoint));
-  text += planned_for(memory.total());
-  text += fmt::format("starts from          {}\n", start);
-  text += fmt::format("all-reduced per step {} per rank\n",
-                      bytes_text(ranks > 1 ? static_cast<double>(graph.parameter_count()) *
-                                                 static_cast<double>(size_of(master_dtype(config.dtype())))
-                                           : 0));
-  return {text, refusal, run_remarks(given, graph, partition, train)};
+    choices.add("parallel.compress", "nothing is compressed: all ranks are on one node");
+  if (const std::string device = planned_for(memory.total()); !device.empty()) others.add("planned for", "{}", device);
+  others.add("starts from", "{}", start);
+  const double summed = ranks == 1 ? 0
+                                   : static_cast<double>(graph.parameter_count()) *
+                                         static_cast<double>(size_of(master_dtype(config.dtype())));
+  others.add("all-reduced per step", "{} per rank", bytes_text(summed));
+  return {layer_table(graph) + "\n" + run_rows(config, experiment, partition) + operations.take() +
+              step_memory_rows(config, graph, memory, count) + choices.take() +
+              process_memory_rows(config.checkpoint, memory) + others.take(),
+          refusal, run_remarks(given, graph, partition, train)};
 }
 
 /// Returns the steps to show: those where something begins, and some at even distances.

@@ -11,8 +11,8 @@ namespace {
 
 /// Says what else than a fault may have made replicas differ, for the message.
 std::string other_cause(const ParallelConfig& parallel) {
-  const bool by_library = parallel.all_reduce && parallel.all_reduce->by_library;
-  if (!by_library && parallel.all_reduce_table.empty()) return "";
+  const bool by_library = parallel.sums.all_reduce && parallel.sums.all_reduce->by_library;
+  if (!by_library && parallel.sums.all_reduce_table.empty()) return "";
   return "; or the MPI library's all-reduce (parallel.all_reduce: mpi, or in a table) gave some ranks different "
          "bits, which the MPI standard forbids: use another algorithm";
 }

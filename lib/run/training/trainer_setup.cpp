@@ -18,7 +18,7 @@ namespace {
 /// Returns the rows of parallel.all_reduce_table if it was measured with as many ranks and nodes; otherwise none.
 /// Collective.
 std::vector<AllReduceRow> read_all_reduce_table(const ParallelConfig& parallel, const Communicator& comm) {
-  const std::string& file = parallel.all_reduce_table;
+  const std::string& file = parallel.sums.all_reduce_table;
   if (file.empty()) return {};
   const int nodes = Topology(comm).nodes;
   std::string text;
@@ -29,7 +29,7 @@ std::vector<AllReduceRow> read_all_reduce_table(const ParallelConfig& parallel, 
     const AllReduceTable table = read_table(text, file);
     rows = table.rows();
     const bool by_library = std::ranges::any_of(rows, [](const auto& row) { return row.algorithm->by_library; });
-    validate(!by_library || (parallel.wire == ParallelConfig::Wire::fp32 && !comm.network()), ExitStatus::bad_deck,
+    validate(!by_library || (parallel.sums.wire == SumConfig::Wire::fp32 && !comm.network()), ExitStatus::bad_deck,
              "{}: uses the MPI library's all-reduce, which supports neither parallel.wire nor --emulate-network; leave "
              "these out, or the table",
              file);
@@ -45,21 +45,21 @@ std::vector<AllReduceRow> read_all_reduce_table(const ParallelConfig& parallel, 
 /// Returns the deck with the choice that rank 0 makes for `parallel.shard: auto` on these ranks. Collective.
 RunConfig with_chosen_shard(const RunConfig& config, Graph& graph, const Dataset& train, const Communicator& comm) {
   RunConfig chosen = config;
-  if (!config.parallel.chooses_shard) return chosen;
+  if (!config.parallel.sharding.chooses_shard) return chosen;
   const RankCount ranks{comm.size(), Topology(comm).nodes};
   const DeviceFacts facts = device_facts(comm);
   comm.run_on_root([&] {
     with_positions(config.source, [&] {
       validate_key(
-          config.parallel.machine.empty() || config.shard_times, "parallel.machine",
+          config.parallel.sharding.machine.empty() || config.shard_times, "parallel.machine",
           "is read only by lockstep train, not in studies or in other programs; leave it out, or name a shard");
       const std::optional<ShardChoice> choice = resolve_shard(chosen, graph, step_memory(config, graph, train, ranks),
                                                               ranks, has_whole_sums(config.parallel, facts));
       if (choice->fits) log("parallel.shard: {}", choice->why);
     });
   });
-  const auto of_root = static_cast<std::int64_t>(chosen.parallel.shard);  // Shard::none on other ranks
-  chosen.parallel.take(static_cast<ParallelConfig::Shard>(comm.all_reduce_max(of_root)));
+  const auto of_root = static_cast<std::int64_t>(chosen.parallel.sharding.shard);  // Shard::none on other ranks
+  chosen.parallel.sharding.take(static_cast<Shard>(comm.all_reduce_max(of_root)));
   return chosen;
 }
 

@@ -17,7 +17,7 @@ constexpr const char* shared = "ranks 0, 1 share one device (node07 0000:3b:00.0
 
 ParallelConfig asking_for(const char* all_reduce) {
   ParallelConfig config;
-  config.all_reduce = find_algorithm(all_reduce);
+  config.sums.all_reduce = find_algorithm(all_reduce);
   return config;
 }
 DeviceFacts four_devices() { return {.ranks = 4, .all_have_devices = true, .has_nccl = true}; }
@@ -59,7 +59,7 @@ TEST(DeviceSumsChoice, WhatTheDeckSaysGoesFirst) {
   EXPECT_EQ(choose_device_sums(asking_for("mpi"), four_devices()).path, Path::mpi);
   EXPECT_EQ(choose_device_sums(asking_for("nccl"), four_devices()).path, Path::nccl);
   ParallelConfig measured, deterministic;
-  measured.all_reduce_table = "machine.yaml";
+  measured.sums.all_reduce_table = "machine.yaml";
   deterministic.deterministic.present = true;
   EXPECT_EQ(choose_device_sums(measured, four_devices()).path, Path::on_hosts);
   EXPECT_EQ(choose_device_sums(deterministic, four_devices()).path, Path::on_hosts);

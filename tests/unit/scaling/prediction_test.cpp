@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-using Overlap = ParallelConfig::Overlap;
+using Overlap = SumConfig::Overlap;
 
 constexpr const char* deck = R"(
 run: {epochs: 2}
@@ -171,7 +171,7 @@ void expect_near_simulation(const Machine& machine, int ranks, const std::string
   const Prediction prediction = predictor.predict(ranks);
   const double simulated = test::simulated_step(
       work_of(workload, predictor, ranks),
-      {.machine = machine, .ranks = ranks, .algorithm = workload.config().parallel.all_reduce, .overlap = overlap},
+      {.machine = machine, .ranks = ranks, .algorithm = workload.config().parallel.sums.all_reduce, .overlap = overlap},
       std::clamp(512 / ranks, 1, 8));
   EXPECT_NEAR(prediction.step() / simulated, 1, tolerance)
       << machine.name << ", " << ranks << " ranks, " << all_reduce << ", " << names[static_cast<int>(overlap)] << ": "

@@ -12,7 +12,7 @@
 namespace lockstep::test {
 namespace {
 
-using Overlap = ParallelConfig::Overlap;
+using Overlap = SumConfig::Overlap;
 
 class Step {
  public:

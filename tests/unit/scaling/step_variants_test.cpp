@@ -16,8 +16,6 @@
 namespace lockstep {
 namespace {
 
-using Shard = ParallelConfig::Shard;
-
 RunConfig large_layers(const std::string& parallel, const std::string& optimizer = "{type: adamw}",
                        const std::string& layer = "relu", int width = 600) {
   const std::string linear = "{linear: " + std::to_string(width) + "}";
@@ -38,7 +36,7 @@ std::string offloads_to() {
 Shard chosen(const std::string& parallel, RankCount ranks, const std::string& optimizer = "{type: adamw}") {
   Workload workload(large_layers("shard: auto, " + parallel, optimizer));
   EXPECT_NE(workload.choose_shard(ranks), "");
-  return workload.config().parallel.shard;
+  return workload.config().parallel.sharding.shard;
 }
 
 double bytes_of(const std::string& shard, RankCount ranks) {
@@ -126,7 +124,7 @@ TEST(ShardTimes, AreThoseOfDecksThatNameThem) {
   const Machine machine = nodes_of_four(1);
   Workload workload(large_layers("shard: auto"));
   const std::vector<TrainingConfig::ShardTime> times = shard_times(machine, workload, ranks);
-  EXPECT_TRUE(workload.config().parallel.chooses_shard) << "it is as it was";
+  EXPECT_TRUE(workload.config().parallel.sharding.chooses_shard) << "it is as it was";
   EXPECT_EQ(times.size(), 4u);
   for (const TrainingConfig::ShardTime& time : times) {
     Workload same(large_layers("shard: " + std::string(shard_names[static_cast<std::size_t>(time.shard)])));
@@ -142,7 +140,7 @@ TEST(Ways, HaveTheMemoryAndTheTimeOfTheirDecks) {
   const auto deck = [] { return large_layers("shard: none, " + offloads_to(), "{type: adamw}", "relu", 1600); };
   Workload workload(deck());
   const std::vector<StepVariant> variants = step_variants(workload, machine, ranks, 0);
-  EXPECT_EQ(workload.config().parallel.shard, Shard::none);
+  EXPECT_EQ(workload.config().parallel.sharding.shard, Shard::none);
   EXPECT_FALSE(workload.config().batch.micro) << "it is as it was";
   std::set<std::tuple<Shard, std::size_t, bool, Checkpointing, std::int64_t, bool, bool>> different;
   for (const StepVariant& variant : variants) {
@@ -152,9 +150,9 @@ TEST(Ways, HaveTheMemoryAndTheTimeOfTheirDecks) {
                     .second);
     Workload same(deck());
     same.change([&](TrainingConfig& config) {
-      config.parallel.shard = variant.shard;
-      config.parallel.shard_group = variant.group;
-      config.parallel.share_parameters = variant.shares;
+      config.parallel.sharding.shard = variant.shard;
+      config.parallel.sharding.shard_group = variant.group;
+      config.parallel.sharding.share_parameters = variant.shares;
       config.model.checkpointing = variant.checkpointing;
       config.batch.micro = variant.micro;
       config.parallel.offload.present = variant.offloads;
@@ -276,7 +274,7 @@ TEST(Ways, AutoTakesTheFastestOrNearlySo) {
       double fastest = 1e9, taken = 0;
       for (const StepVariant& variant : step_variants(workload, nodes_of_four(gbps), ranks, 0)) {
         if (variant.offloads || variant.micro != 128 / ranks.all || variant.checkpointing != Checkpointing::none ||
-            variant.group.word != ParallelConfig::all || variant.shares != (variant.shard != Shard::none))
+            variant.group.word != ShardConfig::all || variant.shares != (variant.shard != Shard::none))
           continue;
         fastest = std::min(fastest, *variant.seconds);
         if (variant.shard == Shard::optimizer) taken = *variant.seconds;
