@@ -9,6 +9,7 @@
 #include "checkpoint/checkpoint_numbers.hpp"
 #include "comm/emulated_network.hpp"
 #include "run/experiment/experiment.hpp"
+#include "run/training/trainer_setup.hpp"
 #include "run/training/training_run.hpp"
 #include "serial_training.hpp"
 #include "support/fixtures.hpp"
@@ -115,12 +116,9 @@ TEST_F(CompressedRun, KeepsTheSumOfErrorsOnOtherNumbersOfRanks) {
     if (!takes_part) continue;
     const RunConfig run = config("some", compress, 8);
     Experiment experiment = open_experiment(run);
-    TrainingProblem problem{.loss = std::move(experiment.loss),
-                            .data = *experiment.data.train,
-                            .normalize = run.data.normalize,
-                            .length = run_length(run, experiment.data.train->size())};
-    Trainer trainer(run, std::move(experiment.graph), std::move(problem), some);
-    NumberStream stream(some, trainer.strategy().sharded_states());
+    const auto trainer = make_trainer(run, std::move(experiment.graph), std::move(experiment.loss),
+                                      *experiment.data.train, some);
+    NumberStream stream(some, trainer->strategy().sharded_states());
     if (some.is_root()) {
       const NumberStream::Turn turn(stream);
       CheckpointNumbers numbers(file("all", 6));
@@ -129,7 +127,7 @@ TEST_F(CompressedRun, KeepsTheSumOfErrorsOnOtherNumbersOfRanks) {
       stream.serve();
     }
     std::map<std::string, Arrays> sums;
-    for (const ShardedState& numbers : trainer.strategy().sharded_states()) {
+    for (const ShardedState& numbers : trainer->strategy().sharded_states()) {
       if (!numbers.part) continue;
       const bool is_own = numbers.part->number == some.rank();
       EXPECT_EQ(numbers.part->of, some.size());

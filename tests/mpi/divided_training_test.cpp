@@ -9,15 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/checkpoint_numbers.hpp"
 #include "comm/emulated_network.hpp"
 #include "counting_network.hpp"
+#include "deck_trainer.hpp"
 #include "parallel/shard_groups.hpp"
-#include "run/experiment/experiment.hpp"
 #include "serial_training.hpp"
-#include "support/fixtures.hpp"
 #include "support/scratch.hpp"
-#include "train/trainer.hpp"
 
 namespace lockstep {
 namespace {
@@ -59,20 +56,17 @@ class DividedRuns : public testing::TestWithParam<std::tuple<DividedCase, const 
   const DividedCase& c = std::get<0>(GetParam());
   const Communicator comm = c.ranks_per_node > 0 ? emulate_network(Communicator::world(), {1, 0, c.ranks_per_node})
                                                  : Communicator::world();
-  const test::TemporaryFolder folder;
 
-  RunConfig config(const char* shard) const {
+  std::string deck(const char* shard) const {
     std::string network(c.network);
     network.replace(network.find("train: 61"), 9, fmt::format("train: {}", c.examples));
     const std::string_view given = c.parallel;
     const bool names_one = given.find("all_reduce") != given.npos || given.find("deterministic") != given.npos;
     const char* const by_messages = memory_is_separate && !names_one ? ", all_reduce: halving_doubling" : "";
-    return test::read_run_config(
-        fmt::format(
-            "{{run: {{steps: {}}}, batch: {{global: 14, micro: {}}}, {},"
-            " parallel: {{shard: {}, bucket_mb: 0.5, unit_mb: 1.2{}{}}}, precision: {{compute: {}}}, optimizer: {}}}",
-            c.steps, c.micro, network, shard, c.parallel, by_messages, c.precision, c.optimizer),
-        (folder.path() / "run").string());
+    return fmt::format(
+        "{{run: {{steps: {}}}, batch: {{global: 14, micro: {}}}, {},"
+        " parallel: {{shard: {}, bucket_mb: 0.5, unit_mb: 1.2{}{}}}, precision: {{compute: {}}}, optimizer: {}}}",
+        c.steps, c.micro, network, shard, c.parallel, by_messages, c.precision, c.optimizer);
   }
 };
 
@@ -82,22 +76,6 @@ struct Outcome {
   double loss = 0, gradient_norm = 0;
   std::int64_t skipped = 0;
 };
-
-/// All arrays of a checkpoint, parameters before the optimizer's states, on rank 0. Collective.
-std::vector<std::vector<std::byte>> arrays_of(const Communicator& comm, Trainer& trainer) {
-  NumberStream numbers(comm, trainer.strategy().sharded_states());
-  std::vector<std::vector<std::byte>> arrays;
-  if (!comm.is_root()) {
-    numbers.serve();
-    return arrays;
-  }
-  const NumberStream::Turn turn(numbers);
-  source_of(numbers)([&](std::size_t array, std::span<const std::byte> next) {
-    arrays.resize(std::max(arrays.size(), array + 1));
-    arrays[array].insert(arrays[array].end(), next.begin(), next.end());
-  });
-  return arrays;
-}
 
 /// The largest difference between two sets of f64 arrays, relative to the largest number of each array, but at least to
 /// 1e-4: the gradient of a bias in front of a batch norm, for example, is rounding error alone.
@@ -134,49 +112,35 @@ TEST_P(DividedRuns, HaveTheBitsOfWholeOnes) {
   if (std::string_view(c.name) == "trees" && 8 % comm.size() != 0) GTEST_SKIP() << "8 shards are for 2, 4 or 8 ranks";
   Outcome outcomes[2];
   for (const bool divided : {false, true}) {
-    const RunConfig run = config(divided ? shard : "none");
-    Experiment experiment = open_experiment(run);
-    TrainingProblem problem{.loss = std::move(experiment.loss),
-                            .data = *experiment.data.train,
-                            .normalize = run.data.normalize,
-                            .seed = 3,
-                            .length = run_length(run, experiment.data.train->size())};
-    Trainer trainer(run, std::move(experiment.graph), std::move(problem), comm);
-    const ExecSpace space;
-    ParameterBuffer& parameters = trainer.model().parameters();
-    comm.run_collectively([&] { parameters.initialize(space, 5); });
-    trainer.share_parameters();
-    DataLoader loader(*experiment.data.train,
-                      Sampler({.dataset_size = c.examples,
-                               .global_batch = run.batch.global,
-                               .seed = 5,
-                               .rank = comm.rank(),
-                               .partition = trainer.partition()}),
-                      14, AugmentConfig{}, 5);
+    test::DeckTrainer run(deck(divided ? shard : "none"), comm);
+    run.initialize(comm);
+    Trainer& trainer = *run.trainer;
+    const ParameterBuffer& parameters = run.parameters();
     for (int step = 0; step < c.steps; ++step) {
-      ASSERT_TRUE(trainer.step(*loader.next()).done());
-      if (step == 3) trainer.evaluate(*experiment.data.train);
+      ASSERT_TRUE(run.step().done());
+      if (step == 3) trainer.evaluate(run.data());
     }
     trainer.settle();
     Outcome& outcome = outcomes[divided];
     outcome.gradient_norm = trainer.step_numbers().gradient_norm;
-    outcome.loss = trainer.evaluate(*experiment.data.train)->loss;
-    outcome.arrays = arrays_of(comm, trainer);
+    outcome.loss = trainer.evaluate(run.data())->loss;
+    outcome.arrays = test::arrays_of(comm, trainer);
     outcome.skipped = trainer.steps() - trainer.update().count().applied();
     if (!divided || comm.size() == 1) continue;
     const ParameterLayout& layout = parameters.layout();
     const ParameterWindows& windows = parameters.windows();
     ASSERT_GE(windows.units.size(), 4u);
-    const ShardGroups groups(run.parallel, Topology(comm));
-    const bool shares = run.parallel.sharding.share_parameters && !run.parallel.sums.all_reduce &&
-                        groups.group.one_node() && !memory_is_separate && !run.parallel.deterministic.present;
+    const ParallelConfig& parallel = run.config.parallel;
+    const ShardGroups groups(parallel, Topology(comm));
+    const bool shares = parallel.sharding.share_parameters && !parallel.sums.all_reduce && groups.group.one_node() &&
+                        !memory_is_separate && !parallel.deterministic.present;
     EXPECT_EQ(windows.division.values, std::string_view(shard) == "parameters" && !shares);
     EXPECT_LT(layout.owned_count(), layout.trained_size());
-    const bool is_deterministic = run.parallel.deterministic.present;
+    const bool is_deterministic = parallel.deterministic.present;
     if (!is_deterministic) {
       EXPECT_LT(parameters.gradients().count(), 0.9 * static_cast<double>(layout.trained_size()));
     }
-    const bool is_whole = !windows.division.values || run.parallel.sharding.prefetch > 1;
+    const bool is_whole = !windows.division.values || parallel.sharding.prefetch > 1;
     if (std::string_view(shard) == "parameters" && !is_whole) {
       EXPECT_LT(parameters.values().count(), 0.9 * static_cast<double>(layout.trained_size()));
     }
@@ -251,25 +215,12 @@ void expect_traffic(const std::string& deck, int ranks_per_node, const std::func
   const Communicator world = Communicator::world();
   const auto network = std::make_shared<test::CountingNetwork>(ranks_per_node);
   const Communicator comm = world.over(network);
-  const test::TemporaryFolder folder;
-  const RunConfig run = test::read_run_config(deck, (folder.path() / "run").string());
-  Experiment experiment = open_experiment(run);
-  TrainingProblem problem{.loss = std::move(experiment.loss),
-                          .data = *experiment.data.train,
-                          .normalize = run.data.normalize,
-                          .length = run_length(run, experiment.data.train->size())};
-  Trainer trainer(run, std::move(experiment.graph), std::move(problem), comm);
-  DataLoader loader(*experiment.data.train,
-                    Sampler({.dataset_size = experiment.data.train->size(),
-                             .global_batch = run.batch.global,
-                             .rank = comm.rank(),
-                             .partition = trainer.partition()}),
-                    run.batch.global, AugmentConfig{}, 5);
+  test::DeckTrainer run(deck, comm);
   for (int step = 0; step < 3; ++step) {
     network->take_bytes(world);
-    ASSERT_TRUE(trainer.step(*loader.next()).done());
-    trainer.settle();
-    EXPECT_EQ(network->take_bytes(world), expected(trainer));
+    ASSERT_TRUE(run.step().done());
+    run.trainer->settle();
+    EXPECT_EQ(network->take_bytes(world), expected(*run.trainer));
   }
 }
 

@@ -98,9 +98,9 @@ TEST_P(NestedSteps, AreThoseOfPlainLoops) {
   Steps run(plain_deck(fmt::format("local: {{every: {}, node_every: {}, from_step: {}, group: {}{}}}", c.every,
                                    c.node_every, c.from_step, c.group, c.more),
                        c.batch, steps),
-            comm, c.batch);
-  const ParameterBuffer& parameters = run.trainer->model().parameters();
-  common = numbers_of(run.trainer->model().parameters());
+            comm);
+  const ParameterBuffer& parameters = run.parameters();
+  common = numbers_of(run.parameters());
   velocity.resize(common.size());
   replicas.assign(static_cast<std::size_t>(comm.size() / c.group), {common, std::vector<double>(common.size())});
   nodes.resize(static_cast<std::size_t>((comm.size() + c.ranks_per_node - 1) / c.ranks_per_node));
@@ -111,8 +111,7 @@ TEST_P(NestedSteps, AreThoseOfPlainLoops) {
   for (int step = 1; step <= steps; ++step) {
     ASSERT_EQ(run.step().status, StepStatus::applied);
     const auto batches = next_batches.next(step <= c.from_step);
-    for (std::size_t group = 0; group < replicas.size(); ++group)
-      replicas[group].step(*run.experiment.data.train, batches[group]);
+    for (std::size_t group = 0; group < replicas.size(); ++group) replicas[group].step(run.data(), batches[group]);
     const int alone = step - c.from_step;
     const bool all_sync = alone <= 0 || step == steps || alone % c.every == 0;
     if (alone <= 0) {
@@ -128,8 +127,7 @@ TEST_P(NestedSteps, AreThoseOfPlainLoops) {
     }
     EXPECT_EQ(run.trainer->has_common_parameters(), all_sync);
     const auto& expected = replicas[static_cast<std::size_t>(comm.rank() / c.group)].x;
-    EXPECT_LT(test::largest_difference(numbers_of(run.trainer->model().parameters()), expected), 1e-12)
-        << "step " << step;
+    EXPECT_LT(test::largest_difference(numbers_of(run.parameters()), expected), 1e-12) << "step " << step;
   }
 }
 
@@ -154,8 +152,8 @@ std::string deck(const std::string& local, int batch) {
 TEST(NestedPeriods, OfOneStepAreStepsOfNodes) {
   const Communicator comm = Communicator::world().over(std::make_shared<test::CountingNetwork>(2));
   for (const int batch : {13, 3}) {
-    Steps nested(deck(", local: {every: 4, node_every: 1, state: average}", batch), comm, batch),
-        nodes(deck(", local: {every: 4, group: node, state: average}", batch), comm, batch);
+    Steps nested(deck(", local: {every: 4, node_every: 1, state: average}", batch), comm),
+        nodes(deck(", local: {every: 4, group: node, state: average}", batch), comm);
     for (int step = 0; step < 12; ++step) {
       ASSERT_TRUE(nested.step().done());
       ASSERT_TRUE(nodes.step().done());
@@ -166,7 +164,7 @@ TEST(NestedPeriods, OfOneStepAreStepsOfNodes) {
 
 TEST(NestedPeriods, OfOneLengthAreOne) {
   const Communicator comm = Communicator::world().over(std::make_shared<test::CountingNetwork>(2));
-  Steps nested(deck(", local: {every: 4, node_every: 4}", 13), comm, 13), plain(deck(", local: 4", 13), comm, 13);
+  Steps nested(deck(", local: {every: 4, node_every: 4}", 13), comm), plain(deck(", local: 4", 13), comm);
   for (int step = 0; step < 9; ++step) {
     ASSERT_TRUE(nested.step().done());
     ASSERT_TRUE(plain.step().done());
@@ -180,7 +178,7 @@ TEST(NestedPeriods, SendWhenSynchronizingAlone) {
   const auto network = std::make_shared<test::CountingNetwork>(2);
   const Communicator comm = world.over(network);
   const auto bytes = [&](const std::string& local) {
-    Steps run(deck(local, 12), comm, 12);
+    Steps run(deck(local, 12), comm);
     network->take_bytes(world);
     for (int step = 0; step < 12; ++step) EXPECT_TRUE(run.step().done());
     return network->take_bytes(world);
@@ -196,7 +194,7 @@ TEST(NestedPeriods, WantGroupsWithinNodes) {
   if (world.size() != 4) GTEST_SKIP() << "ranks 2 and 3 are on one node";
   const Communicator comm = world.over(std::make_shared<test::CountingNetwork>(3));
   try {
-    Steps(plain_deck("local: {every: 4, node_every: 2, group: 2}", 7, 3), comm, 7);
+    Steps(plain_deck("local: {every: 4, node_every: 2, group: 2}", 7, 3), comm);
     ADD_FAILURE() << "a group of ranks of two nodes";
   } catch (const Error& error) {
     const std::string message = error.what();

@@ -124,10 +124,10 @@ TEST_P(PacedSteps, AreThoseOfPlainLoops) {
                       c.group, c.by_speed, c.more),
           c.batch, steps,
           c.adam ? fmt::format("{{type: adam, learning_rate: {}}}, schedule: {{warmup: 13 steps}}", adam_rate) : ""),
-      comm, c.batch);
+      comm);
   const LearningRateSchedule schedule(run.config.schedule, run_length(run.config, data_size));
-  const Dataset& data = *run.experiment.data.train;
-  std::vector<double> common = numbers_of(run.trainer->model().parameters()), velocity(common.size());
+  const Dataset& data = run.data();
+  std::vector<double> common = numbers_of(run.parameters()), velocity(common.size());
   std::vector<AdamReplica> replicas(static_cast<std::size_t>(comm.size() / c.group),
                                     {{common, std::vector<double>(common.size())}, std::vector<double>(common.size())});
   std::vector<int> of_groups(replicas.size(), c.every);
@@ -189,8 +189,7 @@ TEST_P(PacedSteps, AreThoseOfPlainLoops) {
     if (all_sync)
       for (Replica& replica : replicas) replica.examples = 0;
     const auto& expected = replicas[static_cast<std::size_t>(comm.rank() / c.group)].x;
-    EXPECT_LT(test::largest_difference(numbers_of(run.trainer->model().parameters()), expected), 1e-12)
-        << "step " << step;
+    EXPECT_LT(test::largest_difference(numbers_of(run.parameters()), expected), 1e-12) << "step " << step;
   }
 }
 

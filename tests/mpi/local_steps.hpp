@@ -7,11 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "run/experiment/experiment.hpp"
+#include "deck_trainer.hpp"
 #include "serial_training.hpp"
 #include "softmax_regression.hpp"
 #include "support/fixtures.hpp"
-#include "train/trainer.hpp"
 
 namespace lockstep::test::local_steps {
 
@@ -20,34 +19,10 @@ using namespace test::softmax_regression;
 constexpr int data_size = 61;
 constexpr double rate = 0.3, momentum = 0.9;
 
-/// A trainer of a deck, fed as a run feeds its own.
-struct Steps {
-  Steps(const std::string& deck, const Communicator& comm, int batch)
-      : config(test::read_run_config(deck, (folder.path() / "run").string())), experiment(open_experiment(config)) {
-    TrainingProblem problem{.loss = std::move(experiment.loss),
-                            .data = *experiment.data.train,
-                            .normalize = config.data.normalize,
-                            .seed = 3,
-                            .length = run_length(config, data_size)};
-    trainer.emplace(config, std::move(experiment.graph), std::move(problem), comm);
-    comm.run_collectively([&] { trainer->model().parameters().initialize(ExecSpace(), 5); });
-    trainer->share_parameters();
-    loader.emplace(*experiment.data.train,
-                   Sampler({.dataset_size = data_size,
-                            .global_batch = batch,
-                            .seed = 5,
-                            .rank = comm.rank(),
-                            .partition = trainer->partition()}),
-                   batch, AugmentConfig{}, 5);
-  }
-  StepResult step() { return trainer->step(*loader->next()); }
-  std::vector<double> values() { return test::values_of(trainer->model().parameters().values()); }
-
-  const test::TemporaryFolder folder;
-  RunConfig config;
-  Experiment experiment;
-  std::optional<Trainer> trainer;
-  std::optional<DataLoader> loader;
+/// A trainer of a deck, whose parameters have their first values.
+struct Steps : DeckTrainer {
+  Steps(const std::string& deck, const Communicator& comm) : DeckTrainer(deck, comm) { initialize(comm); }
+  std::vector<double> values() { return values_of(parameters().values()); }
 };
 
 /// A deck of softmax regression. `optimizer`: the section, and more sections after it; empty: the SGD of Replica.

@@ -68,9 +68,9 @@ TEST_P(StreamedSteps, AreThoseOfPlainLoops) {
       plain_deck(fmt::format("local: {{every: {}, fragments: {}, delay: {}, mix: {}, from_step: {}, group: {}{}}}",
                              c.every, c.fragments, c.delay, c.mix, c.from_step, c.group, c.outer),
                  c.batch, steps),
-      comm, c.batch);
-  const ParameterBuffer& parameters = run.trainer->model().parameters();
-  common = numbers_of(run.trainer->model().parameters());
+      comm);
+  const ParameterBuffer& parameters = run.parameters();
+  common = numbers_of(run.parameters());
   velocity.resize(common.size());
   mean_way.resize(common.size());
   fragment_of.resize(common.size());
@@ -83,8 +83,7 @@ TEST_P(StreamedSteps, AreThoseOfPlainLoops) {
   for (int step = 1; step <= steps; ++step) {
     ASSERT_EQ(run.step().status, StepStatus::applied);
     const auto batches = next_batches.next(step <= c.from_step);
-    for (std::size_t group = 0; group < replicas.size(); ++group)
-      replicas[group].step(*run.experiment.data.train, batches[group]);
+    for (std::size_t group = 0; group < replicas.size(); ++group) replicas[group].step(run.data(), batches[group]);
     const int alone = step - c.from_step;
     if (alone <= 0) {
       common = replicas[0].x;
@@ -101,8 +100,7 @@ TEST_P(StreamedSteps, AreThoseOfPlainLoops) {
     const bool is_common = alone <= 0 || step == steps || alone % c.every == 0;
     EXPECT_EQ(run.trainer->has_common_parameters(), is_common);
     const auto& expected = is_common ? common : replicas[static_cast<std::size_t>(comm.rank() / c.group)].x;
-    EXPECT_LT(test::largest_difference(numbers_of(run.trainer->model().parameters()), expected), 1e-12)
-        << "step " << step;
+    EXPECT_LT(test::largest_difference(numbers_of(run.parameters()), expected), 1e-12) << "step " << step;
     if (is_common)
       for (Replica& replica : replicas) replica.examples = 0;
   }
@@ -129,7 +127,7 @@ TEST(Streaming, SendsEachFragmentOnce) {
                           " data: {{synthetic: {{kind: random, shape: [40], classes: 40, train: 61}}}},"
                           " model: {{layers: [{{linear: {{features: 60}}}}, relu, {{linear: {{features: 40}}}}]}}}}",
                           local),
-              comm, 12);
+              comm);
     network->take_bytes(world);
     for (int step = 0; step < 12; ++step) EXPECT_TRUE(run.step().done());
     return network->take_bytes(world);
@@ -141,7 +139,7 @@ TEST(Streaming, SendsEachFragmentOnce) {
 
 TEST(Streaming, WantsAsManyTensorsAsFragments) {
   try {
-    Steps(plain_deck("local: {every: 6, fragments: 3}", 7, 3), Communicator::world(), 7);
+    Steps(plain_deck("local: {every: 6, fragments: 3}", 7, 3), Communicator::world());
     ADD_FAILURE() << "3 fragments of 2 tensors";
   } catch (const Error& error) {
     const std::string message = error.what();

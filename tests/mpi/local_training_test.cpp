@@ -105,8 +105,8 @@ TEST_P(LocalSteps, AreThoseOfPlainLoops) {
   const std::string falling = fmt::format(
       "{{type: sgd, learning_rate: {}, momentum: {}}}, schedule: {{type: step, every: 2 steps, factor: 0.5}}", rate,
       momentum);
-  Steps run(plain_deck(fmt::format("local: {{{}}}", c.local), c.batch, steps, c.falls ? falling : ""), comm, c.batch);
-  std::vector<double> common = numbers_of(run.trainer->model().parameters()), velocity(common.size());
+  Steps run(plain_deck(fmt::format("local: {{{}}}", c.local), c.batch, steps, c.falls ? falling : ""), comm);
+  std::vector<double> common = numbers_of(run.parameters()), velocity(common.size());
   const int groups = comm.size() / c.group;
   std::vector<Replica> replicas(static_cast<std::size_t>(groups), {common, std::vector<double>(common.size())});
   GroupBatches next_batches(comm, c.group, c.batch, run.trainer->partition());
@@ -116,7 +116,7 @@ TEST_P(LocalSteps, AreThoseOfPlainLoops) {
     ASSERT_EQ(run.step().status, StepStatus::applied);
     const auto batches = next_batches.next(step <= c.from_step);
     for (std::size_t group = 0; group < replicas.size(); ++group)
-      replicas[group].step(*run.experiment.data.train, batches[group], c.factor(step));
+      replicas[group].step(run.data(), batches[group], c.factor(step));
     if (step > c.from_step) rates += c.factor(step) * rate, ++alone;
     const bool syncs = step <= c.from_step || step == steps || (step - c.from_step) % c.every == 0;
     EXPECT_EQ(run.trainer->has_common_parameters(), syncs);
@@ -128,8 +128,7 @@ TEST_P(LocalSteps, AreThoseOfPlainLoops) {
       rates = alone = 0;
     }
     const auto& expected = syncs ? common : replicas[static_cast<std::size_t>(comm.rank() / c.group)].x;
-    EXPECT_LT(test::largest_difference(numbers_of(run.trainer->model().parameters()), expected), 1e-12)
-        << "step " << step;
+    EXPECT_LT(test::largest_difference(numbers_of(run.parameters()), expected), 1e-12) << "step " << step;
   }
 }
 
@@ -169,8 +168,7 @@ TEST(LocalTraining, OfOneStepWithoutMomentumIsSynchronous) {
   const Communicator comm = Communicator::world();
   for (const int batch : {12, 13, 3}) {
     const std::string sgd = "{type: sgd, learning_rate: 0.1, weight_decay: 0.01}";
-    Steps synchronous(deck("", sgd, batch, 12), comm, batch),
-        local(deck("bucket_mb: 0.001, local: 1", sgd, batch, 12), comm, batch);
+    Steps synchronous(deck("", sgd, batch, 12), comm), local(deck("bucket_mb: 0.001, local: 1", sgd, batch, 12), comm);
     for (int step = 0; step < 12; ++step) {
       ASSERT_TRUE(synchronous.step().done());
       ASSERT_TRUE(local.step().done());
@@ -184,7 +182,7 @@ TEST(LocalTraining, OuterStepsWithoutMomentumAreAverages) {
   const Communicator comm = Communicator::world();
   const std::string adamw = "{type: adamw, learning_rate: 0.01}";
   const auto train = [&](const std::string& outer) {
-    Steps run(deck("local: {every: 3" + outer + "}", adamw, 13, 12), comm, 13);
+    Steps run(deck("local: {every: 3" + outer + "}", adamw, 13, 12), comm);
     for (int step = 0; step < 12; ++step) EXPECT_TRUE(run.step().done());
     return run.values();
   };
@@ -198,7 +196,7 @@ TEST(LocalTraining, SendsWhatSynchronousStepsDoWhenSynchronizingAlone) {
   const auto network = std::make_shared<test::CountingNetwork>(1);
   const Communicator comm = world.over(network);
   const auto bytes = [&](const std::string& parallel) {
-    Steps run(deck("all_reduce: ring" + parallel, "{type: sgd, momentum: 0.9}", 12, 100), comm, 12);
+    Steps run(deck("all_reduce: ring" + parallel, "{type: sgd, momentum: 0.9}", 12, 100), comm);
     network->take_bytes(world);
     for (int step = 0; step < 12; ++step) EXPECT_TRUE(run.step().done());
     return network->take_bytes(world);
@@ -214,9 +212,9 @@ TEST(LocalTraining, SendsTensorsUpAndDownTheTreeOfAdasum) {
   const Communicator world = Communicator::world();
   const auto network = std::make_shared<test::CountingNetwork>(1);
   const Communicator comm = world.over(network);
-  Steps run(deck("local: {every: 6, outer: adasum}", "{type: sgd, momentum: 0.9}", 12, 100), comm, 12);
+  Steps run(deck("local: {every: 6, outer: adasum}", "{type: sgd, momentum: 0.9}", 12, 100), comm);
   double bytes = 0;
-  for (const Parameter& parameter : run.trainer->model().parameters().parameters())
+  for (const Parameter& parameter : run.parameters().parameters())
     if (parameter.range.count > 125) bytes += 8 * static_cast<double>(parameter.range.count);
   ASSERT_GT(bytes, 0);
   network->take_bytes(world);
@@ -254,7 +252,7 @@ TEST_P(LocalOverflows, LeaveOutStepsByThemselves) {
           " data: {{synthetic: {{kind: random, shape: [64], classes: 7, train: {}}}}}, parallel: {{local: {}}},"
           " model: {{layers: [{{linear: {{features: 40}}}}, relu, {{linear: {{features: 7}}}}]}}}}",
           steps, comm.size(), optimizer, data_size, local),
-      comm, comm.size());
+      comm);
   int skipped = 0, done = 0;
   std::int64_t differences = 0;
   for (int step = 1; step <= steps; ++step) {
@@ -269,8 +267,7 @@ TEST_P(LocalOverflows, LeaveOutStepsByThemselves) {
     const auto scale = static_cast<std::int64_t>(*run.trainer->update().guard().loss_scale());
     EXPECT_EQ(comm.all_reduce_max(scale), -comm.all_reduce_max(-scale));
     std::int64_t hash = 0;
-    for (const std::uint8_t byte : test::bytes_of(run.trainer->model().parameters().values()))
-      hash = hash * 31 % 1000000007 + byte;
+    for (const std::uint8_t byte : test::bytes_of(run.parameters().values())) hash = hash * 31 % 1000000007 + byte;
     EXPECT_EQ(comm.all_reduce_max(hash), -comm.all_reduce_max(-hash));
   }
   EXPECT_GT(skipped, 0);
@@ -359,7 +356,7 @@ TEST(LocalTraining, IsRefusedWhereItIsNotDefined) {
   const Communicator comm = Communicator::world();
   if (comm.size() % 3 == 0) return;
   try {
-    Steps(plain_deck("local: {every: 4, group: 3}", 7, 3), comm, 7);
+    Steps(plain_deck("local: {every: 4, group: 3}", 7, 3), comm);
     ADD_FAILURE() << "groups of 3";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("cannot be divided into groups of 3"), std::string::npos) << error.what();

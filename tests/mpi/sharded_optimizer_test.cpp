@@ -6,14 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/checkpoint_numbers.hpp"
 #include "comm/emulated_network.hpp"
 #include "counting_network.hpp"
-#include "run/experiment/experiment.hpp"
+#include "deck_trainer.hpp"
 #include "serial_training.hpp"
-#include "support/fixtures.hpp"
 #include "support/scratch.hpp"
-#include "train/trainer.hpp"
 
 namespace lockstep {
 namespace {
@@ -32,21 +29,18 @@ class ShardedRuns : public testing::TestWithParam<ShardedCase> {
   const Communicator comm = GetParam().ranks_per_node > 0
                                 ? emulate_network(Communicator::world(), {1, 0, GetParam().ranks_per_node})
                                 : Communicator::world();
-  const test::TemporaryFolder folder;
 
-  RunConfig config(const char* shard) const {
+  std::string deck(const char* shard) const {
     // Ranks of devices shard sums by messages only, while whole sums may be made in memory that their hosts share.
     const bool names_one = std::string_view(GetParam().parallel).find("all_reduce") != std::string_view::npos;
     const char* const by_messages = memory_is_separate && !names_one ? ", all_reduce: halving_doubling" : "";
-    return test::read_run_config(
-        fmt::format(
-            "{{run: {{steps: 12}}, batch: {{global: 14, micro: 3}},"
-            " data: {{synthetic: {{kind: random, shape: [9, 8, 3], classes: 7, train: 64}}}},"
-            " model: {{layers: [{{conv2d: {{filters: 8, kernel: 3, padding: same}}}}, {{batch_norm: {{}}}}, relu, flatten,"
-            " {{linear: {{features: 150}}}}, tanh, {{linear: {{features: 7}}}}]}},"
-            " parallel: {{shard: {}, bucket_mb: 0.1{}{}}}, precision: {{compute: {}}}, optimizer: {}}}",
-            shard, GetParam().parallel, by_messages, GetParam().precision, GetParam().optimizer),
-        (folder.path() / "run").string());
+    return fmt::format(
+        "{{run: {{steps: 12}}, batch: {{global: 14, micro: 3}},"
+        " data: {{synthetic: {{kind: random, shape: [9, 8, 3], classes: 7, train: 64}}}},"
+        " model: {{layers: [{{conv2d: {{filters: 8, kernel: 3, padding: same}}}}, {{batch_norm: {{}}}}, relu, flatten,"
+        " {{linear: {{features: 150}}}}, tanh, {{linear: {{features: 7}}}}]}},"
+        " parallel: {{shard: {}, bucket_mb: 0.1{}{}}}, precision: {{compute: {}}}, optimizer: {}}}",
+        shard, GetParam().parallel, by_messages, GetParam().precision, GetParam().optimizer);
   }
 };
 
@@ -62,44 +56,21 @@ TEST_P(ShardedRuns, HaveTheBitsOfWholeOnes) {
   if (test::are_for_hosts_alone(GetParam().parallel)) GTEST_SKIP() << "for sums in hosts' shared memory";
   Outcome outcomes[2];
   for (const bool sharded : {false, true}) {
-    const RunConfig run = config(sharded ? "optimizer" : "none");
-    Experiment experiment = open_experiment(run);
-    TrainingProblem problem{.loss = std::move(experiment.loss),
-                            .data = *experiment.data.train,
-                            .normalize = run.data.normalize,
-                            .seed = 3,
-                            .length = run_length(run, experiment.data.train->size())};
-    Trainer trainer(run, std::move(experiment.graph), std::move(problem), comm);
-    const ExecSpace space;
+    test::DeckTrainer run(deck(sharded ? "optimizer" : "none"), comm);
+    Trainer& trainer = *run.trainer;
     comm.run_collectively([&] {
-      if (comm.is_root()) trainer.model().parameters().initialize(space, 5);
+      if (comm.is_root()) run.parameters().initialize(ExecSpace(), 5);
     });
     trainer.share_parameters();
-    DataLoader loader(*experiment.data.train,
-                      Sampler({.dataset_size = 64,
-                               .global_batch = run.batch.global,
-                               .seed = 5,
-                               .rank = comm.rank(),
-                               .partition = trainer.partition()}),
-                      14, AugmentConfig{}, 5);
-    for (int step = 0; step < 12; ++step) ASSERT_TRUE(trainer.step(*loader.next()).done());
+    for (int step = 0; step < 12; ++step) ASSERT_TRUE(run.step().done());
     trainer.settle();
     Outcome& outcome = outcomes[sharded];
     outcome.gradient_norm = trainer.step_numbers().gradient_norm;
-    outcome.loss = trainer.evaluate(*experiment.data.train)->loss;
-    outcome.parameters = test::bytes_of(trainer.model().parameters().values());
+    outcome.loss = trainer.evaluate(run.data())->loss;
+    outcome.parameters = test::bytes_of(run.parameters().values());
     outcome.skipped = trainer.steps() - trainer.update().count().applied();
-    NumberStream numbers(comm, trainer.strategy().sharded_states());
-    if (comm.is_root()) {
-      const NumberStream::Turn turn(numbers);
-      source_of(numbers)([&](std::size_t array, std::span<const std::byte> next) {
-        outcome.states.resize(std::max(outcome.states.size(), array + 1));
-        outcome.states[array].insert(outcome.states[array].end(), next.begin(), next.end());
-      });
-    } else {
-      numbers.serve();
-    }
-    const ParameterLayout& layout = trainer.model().parameters().layout();
+    outcome.states = test::arrays_of(comm, trainer);
+    const ParameterLayout& layout = run.parameters().layout();
     EXPECT_EQ(trainer.optimizer().states()[0].values.count(), layout.owned_count());
     if (!sharded || comm.size() == 1) continue;
     EXPECT_LT(layout.owned_count(), layout.trained_size()) << "it divides nothing";
@@ -155,31 +126,18 @@ TEST(ShardedTraffic, IsWhatTheFormulaeSay) {
       SCOPED_TRACE(fmt::format("{} ranks a node, {}, {}", ranks_per_node, parallel, shard));
       const auto network = std::make_shared<test::CountingNetwork>(ranks_per_node);
       const Communicator comm = world.over(network);
-      const test::TemporaryFolder folder;
-      const RunConfig run = test::read_run_config(
+      test::DeckTrainer run(
           fmt::format("{{run: {{steps: 9}}, batch: {{global: 8}},"
                       " data: {{synthetic: {{kind: random, shape: [640], classes: 7, train: 64}}}},"
                       " model: {{layers: [{{linear: {{features: 160}}}}, relu, {{linear: {{features: 7}}}}]}},"
                       " parallel: {{shard: {}, bucket_mb: 0.1, overlap: none{}}}, optimizer: {{type: adamw}}}}",
                       shard, parallel),
-          (folder.path() / "run").string());
-      Experiment experiment = open_experiment(run);
-      TrainingProblem problem{.loss = std::move(experiment.loss),
-                              .data = *experiment.data.train,
-                              .normalize = run.data.normalize,
-                              .length = run_length(run, experiment.data.train->size())};
-      Trainer trainer(run, std::move(experiment.graph), std::move(problem), comm);
-      DataLoader loader(*experiment.data.train,
-                        Sampler({.dataset_size = 64,
-                                 .global_batch = run.batch.global,
-                                 .rank = comm.rank(),
-                                 .partition = trainer.partition()}),
-                        8, AugmentConfig{}, 5);
+          comm);
       for (int step = 0; step < 3; ++step) {
         network->take_bytes(world);
-        ASSERT_TRUE(trainer.step(*loader.next()).done());
-        trainer.settle();
-        const double parameters = static_cast<double>(trainer.model().parameters().trained_size());
+        ASSERT_TRUE(run.step().done());
+        run.trainer->settle();
+        const double parameters = static_cast<double>(run.parameters().trained_size());
         EXPECT_EQ(network->take_bytes(world), 8 * parameters * (nodes - 1));
       }
     }

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint_numbers.hpp"
+#include "data/data_loader.hpp"
+#include "run/experiment/experiment.hpp"
+#include "run/training/trainer_setup.hpp"
+#include "serial_training.hpp"
+#include "support/fixtures.hpp"
+#include "train/trainer.hpp"
+
+namespace lockstep::test {
+
+/// A trainer of a deck, fed as a run feeds its own.
+struct DeckTrainer {
+  /// Collective.
+  DeckTrainer(const std::string& deck, const Communicator& comm)
+      : config(read_run_config(deck, (folder.path() / "run").string())),
+        experiment(open_experiment(config)),
+        trainer(make_trainer(config, std::move(experiment.graph), std::move(experiment.loss), data(), comm)),
+        loader(data(),
+               Sampler({.dataset_size = data().size(),
+                        .global_batch = config.batch.global,
+                        .seed = 5,
+                        .rank = comm.rank(),
+                        .partition = trainer->partition()}),
+               config.batch.global, AugmentConfig{}, 5) {}
+
+  /// Gives the parameters their first values. Collective over `comm`.
+  void initialize(const Communicator& comm) {
+    comm.run_collectively([&] { parameters().initialize(ExecSpace(), 5); });
+    trainer->share_parameters();
+  }
+  const Dataset& data() const { return *experiment.data.train; }
+  ParameterBuffer& parameters() { return trainer->model().parameters(); }
+  StepResult step() { return trainer->step(*loader.next()); }
+
+  const TemporaryFolder folder;
+  const RunConfig config;
+  Experiment experiment;  ///< without graph and loss, which the trainer has
+  const std::unique_ptr<Trainer> trainer;
+  DataLoader loader;
+};
+
+/// All arrays of a checkpoint, parameters before the optimizer's states, on rank 0. Collective.
+inline std::vector<std::vector<std::byte>> arrays_of(const Communicator& comm, Trainer& trainer) {
+  NumberStream numbers(comm, trainer.strategy().sharded_states());
+  std::vector<std::vector<std::byte>> arrays;
+  if (!comm.is_root()) {
+    numbers.serve();
+    return arrays;
+  }
+  const NumberStream::Turn turn(numbers);
+  source_of(numbers)([&](std::size_t array, std::span<const std::byte> next) {
+    arrays.resize(std::max(arrays.size(), array + 1));
+    arrays[array].insert(arrays[array].end(), next.begin(), next.end());
+  });
+  return arrays;
+}
+
+}  // namespace lockstep::test
