@@ -15,6 +15,7 @@
 #include "bench/products.hpp"
 #include "comm/emulated_network.hpp"
 #include "command_parts.hpp"
+#include "run/experiment/rank_agreement.hpp"
 #include "run/inference/evaluate_file.hpp"
 #include "run/inference/predictor.hpp"
 #include "run/training/surviving_run.hpp"
@@ -34,6 +35,7 @@ void declare_train(CLI::App& app, Command& chosen) {
       const auto over_network = [&](const Communicator& of) { return apply_network_option(of, *network); };
       const Communicator ranks = over_network(comm);
       RunConfig config = deck->read(ranks);
+      agreed_deck(ranks, write_config(config));  // decks ask for the collective calls from here on
       predict_shards(config, ranks);
       if (config.parallel.survive) return train_surviving(config, comm, over_network);
       return TrainingRun(config, ranks).run();

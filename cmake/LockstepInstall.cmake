@@ -13,6 +13,8 @@ add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/headers_written
   DEPENDS ${headers} ${writer})
 add_custom_target(headers_to_install ALL DEPENDS ${PROJECT_BINARY_DIR}/headers_written)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(PROGRAMS scripts/batch/slurm.sh scripts/batch/pbs.sh scripts/batch/flux.sh DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep/batch)
 install(DIRECTORY inputs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep/inputs FILES_MATCHING PATTERN "*.yaml")
 
 set(LOCKSTEP_LINKS_CUDNN OFF) # only a test needs it, which is not installed

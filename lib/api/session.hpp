@@ -17,7 +17,9 @@ struct RunConfig;
 
 /// Trains one network on the ranks of a communicator, on examples that they give, step by step. Each call is collective
 /// over these ranks. Whatever is wrong on any rank (an array, the deck, a file) is thrown on all of them, as a
-/// SharedError; the session is then as it was before the call (except as `restore` says).
+/// SharedError; the session is then as it was before the call (except as `restore` says). An error that is no
+/// SharedError has been met by one rank in the middle of a step, for which the others wait: that rank must call
+/// MPI_Abort.
 ///
 /// The deck has `data: {memory: …}`, which gives the format of the examples, and `run: {steps: …}`, for the course of
 /// the learning rate. It must not have what is meant for runs of `lockstep train`: other keys of `run`, `data` and
@@ -34,8 +36,9 @@ class Session {
 
   /// Does one step on the examples of all ranks together. Each rank gives any number of examples; with
   /// parallel.deterministic or parallel.virtual_replicas, each must give its equal part of the batch. Reads their
-  /// memory until the call returns. Throws if the step cannot be done because its loss is not finite and loss_watch
-  /// stops then; returns normally if the step was skipped.
+  /// memory until the call returns. Throws if the step is not applied because its gradients are not finite, or
+  /// its loss is not for the second time in a row (with loss_watch: if that stops the run); returns normally if the
+  /// step was skipped.
   StepResult step(const Array& inputs, const Array& targets);
   /// Returns the loss, the accuracy and the gradient norm of the last step.
   StepNumbers numbers();

@@ -34,6 +34,11 @@ class Error : public std::runtime_error {
   ExitStatus status_;
 };
 
+/// An error that all ranks throw at the same place, so that one of them can report it for all.
+struct SharedError : Error {
+  using Error::Error;
+};
+
 inline constexpr char out_of_memory[] = "out of memory; use a smaller batch.global or batch.micro, or more ranks";
 
 /// Converts any exception to the error shown to the user. Exhausted memory or threads, and filesystem errors, are the

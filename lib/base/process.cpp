@@ -84,7 +84,11 @@ bool process_has_ended(std::int64_t process) {
 
 LaunchedRank launched_rank() {
   const auto rank = number_in_environment({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"});
-  if (!rank) return {};
+  if (!rank) {  // Slurm, without the library that tells ranks of each other
+    const int tasks = number_in_environment({"SLURM_STEP_NUM_TASKS"}).value_or(1);
+    const auto task = number_in_environment({"SLURM_PROCID"});
+    return tasks > 1 && task ? LaunchedRank{.rank = *task, .size = tasks, .by_launcher = true} : LaunchedRank{};
+  }
   // PMIx has no variable for the number of ranks; Slurm, which can start ranks through PMIx, has one.
   const auto size = number_in_environment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"});
   return {.rank = *rank, .size = size.value_or(*rank + 1), .by_launcher = true};

@@ -283,6 +283,21 @@ void Communicator::run_collectively(const std::function<void()>& work) const {
   throw SharedError(static_cast<ExitStatus>(status), message);
 }
 
+void Communicator::run_in_parts(const Communicator& part, const std::function<void()>& work) const {
+  std::optional<Error> failure;
+  try {
+    work();
+  } catch (const SharedError& error) {
+    failure = error;
+  } catch (const std::exception& exception) {
+    if (part.size() > 1) throw;
+    failure = as_error(exception);
+  }
+  run_collectively([&] {
+    if (failure) throw *failure;
+  });
+}
+
 void Communicator::run_on_root(const std::function<void()>& work) const {
   run_collectively([&] {
     if (is_root()) work();

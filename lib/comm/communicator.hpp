@@ -30,11 +30,6 @@ bool mpi_has_started();
 /// True if any thread may call MPI, one at a time.
 bool mpi_serves_threads();
 
-/// An error that all ranks throw at the same place, so that one of them can report it for all.
-struct SharedError : Error {
-  using Error::Error;
-};
-
 /// A group of ranks; a handle, cheap to copy. Calls are collective over the group unless stated otherwise.
 class Communicator {
  public:
@@ -81,6 +76,11 @@ class Communicator {
   /// Runs `work` on every rank and waits for all. If it throws a std::exception on any rank, all ranks throw a
   /// SharedError with the message of the lowest such rank, so that none is left waiting.
   void run_collectively(const std::function<void()>& work) const;
+  /// Runs `work`, which has collective calls of a part of this group to which this rank belongs, and waits for all
+  /// parts. Errors that all ranks of a part throw (SharedError, and any error of a part of one rank) are thrown on all
+  /// ranks, as by run_collectively. Another error leaves ranks of its part waiting, and is thrown at once, on this rank
+  /// alone.
+  void run_in_parts(const Communicator& part, const std::function<void()>& work) const;
   /// Runs `work` on rank 0 alone; errors are as in run_collectively. Collective.
   void run_on_root(const std::function<void()>& work) const;
 

@@ -141,6 +141,7 @@ Datasets open_files(const DataConfig& config, const SharedReading& reading) {
                of_tokens ? "inputs and targets; tokens" : "tokens; inputs and targets");
     });
     const bool inputs_alone = file->has(std::string(name) + "/inputs") && !file->has(std::string(name) + "/targets");
+    reading.agree(file->name() + ":" + name, inputs_alone ? "inputs without targets" : "examples, or none");
     if (inputs_alone && split == &datasets.test) continue;  // a test split without targets is for predictions
     *split = open_group(file, name, config.sequence_length, reading);
   }

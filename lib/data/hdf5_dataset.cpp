@@ -145,11 +145,12 @@ std::unique_ptr<Dataset> open_hdf5_dataset(std::shared_ptr<const Hdf5File> file,
     found->format.target_shape = Shape(std::span(found->targets.extents).subspan(1));
     found->format.target_dtype = found->targets.type.kind == StoredType::Kind::integer ? DType::i32 : DType::f32;
   });
-  reading.agree(file->name() + ":" + group,
-                found ? fmt::format("inputs {} {}, targets {} {}", extents_text(found->inputs.extents),
-                                    to_string(found->inputs.type), extents_text(found->targets.extents),
-                                    to_string(found->targets.type))
-                      : "no examples");
+  reading.agree(
+      file->name() + ":" + group,
+      found ? fmt::format("inputs {} {}, targets {} {}, {}", extents_text(found->inputs.extents),
+                          to_string(found->inputs.type), extents_text(found->targets.extents),
+                          to_string(found->targets.type), found->weights.extents.empty() ? "no weights" : "weights")
+            : "no examples");
   if (!found) return nullptr;
   Targets values;
   if (found->format.has_classes()) values = load_classes(*file, targets, found->targets, reading);

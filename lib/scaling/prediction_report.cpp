@@ -138,10 +138,13 @@ std::string prediction_line(const RunConfig& config, const std::string& file, Ra
     const std::string end = config.run.epochs && limits.empty() ? fmt::format("{:.4g} epochs", epochs)
                                                                 : fmt::format("{} steps{}", length.steps(), limits);
     return fmt::format(
-        "expected             {} × {} ranks: {} ms per step{}, {:.0f} % efficient, {} for {}, {} per rank{}\n",
+        "expected             {} × {} ranks: {} ms per step{}, {:.0f} % efficient, {} for {}, {} per rank{}{}\n",
         counted(p.nodes, "node"), std::min<std::int64_t>(machine.ranks_per_node, ranks), milliseconds_text(p.step(), 3),
         config.batch.ramp.empty() ? "" : fmt::format(" of {} examples", workload.batch()), 100 * p.weak,
         duration_text(p.run_seconds), end, bytes_text(p.memory),
+        machine.memory_gb && p.memory > 1e9 * *machine.memory_gb
+            ? fmt::format(", which is more than the {} that a rank may use", bytes_text(1e9 * *machine.memory_gb))
+            : "",
         p.states ? "" : "; without parallel.offload: the machine's file has neither disk_gbps nor host_copy_gbps");
   });
 }

@@ -51,10 +51,10 @@ std::string_view state_of(const StepVariant& variant) {
   return variant.offloads ? "disk" : "memory";
 }
 
-std::string row(const StepVariant& variant, bool has_machine) {
+std::string row(const StepVariant& variant, double limit, bool has_machine) {
   return fmt::format(columns, name_of(variant.shard), group_of(variant), variant.shares ? "node" : "rank",
                      name_of(variant.checkpointing), state_of(variant), variant.micro, bytes_text(variant.memory),
-                     variant.fits ? "fits" : "", bytes_text(variant.sent), std::llround(variant.messages),
+                     limit > 0 && variant.fits ? "fits" : "", bytes_text(variant.sent), std::llround(variant.messages),
                      variant.seconds ? milliseconds_text(*variant.seconds, 4)
                      : has_machine   ? "unknown"
                                      : "");
@@ -88,7 +88,7 @@ std::string choice_of(const std::vector<StepVariant>& variants, double limit, bo
   }
   const std::string of = limit > 0
                              ? fmt::format("{} ways that fit into {}, of {}", fit, bytes_text(limit), variants.size())
-                             : fmt::format("{} ways", fit);
+                             : fmt::format("{} ways, without a limit of memory (--memory GB)", fit);
   return fmt::format("best                 {}\n                     {} of {}\n", keys_of(variants.front(), deck),
                      !has_machine ? "chosen for states in memory, then for least traffic, recomputation and division "
                                     "(--machine FILE finds the fastest),"
@@ -107,22 +107,22 @@ std::string step_variants_report(const RunConfig& config, const StepVariantOptio
     machine = read_machine(file);
     if (ranks.all % ranks.nodes == 0) machine->ranks_per_node = ranks.all / ranks.nodes;
   }
-  const double gigabytes = memory_gb > 0                            ? memory_gb
-                           : config.parallel.sharding.memory_gb > 0 ? config.parallel.sharding.memory_gb
-                           : machine && machine->memory_gb          ? *machine->memory_gb
-                                                                    : 0;
+  const double limit = 1e9 * (memory_gb > 0                            ? memory_gb
+                              : config.parallel.sharding.memory_gb > 0 ? config.parallel.sharding.memory_gb
+                              : machine && machine->memory_gb          ? *machine->memory_gb
+                                                                       : 0);
   return with_positions(config.source, [&] {
     const char* const none = "\nways                 not listed: ";
     if (const auto not_these = not_predicted(config.parallel)) return fmt::format("{}{}\n", none, not_these->why);
     Workload workload(config);
     if (ranks.all > workload.batch())
       return fmt::format("{}{} ranks are more than the {} examples of a batch\n", none, ranks.all, workload.batch());
-    const std::vector<StepVariant> variants = step_variants(workload, machine, ranks, 1e9 * gigabytes);
+    const std::vector<StepVariant> variants = step_variants(workload, machine, ranks, limit);
     std::string text = fmt::format("\nways on {} of {}\n", counted(ranks.all, "rank"), counted(ranks.nodes, "node"));
     text += fmt::format(columns, "shard", "group", "copy", "recomputed", "state", "micro", "memory/rank", "",
                         "sent/step", "messages", "step, ms");
-    for (const StepVariant& variant : best_of_each(variants)) text += row(variant, machine.has_value());
-    return text + choice_of(variants, 1e9 * gigabytes, machine.has_value(), config.parallel.offload);
+    for (const StepVariant& variant : best_of_each(variants)) text += row(variant, limit, machine.has_value());
+    return text + choice_of(variants, limit, machine.has_value(), config.parallel.offload);
   });
 }
 

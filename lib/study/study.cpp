@@ -78,7 +78,7 @@ std::string fingerprints_of_data(const TrialPlan& plan, const Communicator& slot
     const Datasets data = open_datasets(base.data, static_cast<std::uint64_t>(base.run.seed), reading);
     for (const auto& [split, print] : data_fingerprints(provenance(slot, data, reading)))
       text += fmt::format("{}: \"{}\"\n", split, print);
-  } catch (const Error&) {
+  } catch (const SharedError&) {
     text.clear();
   }
   return text;
@@ -166,11 +166,13 @@ ExitStatus run_study(StudyConfig study, const std::string& base, const Communica
   const Communicator slot = world.split(slot_number);
   const int slots = world.size() / slot.size();
   const bool is_new = world.all_reduce_max(coordinator && !coordinator->ledger().records().empty() ? 1 : 0) == 0;
-  world.run_collectively([&] {
-    if (is_new && slot_number == 0) with_positions(study.source, [&] { check_start(*plan, slot); });
+  std::string data;
+  world.run_in_parts(slot, [&] {
+    if (slot_number != 0) return;
+    if (is_new) with_positions(study.source, [&] { check_start(*plan, slot); });
+    data = fingerprints_of_data(*plan, slot);
   });
   world.run_collectively([&] {
-    const std::string data = slot_number == 0 ? fingerprints_of_data(*plan, slot) : "";
     if (coordinator && !data.empty()) keep_data(coordinator->folder(), data, !is_new);
   });
   if (coordinator)

@@ -46,7 +46,7 @@ esac
 # PBS gives no warning before the end of the walltime, and some versions set no variable for it: this script tells the program
 # when that is. Where compute nodes may not ask the server, it takes the walltime of its own #PBS line.
 in_seconds() { awk -F: '{ s = 0; for (i = 1; i <= NF; ++i) s = 60 * s + $i; print s }'; }
-walltime=${PBS_WALLTIME:-}
+walltime=${PBS_WALLTIME:-} given_walltime=${PBS_WALLTIME:+PBS_WALLTIME}
 for pause in 1 10 60 0; do # the server may be busy
     [ -z "$walltime" ] || break
     walltime=$(timeout 30 qstat -f "$PBS_JOBID" 2>/dev/null | awk '$1 == "Resource_List.walltime" { print $3 }' | in_seconds)
@@ -87,7 +87,7 @@ if [ $again = yes ] && [ $terminated = no ]; then
         # -v has names alone: their values, which may have commas, come from the environment, in which qsub requires all of them.
         export DECK OVERRIDES=${OVERRIDES:-} LAUNCHER=${LAUNCHER:-} FAILED RESTARTS=$((restarts + 1)) MAX_RESTARTS=$max_restarts
         for pause in 1 10 60 0; do # the server may be busy; qrerun is for operators only
-            qsub -v DECK,OVERRIDES,LOCKSTEP_COMMAND,LAUNCHER,FAILED,RESTARTS,MAX_RESTARTS "$script" && exit "$status"
+            qsub -v DECK,OVERRIDES,LOCKSTEP_COMMAND,LAUNCHER,FAILED,RESTARTS,MAX_RESTARTS${given_walltime:+,$given_walltime} "$script" && exit "$status"
             sleep $pause
         done
         echo "error: PBS does not accept the next job; submit the same command again to continue" >&2

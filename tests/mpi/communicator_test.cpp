@@ -149,6 +149,40 @@ TEST_F(Communication, OtherExceptionsAreShared) {
   }
 }
 
+TEST_F(Communication, TroubleOfAPartIsTroubleOfAll) {
+  const Communicator pair = comm.split(comm.rank() / 2);
+  test::expect_error(ExitStatus::bad_data, "first pair", [&] {
+    comm.run_in_parts(pair, [&] {
+      pair.run_collectively([&] {
+        if (comm.rank() == 0) throw Error(ExitStatus::bad_data, "first pair");
+      });
+    });
+  });
+  const Communicator single = comm.split(comm.rank());
+  test::expect_error(ExitStatus::io_error, "first rank", [&] {
+    comm.run_in_parts(single, [&] {
+      if (comm.rank() == 0) throw Error(ExitStatus::io_error, "first rank");
+    });
+  });
+}
+
+/// Other ranks of the part may be waiting in it: the rank must not wait for them in turn.
+TEST_F(Communication, TroubleThatAPartDoesNotKnowIsThrownAtOnce) {
+  if (comm.size() == 1) GTEST_SKIP() << "for several ranks";
+  bool is_thrown = false;
+  try {
+    comm.run_in_parts(comm, [&] {
+      if (comm.rank() == 0) throw Error(ExitStatus::io_error, "first rank");
+    });
+  } catch (const SharedError&) {
+    ADD_FAILURE() << "it is of one rank";
+  } catch (const Error&) {
+    is_thrown = true;
+    comm.run_collectively([] {});  // for which the others wait
+  }
+  EXPECT_EQ(is_thrown, comm.rank() == 0);
+}
+
 TEST_F(Communication, AProcessAloneWaitsForNobody) {
   const Communicator alone = Communicator::alone();
   EXPECT_EQ(alone.size(), 1);

@@ -178,6 +178,22 @@ TEST(LocalTraining, OfOneStepWithoutMomentumIsSynchronous) {
   }
 }
 
+/// One group takes the steps of a synchronous run, whose gradients adafactor overwrites in its update.
+TEST(LocalTraining, OfOneGroupHasTheNormsOfSynchronousSteps) {
+  const Communicator comm = Communicator::world();
+  for (const char* const optimizer : {"{type: sgd, momentum: 0.9}", "{type: adafactor, learning_rate: 0.01}"}) {
+    Steps synchronous(deck("", optimizer, 12, 12), comm),
+        local(deck(fmt::format("local: {{every: 2, group: {}}}", comm.size()), optimizer, 12, 12), comm);
+    for (int step = 0; step < 6; ++step) {
+      ASSERT_TRUE(synchronous.step().done());
+      ASSERT_TRUE(local.step().done());
+      const double norm = synchronous.trainer->step_numbers().gradient_norm;
+      EXPECT_GT(norm, 0);
+      EXPECT_NEAR(local.trainer->step_numbers().gradient_norm, norm, 1e-10 * norm) << optimizer;
+    }
+  }
+}
+
 TEST(LocalTraining, OuterStepsWithoutMomentumAreAverages) {
   const Communicator comm = Communicator::world();
   const std::string adamw = "{type: adamw, learning_rate: 0.01}";

@@ -267,27 +267,6 @@ class Batch(LockstepTest):
         self.assertEqual(out.count("parallel.compress: nothing is compressed: all ranks are on one node\n"), 1, out)
 
 
-class Time(LockstepTest):
-    def test_it_leaves_nothing(self):
-        self.deck(run={"epochs": 5, "log_every": 1, "name": "timed", "output_dir": "run"}, checkpoint={"every_steps": 1})
-        temporary = self.folder / "temporary"
-        temporary.mkdir()
-        before, os.environ["TMPDIR"] = os.environ["TMPDIR"], str(temporary)
-        self.addCleanup(os.environ.update, TMPDIR=before)
-        # The run's record of the order of gradients must not change.
-        self.write("order.txt", "# lockstep pushes, as a run has left them")
-        for ranks in (1, 2):
-            out = self.lockstep("check", "deck.yaml", "--time", "parallel.asynchronous={collect: 2, schedule: {simulate: {ranks: 2}, record: order.txt}}", ranks=ranks).out
-            lines = [line for line in out.splitlines() if line.startswith("time ")]
-            self.assertEqual(len(lines), 1, out)
-            self.assertRegex(lines[0], rf"^time {{17}}\d.* for 20 steps of \S+ ms \(the median of three, on {ranks} rank{'s' if ranks > 1 else ''}\)")
-            self.assertNotRegex(out, r"(?m)^(step +\d|validation|results)", "no run's log")
-        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["deck.yaml", "order.txt", "temporary"])
-        self.assertEqual((self.folder / "order.txt").read_text(), "# lockstep pushes, as a run has left them")
-        self.assertEqual([path.name for path in temporary.iterdir() if "lockstep" in path.name], [])
-        self.assertNotIn("\ntime ", self.lockstep("check", "deck.yaml").out)
-
-
 class DescribedDevice(LockstepTest):
     """Plans for a device from its description; the device itself need not exist here."""
 

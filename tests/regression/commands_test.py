@@ -7,6 +7,7 @@ import resource
 import socket
 import subprocess
 import unittest
+import unittest.mock
 
 import program
 from idx import idx_images, idx_labels
@@ -49,6 +50,16 @@ class Commands(LockstepTest):
         out = self.lockstep("--help").out
         for name in ("train", "check", "evaluate", "import", "inspect", "info", "schema"):
             self.assertIn(name, out)
+
+    def test_a_launcher_that_does_not_fit_the_mpi_library(self):
+        self.deck()
+        for variables in ({"PMI_RANK": "0", "PMI_SIZE": "4"}, {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "4"}):
+            with unittest.mock.patch.dict(os.environ, variables):
+                err = self.lockstep("train", "deck.yaml", "run.overwrite=true").err
+            self.assertEqual(err.count("warning: 4 processes were started together, but MPI knows of 1: each works by itself"), 1, err)
+        with unittest.mock.patch.dict(os.environ, {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "4"}):
+            self.assertEqual(self.lockstep("check", "deck.yaml").out, "", "the first one speaks for all")
+        self.assertEqual(self.lockstep("train", "deck.yaml", "run.overwrite=true", ranks=2).err, "")
 
     def test_version(self):
         self.assertRegex(self.lockstep("--version").out, r"^lockstep \d+\.\d+\.\d+ \(\S+\)\n$")

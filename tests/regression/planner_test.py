@@ -57,7 +57,7 @@ class Ways(LockstepTest):
     def test_without_a_machine(self):
         out = self.check("--ranks", 4096, "--nodes", 512, "batch.global=4096", "data.synthetic.train=4096")
         table = ways(out)
-        self.assertTrue(all(fit and ms == 0 for _, _, fit, _, _, ms in table), out)
+        self.assertTrue(table and not any(fit or ms for _, _, fit, _, _, ms in table), out)
         self.assertIn("--machine FILE finds the fastest", out)
         least = min(sent for _, _, _, sent, _, _ in table)
         self.assertLessEqual(table[0][3], 1.01 * least)
@@ -85,6 +85,17 @@ class Ways(LockstepTest):
         out = self.check("--ranks", 4, "--nodes", 2, "--memory", 0.001)
         self.assertFalse(any(fit for _, _, fit, *_ in ways(out)))
         self.assertRegex(out, r"best +none fits: [\d.]+ MB is the least that any of \d+ ways needs, and 1.00 MB is allowed; use more ranks")
+
+    def test_no_limit_is_known(self):
+        out = self.check("--ranks", 4, "--nodes", 2)
+        self.assertFalse(any(fit for _, _, fit, *_ in ways(out)))
+        self.assertRegex(out, r"of \d+ ways, without a limit of memory \(--memory GB\)\n")
+
+    def test_a_machine_without_enough_memory(self):
+        out = self.check("--ranks", 8, "--machine", "machine.yaml")
+        self.assertNotIn("more than", out)
+        self.write("small.yaml", SMALL + "memory_gb: 0.001\n")
+        self.assertRegex(self.check("--ranks", 8, "--machine", "small.yaml"), r"expected .* per rank, which is more than the 1.00 MB that a rank may use\n")
 
     def test_what_is_not_tabulated(self):
         self.assertIn("not listed: 128 ranks are more than the 64 examples of a batch", self.check("--ranks", 128, "--nodes", 2))

@@ -80,12 +80,23 @@ class LockstepTest(unittest.TestCase):
     def refused(self, status, words, *arguments, ranks=1, cwd=None):
         """Expects the program to end with this status, and with one error line that contains these words."""
         result = self.lockstep(*arguments, ranks=ranks, cwd=cwd, status=status)
+        self.expect_refusal(result, status, words)
+        return result
+
+    def expect_refusal(self, result, status, words):
+        self.assertEqual(result.status, status, result)
         self.assertEqual(len(result.errors()), 1, result)
         for word in words:
             self.assertIn(word, result.errors()[0])
         self.assertNotIn("fault of Lockstep", result.err)
         self.assertNotRegex(result.err, "terminate called|Segmentation|Assertion")
-        return result
+
+    def on_each_rank(self, script, ranks, limit=180):
+        """Runs a shell script on every rank; $rank says which one it is, and $0 is the program."""
+        command = [*MPIEXEC, str(ranks), "bash", "-c", f"rank=${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}; {script}", PROGRAM]
+        start = time.monotonic()
+        done = subprocess.run(["timeout", "--kill-after=10", str(limit), *command], cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        return Result(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
 
     def write(self, name, text):
         path = self.folder / name

@@ -132,7 +132,10 @@ class Report(LockstepTest):
         self.train("one")
         (self.folder / "empty").mkdir()
         for name in ("none", "empty"):
-            self.refused(66, [f"{name}/summary.json", "deck.yaml", "output folder"], "report", "one", name)
+            self.refused(66, [f"{name}/summary.json", "deck.yaml", "output folder"], "report", name)
+        result = self.lockstep("report", "empty", "one", "none")
+        self.assertRegex(result.err, r"warning: empty/summary.json.*it is left out\n(.*\n)*warning: none/summary.json.*it is left out")
+        self.assertEqual(result.out, self.report("one"))
         self.write("bad/summary.json", json.dumps({"ranks": 2}))
         self.refused(65, ["bad/summary.json", "is not the summary of a run"], "report", "bad")
 

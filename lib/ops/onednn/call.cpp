@@ -56,8 +56,13 @@ OnednnCall OnednnCall::reorder(const dnnl::memory::desc& from, const dnnl::memor
 void OnednnCall::run(void* scratchpad, std::initializer_list<std::pair<int, const void*>> arguments) {
   for (const auto& [id, data] : arguments) arguments_.at(id).set_data_handle(const_cast<void*>(data));
   if (scratchpad_bytes_ > 0) arguments_.at(DNNL_ARG_SCRATCHPAD).set_data_handle(scratchpad);
-  primitive_.execute(onednn_stream(), arguments_);
-  onednn_stream().wait();  // only oneDNN's asynchronous builds have to wait here
+  try {
+    primitive_.execute(onednn_stream(), arguments_);
+    onednn_stream().wait();  // only oneDNN's asynchronous builds have to wait here
+  } catch (const dnnl::error& error) {
+    if (error.status == dnnl_out_of_memory) throw std::bad_alloc();
+    throw;
+  }
 }
 
 bool onednn_uses_avx2() {

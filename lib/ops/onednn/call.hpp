@@ -4,6 +4,7 @@
 #include <dnnl.hpp>
 
 #include <initializer_list>
+#include <new>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -68,6 +69,7 @@ auto unless_refused(Plan plan) -> decltype(plan()) {
     return plan();
   } catch (const dnnl::error& refusal) {
     if (refusal.status == dnnl_unimplemented || refusal.status == dnnl_invalid_arguments) return nullptr;
+    if (refusal.status == dnnl_out_of_memory) throw std::bad_alloc();
     throw Error(ExitStatus::internal, fmt::format("oneDNN cannot plan a product ({})", refusal.what()));
   }
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <limits>
 #include <queue>
@@ -134,6 +135,7 @@ void PushOrder::plan_copies() {
 }
 
 std::span<const PushOrder::Push> PushOrder::of_update(std::int64_t update) const {
+  assert(update * collect_ <= std::ssize(pushes_));
   return std::span(pushes_).subspan(static_cast<std::size_t>((update - 1) * collect_),
                                     static_cast<std::size_t>(collect_));
 }

@@ -94,17 +94,19 @@ Compression::Compression(const ParallelConfig& config, const Topology& ranks, co
     return;
   }
   using Method = CompressConfig::Method;
-  if (config.compress.sends_largest())
-    ranks.all.run_collectively([&] { require_short_places(trained_, config.compress.method); });
   if (!memory) place_ = ranks.all.rank();
   else if (ranks.node.is_root()) place_ = ranks.node_of[static_cast<std::size_t>(ranks.all.rank())];
   const Shape trained{place_ >= 0 ? layout.trained_size() : 0};
-  if (config.compress.error_feedback) errors_ = OwnedTensor("lockstep::compression::errors", layout.master(), trained);
-  if (config.compress.corrects_momentum())
-    velocities_ = OwnedTensor("lockstep::compression::velocities", layout.master(), trained);
-  if (config.compress.method != Method::powersgd) return;
-  thin_layout_ = thin_layout(config.compress, trained_);
-  thin_ = OwnedTensor("lockstep::compression::q", layout.master(), {thin_layout_.elements()});
+  ranks.all.run_collectively([&] {
+    if (config.compress.sends_largest()) require_short_places(trained_, config.compress.method);
+    if (config.compress.error_feedback)
+      errors_ = OwnedTensor("lockstep::compression::errors", layout.master(), trained);
+    if (config.compress.corrects_momentum())
+      velocities_ = OwnedTensor("lockstep::compression::velocities", layout.master(), trained);
+    if (config.compress.method != Method::powersgd) return;
+    thin_layout_ = thin_layout(config.compress, trained_);
+    thin_ = OwnedTensor("lockstep::compression::q", layout.master(), {thin_layout_.elements()});
+  });
 }
 
 std::vector<ElementRange> Compression::buckets() const {

@@ -122,7 +122,8 @@ bool LocalParallel::end_step(const ExecSpace& space, double learning_rate) {
     return group_.count() > 1;
   }
   if (!all_sync && !syncs_in_node(step_)) return false;
-  square_ = current().gradient_square(space);
+  // (Of gradients that the optimizer has overwritten, the trainer has asked before.)
+  if (!optimizer().overwrites_gradients()) square_ = current().gradient_square(space);
   updater().before_change();
   const std::optional<double> weight = all_sync ? weights_.take(space, learning_rate) : weights_.take_in_node(space);
   if (all_sync) sync_at_once(space, weight, learning_rate);

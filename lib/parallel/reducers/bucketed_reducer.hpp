@@ -22,11 +22,11 @@ class BucketedReducer final : public GradientReducer {
   using Overlap = SumConfig::Overlap;
 
   /// `measured`: see make_all_reduce. `memory`: see gradient_memory; on hosts `gradients` lie in it. If the deck says
-  /// so (config.shard), ranks divide the sums of trained gradients, and each has those that it owns (make_shard_place).
-  /// `compressed` replaces the sum of trained gradients that the rest of the deck asks for; null: it does not.
-  /// Gradients after the trained ones travel in their own type, whatever config.wire says. Collective; throws
-  /// SharedError if overlap: thread is asked of an MPI that cannot serve threads, or if the deck's all-reduce cannot be
-  /// had.
+  /// so (parallel.shard), ranks divide the sums of trained gradients, and each has those that it owns
+  /// (make_shard_place). `compressed` replaces the sum of trained gradients that the rest of the deck asks for; null:
+  /// it does not. Gradients after the trained ones travel in their own type, whatever parallel.wire says. Collective;
+  /// throws SharedError if overlap: thread is asked of an MPI that cannot serve threads, or if the deck's all-reduce
+  /// cannot be had.
   BucketedReducer(const ParallelConfig& config, std::span<const AllReduceRow> measured, const ShardGroups& groups,
                   const std::optional<NodeMemory>& memory, const Tensor& gradients, const GradientBuckets& buckets,
                   std::unique_ptr<Collective> compressed = nullptr);

@@ -15,7 +15,7 @@ namespace lockstep {
 /// that travel in 16 bits are also added in 16 bits.
 class DeviceReducer final : public GradientReducer {
  public:
-  /// Statistics travel in their own type, whatever config.wire says. With the deck's overlap: none, sums do not run
+  /// Statistics travel in their own type, whatever parallel.wire says. With the deck's overlap: none, sums do not run
   /// beside the pass; with any other, they go on between layers.
   DeviceReducer(const ParallelConfig& config, std::unique_ptr<DeviceAllReduce> sums, const Tensor& gradients,
                 const GradientBuckets& buckets);

@@ -29,15 +29,18 @@ ShardedParallel::ShardedParallel(const ParallelConfig& config, const ShardGroups
     : groups_(groups),
       memory_(std::move(memory)),
       parameters_(parameters),
-      first_of_node_(groups.ranks.all.split(groups.group.node.is_root() ? 0 : 1)),
-      block_squares_("lockstep::block_squares", DType::f64,
-                     {std::max<std::int64_t>(1, array_blocks(parameters.trained_size()))}),
-      square_("lockstep::gradient_square", DType::f64, {1}),
-      nonfinite_("lockstep::nonfinite_gradients", DType::f64, {1}) {
+      first_of_node_(groups.ranks.all.split(groups.group.node.is_root() ? 0 : 1)) {
   const GradientBuckets buckets(parameters.layout(), config);
-  parameters.own(owned_of(make_shard_place(config.sums.options(), groups_.group, memory_.gradients), buckets.trained));
-  counts_ = OwnedTensor("lockstep::nonfinite_counts", DType::f64,
-                        {std::max<std::int64_t>(1, std::ssize(parameters.layout().owned()))});
+  const ShardPlace place = make_shard_place(config.sums.options(), groups_.group, memory_.gradients);
+  groups_.ranks.all.run_collectively([&] {
+    parameters.own(owned_of(place, buckets.trained));
+    block_squares_ = OwnedTensor("lockstep::block_squares", DType::f64,
+                                 {std::max<std::int64_t>(1, array_blocks(parameters.trained_size()))});
+    square_ = OwnedTensor("lockstep::gradient_square", DType::f64, {1});
+    nonfinite_ = OwnedTensor("lockstep::nonfinite_gradients", DType::f64, {1});
+    counts_ = OwnedTensor("lockstep::nonfinite_counts", DType::f64,
+                          {std::max<std::int64_t>(1, std::ssize(parameters.layout().owned()))});
+  });
   const ParameterDivision& division = parameters.windows().division;
   if (division.gradients) {
     auto windows = std::make_unique<WindowReducer>(config, groups_, memory_.gradients, parameters, buckets);

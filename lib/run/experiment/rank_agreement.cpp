@@ -33,6 +33,8 @@ std::string fingerprint(const Dataset& dataset) {
     hashes.push_back(hash_of(example.data(), example.size()));
     heartbeat().beat();
   }
+  if (const std::vector<double> weights = dataset.sampling_weights(); !weights.empty())
+    hashes.push_back(hash_of(weights.data(), weights.size() * sizeof(weights[0])));
   return fmt::format("{} examples of {} bytes, {:016x}", size, example.size(),
                      hash_of(hashes.data(), hashes.size() * sizeof(hashes[0])));
 }

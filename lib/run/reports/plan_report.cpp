@@ -235,12 +235,11 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
   check_output_folder(config.output_dir());
 
   const std::int64_t train = experiment.data.train->size();
-  if (ranks > 1) {  // a deck for several ranks is also checked without their number
-    check_sampler(config, ranks);
-    check_ranks(config, *experiment.loss, train, ranks);
-  }
-  for (const std::string& file : {config.parallel.sums.all_reduce_table, config.parallel.asynchronous.replay})
-    if (!file.empty()) static_cast<void>(read_text_file(file));
+  check_sampler(config, ranks);
+  check_ranks(config, *experiment.loss, train, ranks);
+  static_cast<void>(planned_pushes(config, train, Communicator::alone()));
+  if (const std::string& file = config.parallel.sums.all_reduce_table; !file.empty())
+    static_cast<void>(read_text_file(file));
   const Graph& graph = experiment.graph;
   const BatchPartition partition = batch_partition(config, graph, ranks);
   const bool whole_sums = has_whole_sums(config.parallel, expected_devices(ranks));  // KeyError if unavailable

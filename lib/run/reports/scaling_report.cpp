@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 
+#include "base/log.hpp"
 #include "base/text.hpp"
 #include "nn/metric_table.hpp"
 #include "run/folder/run_results.hpp"
@@ -228,7 +229,17 @@ std::vector<std::string> report_sort_keys() {
 
 std::string scaling_report(const ReportOptions& options) {
   std::vector<Entry> entries;
-  for (const auto& folder : options.runs) entries.push_back({read_run_results(folder), std::nullopt});
+  std::vector<std::string> others;
+  for (const auto& folder : options.runs) {
+    try {
+      entries.push_back({read_run_results(folder), std::nullopt});
+    } catch (const Error& error) {
+      if (error.status() != ExitStatus::missing_file) throw;
+      others.push_back(error.what());
+    }
+  }
+  if (entries.empty()) throw Error(ExitStatus::missing_file, others.front());
+  for (const std::string& other : others) warn("{}; it is left out", other);
   for (Entry& entry : entries) entry.efficiency = efficiency_of(entry.run, entries);
   const std::vector<std::string> keys = differing_keys(entries);
   if (!options.sort.empty()) sort_entries(entries, options.sort);

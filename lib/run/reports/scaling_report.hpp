@@ -18,7 +18,7 @@ std::vector<std::string> report_sort_keys();
 
 /// Returns what `lockstep report` prints: a table of the runs' results, speed, and scaling efficiency against the first
 /// run of the same work; the keys in which their decks differ; and where ranks spend their time. As CSV, it leaves the
-/// last part out. Throws Error(missing_file, bad_data).
+/// last part out. Folders without a run cause warnings, unless all are. Throws Error(missing_file, bad_data).
 std::string scaling_report(const ReportOptions& options);
 
 }  // namespace lockstep

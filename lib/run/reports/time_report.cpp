@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/duration.hpp"
+#include "base/median.hpp"
 #include "base/text.hpp"
 #include "base/timer.hpp"
 #include "run/training/training_run.hpp"
@@ -56,6 +57,9 @@ TimedSteps timed_steps(const RunConfig& config, const Communicator& comm, std::s
   passing.run.wall_time.clear();
   passing.checkpoint = {};
   passing.parallel.leave_record_out();  // the record may be that of the deck's own run
+  const bool steps_have_an_order = config.parallel.has_workers() || config.parallel.asynchronous.present;
+  if (steps_have_an_order)  // ranks do all steps up to a row at once
+    passing.run.log_every = std::min<std::int64_t>(config.run.log_every, 10);
   TrainingRun run(passing, comm);
   PhaseClock& clock = run.trainer().clock();
   const auto passed = [&] {
@@ -67,25 +71,29 @@ TimedSteps timed_steps(const RunConfig& config, const Communicator& comm, std::s
   TimedSteps timed{.all = run.total_steps()};
   const Timer all;
   while (timed.steps.size() < least || all.seconds() < seconds) {
+    const std::int64_t steps_before = run.trainer().steps();
+    if (steps_have_an_order && steps_before >= timed.all) break;
     const TimedStep before = passed();
     const Timer timer;
     run.step();
     ExecSpace().fence("lockstep::step");
     const double total = timer.seconds();
     const TimedStep after = passed();
-    timed.steps.push_back(
-        {total, after.forward - before.forward, after.backward - before.backward, after.optimizer - before.optimizer});
+    const auto steps = static_cast<double>(std::max<std::int64_t>(1, run.trainer().steps() - steps_before));
+    timed.steps.push_back({total / steps, (after.forward - before.forward) / steps,
+                           (after.backward - before.backward) / steps, (after.optimizer - before.optimizer) / steps});
   }
   return timed;
 }
 
 std::string time_report(const RunConfig& config, const Communicator& comm) {
-  TimedSteps three = timed_steps(config, comm, 3);
-  std::ranges::sort(three.steps, {}, &TimedStep::total);
-  const double seconds = three.steps[1].total;
+  const TimedSteps timed = timed_steps(config, comm, 3);
+  std::vector<double> totals;
+  for (const TimedStep& step : timed.steps) totals.push_back(step.total);
+  const double seconds = median(totals);
   return fmt::format(
-      "time                 {} for {} steps of {} ms (the median of three, on {}), without evaluations and checkpoints\n",
-      duration_text(seconds * static_cast<double>(three.all)), three.all, milliseconds_text(seconds, 4),
+      "time                 {} for {} steps of {} ms (the median of {}, on {}), without evaluations and checkpoints\n",
+      duration_text(seconds * static_cast<double>(timed.all)), timed.all, milliseconds_text(seconds, 4), totals.size(),
       counted(comm.size(), "rank"));
 }
 

@@ -20,7 +20,8 @@ struct TimedSteps {
 };
 
 /// Does steps of the deck's run, at least `least`, and more until `seconds` are over (on one rank only, which alone may
-/// decide when to end). Nothing of the run is left. Collective.
+/// decide when to end). Asynchronous and backup ranks do several steps at once, of which each counts as their mean, and
+/// none after the run's last step. Nothing of the run is left. Collective.
 TimedSteps timed_steps(const RunConfig& config, const Communicator& comm, std::size_t least, double seconds = 0);
 
 /// Returns what `lockstep check --time` prints: the time of the deck's whole run on these ranks, estimated from three

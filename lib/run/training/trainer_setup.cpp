@@ -63,26 +63,6 @@ RunConfig with_chosen_shard(const RunConfig& config, Graph& graph, const Dataset
   return chosen;
 }
 
-/// Returns the order of pushes of parallel.asynchronous, simulated or from its record; empty if there is none.
-/// Collective.
-PushOrder read_pushes(const RunConfig& config, std::int64_t steps, const Communicator& comm) {
-  const AsynchronousConfig& asynchronous = config.parallel.asynchronous;
-  const Rounds rounds = config.parallel.rounds();
-  const std::int64_t updates = UpdateSteps{rounds.every, steps}.updates();
-  if (!asynchronous.present || asynchronous.free) return {};
-  PushOrder pushes;
-  if (asynchronous.replay.empty()) {
-    comm.run_collectively(
-        [&] { pushes = simulate_pushes(asynchronous, static_cast<std::uint64_t>(config.run.seed), updates, rounds); });
-  } else {
-    std::string text;
-    comm.run_on_root([&] { text = read_text_file(asynchronous.replay); });
-    comm.broadcast(text);
-    comm.run_collectively([&] { pushes = PushOrder::parse(text, asynchronous.replay, asynchronous, updates, rounds); });
-  }
-  return pushes;
-}
-
 /// Returns a function that tells whether ranks that train separately synchronize after a step, given by number, because
 /// the run reads its parameters there or writes a row.
 std::function<bool(std::int64_t)> syncs(const RunConfig& config, std::int64_t examples) {
@@ -130,6 +110,29 @@ void check_parts(const RunConfig& config, std::int64_t examples, std::int64_t pa
 
 }  // namespace
 
+PushOrder planned_pushes(const RunConfig& config, std::int64_t examples, const Communicator& comm) {
+  const AsynchronousConfig& asynchronous = config.parallel.asynchronous;
+  if (!asynchronous.present || asynchronous.free) return {};
+  const Rounds rounds = config.parallel.rounds();
+  const std::int64_t updates = UpdateSteps{rounds.every, run_length(config, examples).steps()}.updates();
+  std::string text;
+  if (!asynchronous.replay.empty()) {
+    comm.run_on_root([&] { text = read_text_file(asynchronous.replay); });
+    comm.broadcast(text);
+  }
+  PushOrder pushes;
+  comm.run_collectively([&] {
+    with_positions(config.source, [&] {
+      pushes = asynchronous.replay.empty()
+                   ? simulate_pushes(asynchronous, static_cast<std::uint64_t>(config.run.seed), updates, rounds)
+                   : PushOrder::parse(text, asynchronous.replay, asynchronous, updates, rounds);
+      if (config.parallel.has_stepping_workers() || pushes.has_parts())
+        check_parts(config, examples, pushes.parts_of_batch(), pushes.members());
+    });
+  });
+  return pushes;
+}
+
 void check_ranks(const RunConfig& config, const Loss& loss, std::int64_t examples, int ranks) {
   validate_key(!config.parallel.runs_freely() || config.parallel.has_stepping_workers() || loss.counts_alike(), "loss",
                "weights targets differently (class_weights, ignore_class), but ranks that run freely divide an "
@@ -146,16 +149,10 @@ std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std:
                                       const Dataset& train, const Communicator& comm) {
   comm.run_collectively(
       [&] { with_positions(config.source, [&] { check_ranks(config, *loss, train.size(), comm.size()); }); });
-  PushOrder pushes = read_pushes(config, run_length(config, train.size()).steps(), comm);
+  PushOrder pushes = planned_pushes(config, train.size(), comm);
   RunConfig known = config;
   known.parallel.asynchronous.recorded_members = pushes.members();
   const RunConfig chosen = with_chosen_shard(known, graph, train, comm);
-  if (!config.parallel.runs_freely() && (config.parallel.has_stepping_workers() || pushes.has_parts()))
-    comm.run_collectively([&] {
-      with_positions(config.source, [&] {
-        check_parts(config, train.size(), pushes.parts_of_batch(), known.parallel.asynchronous.members(comm.size()));
-      });
-    });
   return std::make_unique<Trainer>(chosen, std::move(graph),
                                    TrainingProblem{.loss = std::move(loss),
                                                    .data = train,

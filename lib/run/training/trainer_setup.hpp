@@ -14,8 +14,12 @@ std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std:
                                       const Dataset& train, const Communicator& comm);
 
 /// Throws KeyError if so many ranks cannot train as the deck says on so many examples, with a loss that counts targets
-/// like `loss`. What depends on the order in which gradients are applied, `make_trainer` alone finds.
+/// like `loss`.
 void check_ranks(const RunConfig& config, const Loss& loss, std::int64_t examples, int ranks);
+
+/// Returns the order in which parallel.asynchronous applies gradients, simulated or from its record; empty if there is
+/// none. Throws if the record, or the deck, does not suit it. Collective.
+PushOrder planned_pushes(const RunConfig& config, std::int64_t examples, const Communicator& comm);
 
 /// Sets the parameters with which training begins: by run.seed, and by model.weights if given, which is then logged.
 void initialize_parameters(const RunConfig& config, Model& model);

@@ -58,8 +58,8 @@ TEST(Process, CountsByTheClockThatNobodySets) {
 class LaunchEnvironment {
  public:
   LaunchEnvironment() {
-    for (const char* name :
-         {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"})
+    for (const char* name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE",
+                             "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"})
       change(name, nullptr);
   }
   ~LaunchEnvironment() {
@@ -89,6 +89,12 @@ TEST(Process, KnowsItsRankBeforeMpiHasStarted) {
   EXPECT_FALSE(launched_rank().by_launcher);
   EXPECT_EQ(launched_rank().rank, 0);
   EXPECT_EQ(launched_rank().size, 1);
+  environment.set("SLURM_PROCID", "2");
+  EXPECT_FALSE(launched_rank().by_launcher) << "a job script";
+  environment.set("SLURM_STEP_NUM_TASKS", "5");
+  EXPECT_EQ(launched_rank().rank, 2) << "srun without an interface of MPI";
+  EXPECT_EQ(launched_rank().size, 5);
+  environment.set("SLURM_STEP_NUM_TASKS", nullptr);
   environment.set("PMI_RANK", "3");
   EXPECT_TRUE(launched_rank().by_launcher);
   EXPECT_EQ(launched_rank().rank, 3);
