@@ -35,7 +35,7 @@ void declare_train(CLI::App& app, Command& chosen) {
       const auto over_network = [&](const Communicator& of) { return apply_network_option(of, *network); };
       const Communicator ranks = over_network(comm);
       RunConfig config = deck->read(ranks);
-      agreed_deck(ranks, write_config(config));  // decks ask for the collective calls from here on
+      agreed_deck(ranks, write_config(config));  // which decides on the collective calls from here on
       predict_shards(config, ranks);
       if (config.parallel.survive) return train_surviving(config, comm, over_network);
       return TrainingRun(config, ranks).run();

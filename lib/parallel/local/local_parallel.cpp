@@ -122,7 +122,7 @@ bool LocalParallel::end_step(const ExecSpace& space, double learning_rate) {
     return group_.count() > 1;
   }
   if (!all_sync && !syncs_in_node(step_)) return false;
-  // (Of gradients that the optimizer has overwritten, the trainer has asked before.)
+  // An optimizer that overwrites gradients has taken their square before its update (OptimizerSteps).
   if (!optimizer().overwrites_gradients()) square_ = current().gradient_square(space);
   updater().before_change();
   const std::optional<double> weight = all_sync ? weights_.take(space, learning_rate) : weights_.take_in_node(space);

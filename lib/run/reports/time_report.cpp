@@ -57,9 +57,9 @@ TimedSteps timed_steps(const RunConfig& config, const Communicator& comm, std::s
   passing.run.wall_time.clear();
   passing.checkpoint = {};
   passing.parallel.leave_record_out();  // the record may be that of the deck's own run
-  const bool steps_have_an_order = config.parallel.has_workers() || config.parallel.asynchronous.present;
-  if (steps_have_an_order)  // ranks do all steps up to a row at once
-    passing.run.log_every = std::min<std::int64_t>(config.run.log_every, 10);
+  const bool several_at_once = config.parallel.has_workers() || config.parallel.asynchronous.present;
+  // Such ranks do all steps up to a row at once.
+  if (several_at_once) passing.run.log_every = std::min<std::int64_t>(config.run.log_every, 10);
   TrainingRun run(passing, comm);
   PhaseClock& clock = run.trainer().clock();
   const auto passed = [&] {
@@ -72,7 +72,7 @@ TimedSteps timed_steps(const RunConfig& config, const Communicator& comm, std::s
   const Timer all;
   while (timed.steps.size() < least || all.seconds() < seconds) {
     const std::int64_t steps_before = run.trainer().steps();
-    if (steps_have_an_order && steps_before >= timed.all) break;
+    if (several_at_once && steps_before >= timed.all) break;
     const TimedStep before = passed();
     const Timer timer;
     run.step();
