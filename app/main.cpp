@@ -93,10 +93,11 @@ int main(int argc, char** argv) {
   const Communicator comm = Communicator::world();
   enable_log(comm.is_root());
   report_aborts(comm.rank());
-  if (const int started = launched_rank().size; is_first && started > comm.size())
+  if (const int started = started_by_first(); started > comm.size())
     warn(
-        "{} processes were started together, but MPI knows of {}: each works by itself; the launcher does not fit the "
-        "MPI library; use its own mpirun, or srun --mpi=pmix (srun --mpi=list names others), or flux run -o pmi=pmix",
+        "{} processes were started together, but MPI knows of {}: each works by itself; if they were meant as one run, "
+        "the launcher does not fit the MPI library; use its own mpirun, or srun --mpi=pmix (srun --mpi=list names "
+        "others), or flux run -o pmi=pmix",
         started, comm.size());
   return run_command(command, comm);
 }

@@ -84,14 +84,17 @@ bool process_has_ended(std::int64_t process) {
 
 LaunchedRank launched_rank() {
   const auto rank = number_in_environment({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"});
-  if (!rank) {  // Slurm, without the library that tells ranks of each other
-    const int tasks = number_in_environment({"SLURM_STEP_NUM_TASKS"}).value_or(1);
-    const auto task = number_in_environment({"SLURM_PROCID"});
-    return tasks > 1 && task ? LaunchedRank{.rank = *task, .size = tasks, .by_launcher = true} : LaunchedRank{};
-  }
+  if (!rank) return {};
   // PMIx has no variable for the number of ranks; Slurm, which can start ranks through PMIx, has one.
   const auto size = number_in_environment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"});
   return {.rank = *rank, .size = size.value_or(*rank + 1), .by_launcher = true};
+}
+
+int started_by_first() {
+  const LaunchedRank launched = launched_rank();
+  if (launched.by_launcher) return launched.rank == 0 ? launched.size : 1;
+  // srun, without the library that tells ranks of each other
+  return number_in_environment({"SLURM_PROCID"}) == 0 ? number_in_environment({"SLURM_STEP_NUM_TASKS"}).value_or(1) : 1;
 }
 
 int requested_ranks() {

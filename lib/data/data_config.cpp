@@ -336,10 +336,12 @@ void check_vocabulary(const Dataset& data, const std::string& vocabulary, const 
 }
 
 Datasets open_datasets(const DataConfig& config, std::uint64_t seed, const SharedReading& reading) {
-  validate_key(
-      !config.has_memory, "data.memory",
-      "is for examples that a program passes to lockstep::Session (this command has no such program); use data.file, "
-      "or run that program");
+  reading.run_collectively([&] {
+    validate_key(
+        !config.has_memory, "data.memory",
+        "is for examples that a program passes to lockstep::Session (this command has no such program); use data.file, "
+        "or run that program");
+  });
   if (config.synthetic) {
     const auto& synthetic = dynamic_cast<const SyntheticConfig&>(*config.synthetic);
     return {synthetic.make(Split::train, seed), synthetic.make(Split::validation, seed), nullptr};

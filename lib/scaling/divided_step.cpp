@@ -34,7 +34,7 @@ class Walk {
         lanes_(step.has_device),
         units_(exchange_.windows),
         final_(final_buckets(exchange_)),
-        waits_(step.overlap == SumConfig::Overlap::none) {}
+        waits_(step.overlap == GradientSumConfig::Overlap::none) {}
 
   double exposed() {
     for (const ExchangeCost& gathered : exchange_.gathers) lanes_.begin(Lanes::gathers, gathered);

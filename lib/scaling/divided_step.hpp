@@ -18,7 +18,7 @@ struct DividedStep {
   const StepExchange& exchange;
   std::vector<std::vector<double>> micro_batches;  ///< for each micro-batch, the seconds of each time
   double other = 0;                                ///< seconds before the first micro-batch
-  SumConfig::Overlap overlap = SumConfig::Overlap::poll;
+  GradientSumConfig::Overlap overlap = GradientSumConfig::Overlap::poll;
   bool has_device = false;
 
   /// Seconds of the step beyond those in which the rank computes, if it follows other steps. Gathers begin after an

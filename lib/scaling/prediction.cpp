@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-using Overlap = SumConfig::Overlap;
+using Overlap = GradientSumConfig::Overlap;
 
 }  // namespace
 

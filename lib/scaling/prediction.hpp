@@ -74,9 +74,9 @@ class Predictor {
   Prediction predict(const PlannedStep& step, const StepMemory& memory, std::int64_t batch) const;
   Waiting waiting(const PlannedStep& step, std::int64_t share, std::int64_t micro) const;
   double exposed_sums(const PlannedStep& step, std::int64_t share, std::int64_t micro,
-                      SumConfig::Overlap overlap) const;
+                      GradientSumConfig::Overlap overlap) const;
   double exposed_divided(const PlannedStep& step, std::int64_t share, std::int64_t micro,
-                         SumConfig::Overlap overlap) const;
+                         GradientSumConfig::Overlap overlap) const;
   double computing(const PlannedStep& step, int slowest_of_ranks, std::int64_t share, std::int64_t micro) const;
   /// Sets the efficiencies. `again`: see PlannedStep.
   void compare_with_one_rank(Prediction& prediction, double again, const StepMemory& memory) const;

@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-using Overlap = SumConfig::Overlap;
+using Overlap = GradientSumConfig::Overlap;
 
 /// Ways of overlapping that BucketedReducer would try. On hosts, a thread for sums waits for its turn on a core that
 /// computes, and hides hardly more than looking between layers does (perf/results/predict-scaling.md), so it is left

@@ -13,12 +13,12 @@ namespace lockstep {
 /// What the ranks of a deck send each other in a step, and when it is needed, independent of their shares of the batch:
 /// from the plans, buckets and schedules of a run.
 struct StepExchange {
-  std::vector<ElementRange> buckets;         ///< buckets of gradients, followed by those of statistics
-  std::vector<ExchangeCost> sums;            ///< one for each bucket
-  std::vector<ExchangeCost> between_groups;  ///< one for each bucket, if gradients are divided: after the last
-                                             ///< micro-batch's sum
-  std::vector<ReadyPoint> points;            ///< points of the backward pass
-  std::vector<SumConfig::Overlap> overlaps;  ///< ways of overlapping that are tried
+  std::vector<ElementRange> buckets;                 ///< buckets of gradients, followed by those of statistics
+  std::vector<ExchangeCost> sums;                    ///< one for each bucket
+  std::vector<ExchangeCost> between_groups;          ///< one for each bucket, if gradients are divided: after the last
+                                                     ///< micro-batch's sum
+  std::vector<ReadyPoint> points;                    ///< points of the backward pass
+  std::vector<GradientSumConfig::Overlap> overlaps;  ///< ways of overlapping that are tried
   ExchangeCost vote;
   ExchangeCost statistics;  ///< of batch norms, in a micro-batch
   ExchangeCost norms;       ///< partial sums that ranks with divided gradients exchange to clip them

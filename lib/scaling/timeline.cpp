@@ -6,7 +6,7 @@
 namespace lockstep {
 namespace {
 
-using Overlap = SumConfig::Overlap;
+using Overlap = GradientSumConfig::Overlap;
 
 /// The step waits for each bucket as soon as it is final, except the last one, which is left to the end.
 double one_after_the_other(std::span<const ComputedStretch> backward, std::span<const ExchangeCost> sums) {

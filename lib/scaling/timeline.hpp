@@ -17,7 +17,7 @@ struct ComputedStretch {
 
 /// How the sums of a step run beside its backward pass.
 struct Engine {
-  SumConfig::Overlap overlap = SumConfig::Overlap::none;  ///< any but automatic
+  GradientSumConfig::Overlap overlap = GradientSumConfig::Overlap::none;  ///< any but automatic
   /// Whether kernels run on a device, so that adding takes no time from them, and the host looks for messages all the
   /// time.
   bool has_device = false;

@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-using Overlap = SumConfig::Overlap;
+using Overlap = GradientSumConfig::Overlap;
 
 class SumsInBuckets : public testing::TestWithParam<std::tuple<Overlap, const char*, DType>> {};
 
@@ -102,7 +102,7 @@ TEST(Reducer, SendsTheLastNumbersAsTheyAre) {
   const Topology topology(Communicator::world());
   if (topology.all.size() == 1) GTEST_SKIP() << "nothing is sent";
   constexpr std::int64_t count = 1000, exact = 900;
-  for (const auto wire : {SumConfig::Wire::bf16, SumConfig::Wire::fp16}) {
+  for (const auto wire : {GradientSumConfig::Wire::bf16, GradientSumConfig::Wire::fp16}) {
     ParallelConfig config;
     config.sums.wire = wire;
     config.sums.all_reduce = find_algorithm("halving_doubling");

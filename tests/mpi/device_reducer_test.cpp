@@ -15,8 +15,8 @@
 namespace lockstep {
 namespace {
 
-using Wire = SumConfig::Wire;
-using Overlap = SumConfig::Overlap;
+using Wire = GradientSumConfig::Wire;
+using Overlap = GradientSumConfig::Overlap;
 
 /// Sums in the step's memory; null if there are fewer devices than ranks.
 std::unique_ptr<DeviceAllReduce> sums_in_place(const Communicator& ranks) {

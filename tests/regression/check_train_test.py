@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """`lockstep check` beside `train`: it refuses the same decks, and does steps of theirs to estimate the time."""
 import os
+import unittest
 
 import program
-from program import LockstepTest
+from program import LockstepTest, runs_on_device
 
 
+@unittest.skipIf(runs_on_device(), "ranks that run freely are refused on devices")
 class AsTrain(LockstepTest):
     def test_what_train_refuses(self):
         self.deck()
@@ -19,6 +21,7 @@ class AsTrain(LockstepTest):
 
 
 class Time(LockstepTest):
+    @unittest.skipIf(runs_on_device(), "ranks that run freely are refused on devices")
     def test_several_steps_at_once(self):
         simulated = "schedule: {simulate: {ranks: 2}}"
         for steps in (1, 2, 21):

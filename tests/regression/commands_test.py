@@ -58,8 +58,8 @@ class Commands(LockstepTest):
                 err = self.lockstep("train", "deck.yaml", "run.overwrite=true").err
             self.assertEqual(err.count("warning: 4 processes were started together, but MPI knows of 1: each works by itself"), 1, err)
         with unittest.mock.patch.dict(os.environ, {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "4"}):
-            self.assertEqual(self.lockstep("check", "deck.yaml").out, "", "the first one speaks for all")
-        self.assertEqual(self.lockstep("train", "deck.yaml", "run.overwrite=true", ranks=2).err, "")
+            self.assertNotIn("started together", self.lockstep("train", "deck.yaml", "run.overwrite=true").err)
+        self.assertNotIn("started together", self.lockstep("train", "deck.yaml", "run.overwrite=true", ranks=2).err)
 
     def test_version(self):
         self.assertRegex(self.lockstep("--version").out, r"^lockstep \d+\.\d+\.\d+ \(\S+\)\n$")

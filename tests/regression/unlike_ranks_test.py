@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Ranks that have not been started alike: with other decks, programs, threads, data or clocks."""
+"""Ranks that have not been started alike: with other decks, programs, threads, data or networks."""
 import pathlib
 import re
 import subprocess
@@ -101,16 +101,23 @@ class UnlikeRanks(LockstepTest):
                 result = self.on_each_rank(f'cd $rank; exec "$0" train ../deck.yaml run.output_dir={self.folder}/run', 2, limit=60)
                 self.expect_refusal(result, 65, ["data.h5:/", " of rank 1 on ", "same files"])
 
-    @unittest.skipUnless(h5py, "no h5py here to write data files with")
-    def test_other_weights(self):
+    def files_with_other_weights(self):
         self.deck(data={"file": "data.h5", "sampler": "weighted"}, model={"layers": [{"linear": 2}]}, batch={"global": 8}, checkpoint={"every_steps": 2})
         for rank in (0, 1):
             (self.folder / str(rank)).mkdir()
             self.write_data(rank, weights=[rank, 1 - rank] * 10)
+
+    @unittest.skipUnless(h5py, "no h5py here to write data files with")
+    def test_other_weights(self):
+        self.files_with_other_weights()
         launcher = nodes.launcher(self, "nodea:1,nodeb:1")
         done = subprocess.run(["timeout", "60", *launcher, "2", "bash", "-c", f'cd $OMPI_COMM_WORLD_RANK; "$0" train ../deck.yaml run.output_dir={self.folder}/run; status=$?; sleep 1; exit $status',
                                program.PROGRAM], cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         self.expect_refusal(Result(done.returncode, done.stdout, done.stderr, 0), 65, ["the data of rank 1 on nodeb differs from that of rank 0 on nodea", "same files"])
+
+    @unittest.skipUnless(h5py, "no h5py here to write data files with")
+    def test_other_weights_than_before(self):
+        self.files_with_other_weights()
         self.lockstep("train", "../deck.yaml", "run.steps=2", cwd=self.folder / "0")
         (self.folder / "1/data.h5").replace(self.folder / "0/data.h5")
         self.assertIn("was written with data that differ", self.lockstep("train", "../deck.yaml", cwd=self.folder / "0").err)

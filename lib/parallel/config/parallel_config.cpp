@@ -11,7 +11,8 @@ bool ParallelConfig::allows(Shard wanted) const {
   if (wanted == Shard::none) return true;
   return !local.present && !asynchronous.present && !backup.present && !compress.present && !measures_shares() &&
          sums_can_be_divided(sums.all_reduce) && sums_can_be_divided(sums.between_nodes) &&
-         sums.all_reduce_table.empty() && (wanted < Shard::gradients || sums.overlap != SumConfig::Overlap::thread);
+         sums.all_reduce_table.empty() &&
+         (wanted < Shard::gradients || sums.overlap != GradientSumConfig::Overlap::thread);
 }
 
 StrategyKind ParallelConfig::strategy(int ranks) const {

@@ -10,9 +10,9 @@
 #include "parallel/config/asynchronous_config.hpp"
 #include "parallel/config/backup_config.hpp"
 #include "parallel/config/compress_config.hpp"
+#include "parallel/config/gradient_sum_config.hpp"
 #include "parallel/config/local_config.hpp"
 #include "parallel/config/shard_config.hpp"
-#include "parallel/config/sum_config.hpp"
 
 namespace lockstep {
 
@@ -30,7 +30,7 @@ enum class StrategyKind {
 struct ParallelConfig : Config {
   enum class Shares { equal, measured };
 
-  SumConfig sums;
+  GradientSumConfig sums;
   ShardConfig sharding;
   bool sync_batch_norm = true;
   std::optional<std::int64_t> group_size;  ///< none: all ranks

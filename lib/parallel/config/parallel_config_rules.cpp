@@ -19,9 +19,9 @@ void check_own_sums(const ParallelConfig& config, Fields& fields) {
       {"all_reduce_table", !config.sums.all_reduce_table.empty()},
       {"between_nodes", config.sums.between_nodes != nullptr},
       {"leaders", config.sums.leaders.has_value()},
-      {"wire", config.sums.wire != SumConfig::Wire::fp32},
-      {"overlap",
-       config.sums.overlap != SumConfig::Overlap::automatic && config.sums.overlap != SumConfig::Overlap::none},
+      {"wire", config.sums.wire != GradientSumConfig::Wire::fp32},
+      {"overlap", config.sums.overlap != GradientSumConfig::Overlap::automatic &&
+                      config.sums.overlap != GradientSumConfig::Overlap::none},
   };
   const char* const own_way = config.deterministic.present  ? "deterministic"
                               : config.asynchronous.present ? "asynchronous"
@@ -46,8 +46,8 @@ void check_shard(const ParallelConfig& config, Fields& fields) {
             "{} leaves all sums on all ranks, but shard: {} needs them divided; use one of {}",
             algorithm ? algorithm->name : "", shard_names[static_cast<std::size_t>(config.sharding.shard)],
             fmt::join(algorithm_names([&](const Algorithm& other) { return sums_can_be_divided(&other); }), ", ")));
-  fields.check(config.sharding.shard < Shard::gradients || config.sums.overlap != SumConfig::Overlap::thread, "overlap",
-               "divided gradients are summed between layers, not by a second thread; use poll");
+  fields.check(config.sharding.shard < Shard::gradients || config.sums.overlap != GradientSumConfig::Overlap::thread,
+               "overlap", "divided gradients are summed between layers, not by a second thread; use poll");
   fields.check(config.sums.all_reduce_table.empty(), "all_reduce_table",
                "cannot be combined with shard, which uses one algorithm for sums of all sizes; leave one out");
 }
@@ -61,7 +61,7 @@ void check_local(const ParallelConfig& config, Fields& fields) {
   fields.check(!config.group_size, "group_size",
                "local.group sets which ranks share batch_norm's statistics; leave it out");
   fields.check(
-      config.sums.wire != SumConfig::Wire::fp16, "wire",
+      config.sums.wire != GradientSumConfig::Wire::fp16, "wire",
       "the changes of parameters between synchronizations of local vanish in fp16, which no loss scale prevents; use "
       "bf16 or fp32");
 }
@@ -124,7 +124,7 @@ void check_compress(const ParallelConfig& config, Fields& fields) {
   needs(!config.deterministic.present, "deterministic",
         "fixed trees sum exact gradients, which compress does not send; leave it out");
   needs(!config.local.present, "local", "compress is for gradients that all ranks sum in each step; leave it out");
-  needs(config.sums.wire == SumConfig::Wire::fp32, "wire",
+  needs(config.sums.wire == GradientSumConfig::Wire::fp32, "wire",
         "compress itself sets the format in which gradients are sent; use fp32");
   needs(sums_in_node_memory(config.sums.all_reduce), "all_reduce",
         "compress sums in a node's memory, and between nodes in its own way; use auto or hierarchical");

@@ -10,9 +10,9 @@
 
 namespace lockstep {
 
-/// What ranks divide among themselves: each of these is divided by those after it, too, which divide more.
+/// What ranks divide among themselves: each divides what those before it do, and more.
 enum class Shard { none, optimizer, gradients, parameters };
-/// Names of Shard.
+/// Names of Shard, in their order.
 inline constexpr std::string_view shard_names[] = {"none", "optimizer", "gradients", "parameters"};
 
 /// The keys of the deck's `parallel` section that say how ranks divide the model.

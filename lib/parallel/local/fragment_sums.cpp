@@ -41,7 +41,7 @@ FragmentSums::FragmentSums(const ParallelConfig& config, const ShardGroups& grou
   numbers_ = OwnedTensor("lockstep::fragment_sums", layout.master(), {largest + std::ssize(Beside())});
   // Does without the node's memory and the helper thread, which are for gradients.
   ParallelConfig beside_steps = config;
-  beside_steps.sums.overlap = SumConfig::Overlap::poll;
+  beside_steps.sums.overlap = GradientSumConfig::Overlap::poll;
   for (std::size_t i = 0; i < fragments_.size(); ++i) {
     const std::vector<ElementRange> trained{{0, fragments_[i].within({0, layout.trained_size()}).count}};
     const Tensor all = all_numbers(i);

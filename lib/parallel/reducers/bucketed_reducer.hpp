@@ -19,7 +19,7 @@ namespace lockstep {
 /// kernels, which the host goes on starting meanwhile.
 class BucketedReducer final : public GradientReducer {
  public:
-  using Overlap = SumConfig::Overlap;
+  using Overlap = GradientSumConfig::Overlap;
 
   /// `measured`: see make_all_reduce. `memory`: see gradient_memory; on hosts `gradients` lie in it. If the deck says
   /// so (parallel.shard), ranks divide the sums of trained gradients, and each has those that it owns

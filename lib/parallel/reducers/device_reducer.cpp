@@ -13,7 +13,9 @@
 namespace lockstep {
 DeviceReducer::DeviceReducer(const ParallelConfig& config, std::unique_ptr<DeviceAllReduce> sums,
                              const Tensor& gradients, const GradientBuckets& buckets)
-    : gradients_(gradients), overlaps_(config.sums.overlap != SumConfig::Overlap::none), sums_(std::move(sums)) {
+    : gradients_(gradients),
+      overlaps_(config.sums.overlap != GradientSumConfig::Overlap::none),
+      sums_(std::move(sums)) {
   if (const DType type = type_on_wire(config, gradients.dtype); type != gradients.dtype && !buckets.trained.empty())
     rounded_ = OwnedTensor("lockstep::gradients_in_16_bits", type, {buckets.trained.back().end()});
   add_buckets(buckets.trained, rounded_.get());

@@ -15,8 +15,8 @@ WindowReducer::WindowReducer(const ParallelConfig& config, const ShardGroups& gr
                              const std::optional<NodeMemory>& memory, const ParameterBuffer& parameters,
                              const GradientBuckets& buckets)
     : parameters_(parameters),
-      waits_(config.sums.overlap == SumConfig::Overlap::none ||
-             (config.sums.overlap == SumConfig::Overlap::automatic && groups.ranks.one_node())),
+      waits_(config.sums.overlap == GradientSumConfig::Overlap::none ||
+             (config.sums.overlap == GradientSumConfig::Overlap::automatic && groups.ranks.one_node())),
       windows_("lockstep::gradients_on_host", parameters.gradients()) {
   const ReduceBuffer buffer{parameters.gradients().dtype, windows_.data()};
   SumOptions options = config.sums.options();
@@ -105,7 +105,7 @@ void WindowReducer::complete(const ExecSpace& space, std::size_t last, const std
 }
 
 void WindowReducer::start(const ExecSpace& space, const Bucket& bucket) {
-  windows_.to_host(space, parameters_.gradients(bucket.range));
+  if constexpr (memory_is_separate) windows_.to_host(space, parameters_.gradients(bucket.range));  // else see ready()
   bucket.sum->start(parameters_.windows().gradient_place(bucket.range.first), bucket.range.count);
   running_ = bucket.sum;
   piece_ = 0;

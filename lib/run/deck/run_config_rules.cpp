@@ -11,7 +11,7 @@ namespace lockstep {
 namespace {
 
 void check_wire(const RunConfig& config, Fields& section) {
-  section.check(config.parallel.sums.wire != SumConfig::Wire::fp16 || config.precision.scales_loss(), "wire",
+  section.check(config.parallel.sums.wire != GradientSumConfig::Wire::fp16 || config.precision.scales_loss(), "wire",
                 "sums of gradients overflow in fp16 unless a loss scale keeps them small; use bf16, or set "
                 "precision.loss_scale");
 }

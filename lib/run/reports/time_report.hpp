@@ -25,7 +25,7 @@ struct TimedSteps {
 TimedSteps timed_steps(const RunConfig& config, const Communicator& comm, std::size_t least, double seconds = 0);
 
 /// Returns what `lockstep check --time` prints: the time of the deck's whole run on these ranks, estimated from three
-/// of its steps, of which nothing is left. Collective.
+/// of its timed_steps (or fewer, of a shorter run), of which nothing is left. Collective.
 std::string time_report(const RunConfig& config, const Communicator& comm);
 
 }  // namespace lockstep

@@ -29,7 +29,8 @@ std::vector<AllReduceRow> read_all_reduce_table(const ParallelConfig& parallel, 
     const AllReduceTable table = read_table(text, file);
     rows = table.rows();
     const bool by_library = std::ranges::any_of(rows, [](const auto& row) { return row.algorithm->by_library; });
-    validate(!by_library || (parallel.sums.wire == SumConfig::Wire::fp32 && !comm.network()), ExitStatus::bad_deck,
+    validate(!by_library || (parallel.sums.wire == GradientSumConfig::Wire::fp32 && !comm.network()),
+             ExitStatus::bad_deck,
              "{}: uses the MPI library's all-reduce, which supports neither parallel.wire nor --emulate-network; leave "
              "these out, or the table",
              file);

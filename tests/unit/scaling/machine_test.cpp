@@ -113,14 +113,14 @@ TEST(Replay, TakesWhatTheFormulaeSay) {
 TEST(Timeline, HidesWhatItCan) {
   const std::vector<ComputedStretch> backward{{1, 0}, {1, 1}, {1, 2}};
   const std::vector<ExchangeCost> sums{{0.5, 0.1, 1}, {0.4, 0.1, 1}};
-  const auto end = [&](SumConfig::Overlap overlap, bool has_device) {
+  const auto end = [&](GradientSumConfig::Overlap overlap, bool has_device) {
     return sums_end(backward, sums, {.overlap = overlap, .has_device = has_device});
   };
-  EXPECT_NEAR(end(SumConfig::Overlap::none, false), 3.9, 1e-12);
-  EXPECT_NEAR(end(SumConfig::Overlap::thread, true), 3.4, 1e-12);   // the first sum is hidden
-  EXPECT_NEAR(end(SumConfig::Overlap::thread, false), 3.5, 1e-12);  // its additions take the core's time
-  EXPECT_NEAR(end(SumConfig::Overlap::poll, false), 3.5, 1e-12);
-  EXPECT_NEAR(sums_end(backward, sums, {.overlap = SumConfig::Overlap::thread, .vote_seconds = 2}), 5, 1e-12);
+  EXPECT_NEAR(end(GradientSumConfig::Overlap::none, false), 3.9, 1e-12);
+  EXPECT_NEAR(end(GradientSumConfig::Overlap::thread, true), 3.4, 1e-12);   // the first sum is hidden
+  EXPECT_NEAR(end(GradientSumConfig::Overlap::thread, false), 3.5, 1e-12);  // its additions take the core's time
+  EXPECT_NEAR(end(GradientSumConfig::Overlap::poll, false), 3.5, 1e-12);
+  EXPECT_NEAR(sums_end(backward, sums, {.overlap = GradientSumConfig::Overlap::thread, .vote_seconds = 2}), 5, 1e-12);
 }
 
 }  // namespace

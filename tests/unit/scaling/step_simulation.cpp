@@ -12,7 +12,7 @@
 namespace lockstep::test {
 namespace {
 
-using Overlap = SumConfig::Overlap;
+using Overlap = GradientSumConfig::Overlap;
 
 class Step {
  public:

@@ -25,7 +25,7 @@ struct SimulatedCase {
   const Machine& machine;
   int ranks = 1;
   const Algorithm* algorithm = nullptr;  ///< null: hierarchical
-  SumConfig::Overlap overlap = SumConfig::Overlap::none;
+  GradientSumConfig::Overlap overlap = GradientSumConfig::Overlap::none;
 };
 
 /// The mean seconds of `steps` steps by a discrete-event simulation in which every rank sends every message of the

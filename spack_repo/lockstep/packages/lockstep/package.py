@@ -57,6 +57,7 @@ class Lockstep(CMakePackage, CudaPackage, ROCmPackage):
     depends_on("python", type="test")
     depends_on("py-numpy", type="test")
     depends_on("py-h5py", type="test")
+    depends_on("py-jsonschema", type="test")
     depends_on("py-pyyaml", type="test")
 
     depends_on("kokkos@4.5:5")

@@ -11,7 +11,7 @@
 namespace lockstep {
 
 /// The keys of the deck's `parallel` section that say how gradients are summed over ranks.
-struct SumConfig {
+struct GradientSumConfig {
   enum class Overlap { automatic, none, poll, thread };
   enum class Wire { fp32, bf16, fp16 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/config/sum_config.hpp"
+#include "parallel/config/gradient_sum_config.hpp"
 
 #include <fmt/format.h>
 
@@ -33,7 +33,7 @@ std::string all_reduce_help() {
 
 }  // namespace
 
-SumOptions SumConfig::options() const {
+SumOptions GradientSumConfig::options() const {
   static constexpr DType types[] = {DType::f32, DType::bf16, DType::f16};
   return {.all_reduce = all_reduce,
           .wire = types[static_cast<std::size_t>(wire)],
@@ -41,7 +41,7 @@ SumOptions SumConfig::options() const {
           .leaders = leaders};
 }
 
-void SumConfig::describe(Fields& fields) {
+void GradientSumConfig::describe(Fields& fields) {
   static constexpr std::string_view overlaps[] = {"auto", "none", "poll", "thread"};
   static constexpr std::string_view wires[] = {"fp32", "bf16", "fp16"};
   fields.number("bucket_mb", bucket_mb, {0.001, 1024},
@@ -64,7 +64,7 @@ void SumConfig::describe(Fields& fields) {
                 "whose cores would do both");
 }
 
-void SumConfig::check(Fields& fields) const {
+void GradientSumConfig::check(Fields& fields) const {
   for (const auto& [key, is_set] :
        {std::pair("between_nodes", between_nodes != nullptr), {"leaders", leaders.has_value()}})
     fields.check(!is_set || sums_in_node_memory(all_reduce), key,
