@@ -142,11 +142,22 @@ def check_names(source, folder):
     return problems
 
 
+def check_types(source):
+    """Types of one name in two files are one for the linker, which keeps one of their inline functions (one-definition rule)."""
+    problems, known = [], {}
+    for path in sorted([*source.glob("lib/**/*.?pp"), *source.glob("app/**/*.?pp")]):
+        shared = re.sub(r"^namespace \{\n.*?^\}  // namespace$", "", path.read_text(encoding="utf-8"), flags=re.S | re.M)
+        for name in re.findall(r"^(?:class|struct|union|enum(?: class)?) (\w+)(?: final)?\s*(?::(?!:)[^;{]*)?\{", shared, re.M):
+            if known.setdefault(name, path) != path:
+                problems.append(f"{path.relative_to(source)}: {name} is also in {known[name].relative_to(source)}: rename one of them")
+    return problems
+
+
 def check(source):
     problems = []
     for folder in sorted({*(f for f in source.glob("lib/*") if f.is_dir()), source / "app"}):
         problems += check_names(source, folder)
-    problems += check_kernels(source)
+    problems += check_kernels(source) + check_types(source)
     paths = sorted([*source.glob("lib/**/*.?pp"), *source.glob("app/**/*.?pp")])
     if not paths:
         problems.append(f"{source}: holds no lib/ and app/; name Lockstep's source folder")
