@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
   const Communicator comm = Communicator::world();
   enable_log(comm.is_root());
   report_aborts(comm.rank());
-  if (const int started = started_by_first(); started > comm.size())
+  if (const int started = started_together(); started > comm.size())
     warn(
         "{} processes were started together, but MPI knows of {}: each works by itself; if they were meant as one run, "
         "the launcher does not fit the MPI library; use its own mpirun, or srun --mpi=pmix (srun --mpi=list names "

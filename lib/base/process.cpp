@@ -90,7 +90,7 @@ LaunchedRank launched_rank() {
   return {.rank = *rank, .size = size.value_or(*rank + 1), .by_launcher = true};
 }
 
-int started_by_first() {
+int started_together() {
   const LaunchedRank launched = launched_rank();
   if (launched.by_launcher) return launched.rank == 0 ? launched.size : 1;
   // srun, without the library that tells ranks of each other

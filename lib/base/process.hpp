@@ -39,9 +39,9 @@ struct LaunchedRank {
   bool by_launcher = false;
 };
 LaunchedRank launched_rank();
-/// Number of processes that were started together, on the first of them, also if srun has started them without telling
-/// MPI; 1 on the others.
-int started_by_first();
+/// Number of processes that a launcher, or srun without one, has started together. Only the first of them knows; the
+/// others get 1.
+int started_together();
 
 /// Number of ranks that the launcher started; without a launcher, the number of tasks of the surrounding Slurm job, or
 /// 1.

@@ -9,7 +9,6 @@ namespace lockstep {
 /// of its own in a copy on the host. Parts are given as tensors in the memory of the whole.
 class HostMirror {
  public:
-  HostMirror() = default;
   /// `whole` must outlive this object. Throws Error(internal) if there is not enough memory.
   HostMirror(const char* label, const Tensor& whole)
       : first_(static_cast<const std::byte*>(whole.data)), host_(static_cast<std::byte*>(whole.data)) {
@@ -35,8 +34,8 @@ class HostMirror {
 
  private:
   StagingMemory staging_;
-  const std::byte* first_ = nullptr;
-  std::byte* host_ = nullptr;
+  const std::byte* first_;
+  std::byte* host_;
 };
 
 }  // namespace lockstep

@@ -89,14 +89,14 @@ TEST(Process, KnowsItsRankBeforeMpiHasStarted) {
   EXPECT_FALSE(launched_rank().by_launcher);
   EXPECT_EQ(launched_rank().rank, 0);
   EXPECT_EQ(launched_rank().size, 1);
-  EXPECT_EQ(started_by_first(), 1);
+  EXPECT_EQ(started_together(), 1);
   environment.set("SLURM_PROCID", "0");
-  EXPECT_EQ(started_by_first(), 1) << "a job script";
+  EXPECT_EQ(started_together(), 1) << "a job script";
   environment.set("SLURM_STEP_NUM_TASKS", "5");
-  EXPECT_EQ(started_by_first(), 5) << "srun without an interface of MPI";
+  EXPECT_EQ(started_together(), 5) << "srun without an interface of MPI";
   EXPECT_FALSE(launched_rank().by_launcher) << "these processes may have separate work";
   environment.set("SLURM_PROCID", "2");
-  EXPECT_EQ(started_by_first(), 1) << "the first one speaks";
+  EXPECT_EQ(started_together(), 1) << "the first one speaks";
   environment.set("SLURM_STEP_NUM_TASKS", nullptr);
   environment.set("PMI_RANK", "3");
   EXPECT_TRUE(launched_rank().by_launcher);
