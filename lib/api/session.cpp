@@ -110,7 +110,7 @@ struct Session::State {
   std::int64_t classes = 0, ignored_class = -1, vocabulary = 0;  ///< 0: no classes, no tokens
   std::optional<Range> target_range;                             ///< of the loss
   HostBatch batch;
-  std::optional<StepNumbers> numbers;  ///< numbers of the last step, once they are asked for
+  std::optional<StepMetrics> numbers;  ///< numbers of the last step, once they are asked for
   bool has_step = false;               ///< the last step is done, and its sums are available
   bool is_whole = true;                ///< all numbers belong to one state
 };
@@ -270,11 +270,11 @@ StepResult Session::step(const Array& inputs, const Array& targets) {
   return result;
 }
 
-StepNumbers Session::numbers() {
+StepMetrics Session::numbers() {
   State& state = *state_;
   if (!state.has_step) throw SharedError(ExitStatus::bad_usage, "there are no numbers of a step yet; do a step first");
   const DuringCall call(state.comm);
-  if (!state.numbers) state.numbers = state.trainer->step_numbers();
+  if (!state.numbers) state.numbers = state.trainer->step_metrics();
   return *state.numbers;
 }
 

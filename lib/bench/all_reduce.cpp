@@ -32,7 +32,7 @@ double time_of(const Communicator& comm, const Candidate& candidate, std::int64_
     comm.barrier();
     const Timer timer;
     for (std::int64_t i = 0; i < times; ++i) candidate.sum(count);
-    return 1e-9 * static_cast<double>(comm.all_reduce_max(static_cast<std::int64_t>(1e9 * timer.seconds())));
+    return comm.all_reduce_max(timer.seconds());
   };
   const auto times = std::clamp<std::int64_t>(static_cast<std::int64_t>(0.02 / run(3) * 3), 1, 10'000);
   return run(times) / static_cast<double>(times);
@@ -42,7 +42,8 @@ double time_of(const Communicator& comm, const Candidate& candidate, std::int64_
 std::string shared_cores_remark(const Communicator& comm) {
   const Communicator node = comm.on_this_node();
   const std::vector<int> usable = usable_cores();
-  std::vector<double> ranks_of(static_cast<std::size_t>(1 + node.all_reduce_max(usable.empty() ? 0 : usable.back())));
+  std::vector<double> ranks_of(
+      static_cast<std::size_t>(1 + node.all_reduce_max(std::int64_t{usable.empty() ? 0 : usable.back()})));
   for (const int core : usable) ranks_of[static_cast<std::size_t>(core)] = 1;
   node.all_reduce_sum(ranks_of);
   const auto cores = std::ranges::count_if(ranks_of, [](double ranks) { return ranks > 0; });

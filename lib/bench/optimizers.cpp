@@ -44,7 +44,7 @@ void bench_optimizers(const std::function<void(const std::string&)>& print) {
   parameters.initialize(space, 1);
   const std::int64_t count = parameters.trained_size();
   const OwnedTensor target("lockstep::bench::copy", DType::f32, {count});
-  const StepScalarsMemory scalars;
+  const UpdateScalarsMemory scalars;
   copy(space, parameters.owned().values(), parameters.owned().gradients());
 
   print(fmt::format("{} parameters, medians of {} steps alternating with copies\n", count, rounds));
@@ -55,7 +55,7 @@ void bench_optimizers(const std::function<void(const std::string&)>& print) {
     const auto optimizer = config.make(parameters);
     std::vector<double> steps, copies;
     for (int round = 0; round < rounds; ++round) {
-      const StepScalars* const step_scalars = scalars.set(
+      const UpdateScalars* const step_scalars = scalars.set(
           space, {.coefficients = optimizer->coefficients(
                       {.learning_rate = 1e-6, .learning_rate_before = 1e-6, .number = round + 1})});
       steps.push_back(seconds_of([&] { optimizer->step(space, parameters, step_scalars); }));

@@ -28,7 +28,7 @@ struct NamedArray {
 /// What a checkpoint holds, whatever it means: arrays_of decides on the arrays' names, `run` on the texts.
 struct Checkpoint {
   std::vector<NamedArray> arrays;            ///< without data: the numbers come and go in pieces
-  std::map<std::string, std::string> texts;  ///< "deck", "state", "build"
+  std::map<std::string, std::string> texts;  ///< "deck", "provenance", "state" and, for tokens, "vocabulary"
 };
 
 /// Takes the next numbers of an array of a checkpoint, which is named by its index.

@@ -162,7 +162,7 @@ void NeighbourCopies::write(std::int64_t step, std::map<std::string, std::string
 /// If all ranks have the last copies, these replace the ones before; else the last ones are removed.
 void NeighbourCopies::settle_last() {
   if (!last_) return;
-  const bool failed = ranks_.all.all_reduce_max(failure_.empty() ? 0 : 1) != 0;
+  const bool failed = ranks_.all.any_rank(!failure_.empty());
   if (failed) {
     const std::vector<std::string> failures = ranks_.all.gather_to_root(failure_);
     const auto first = std::ranges::find_if(failures, [](const std::string& each) { return !each.empty(); });

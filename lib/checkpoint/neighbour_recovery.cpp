@@ -174,7 +174,7 @@ std::optional<std::int64_t> recover_from_neighbours(const Topology& ranks, const
     problems.clear();
     loaded = load(chosen, all.rank(), problems);
     report(all, problems);
-    sound = all.all_reduce_max(std::ssize(loaded.damaged)) == 0;
+    sound = all.every_rank(loaded.damaged.empty());
     for (const std::string& damaged : all.gather_to_root(text_of(loaded.damaged)))
       for (const Find& find : finds_of(damaged)) std::erase(finds, find);
   }

@@ -62,7 +62,7 @@ NumberStream::NumberStream(const Communicator& ranks, std::vector<ShardedState> 
     : rank_(ranks.rank()), numbers_(std::move(numbers)) {
   const bool holds = std::ranges::any_of(numbers_, [](const ShardedState& each) { return !each.held.empty(); });
   note_holders(ranks);
-  if (ranks.all_reduce_max(holds && !ranks.is_root() ? 1 : 0) != 0) transport_ = make_transport(ranks);
+  if (ranks.any_rank(holds && !ranks.is_root())) transport_ = make_transport(ranks);
   std::size_t largest = 0;
   for (std::size_t of = 0; of < numbers_.size(); ++of) {
     const Block block = block_at(of, 0);

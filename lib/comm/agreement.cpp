@@ -12,7 +12,8 @@ void expect_agreement(const Communicator& comm, const Agreement& agreement) {
   std::string first = agreement.value, host = host_name();
   comm.broadcast(first);
   // Lowest rank with a different value.
-  const auto other = static_cast<int>(-comm.all_reduce_max(-(agreement.value == first ? comm.size() : comm.rank())));
+  const std::int64_t differs_at = agreement.value == first ? comm.size() : comm.rank();
+  const auto other = static_cast<int>(comm.all_reduce_min(differs_at));
   if (other == comm.size()) return;
   comm.broadcast(host);
   std::string others_host = host_name(), others_value = agreement.value;

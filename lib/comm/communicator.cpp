@@ -72,6 +72,15 @@ void complete(Start start) {
   wait_until([&] { return has_ended(request); });
 }
 
+template <class T>
+T reduced(const Communicator& ranks, T value, MPI_Datatype type, MPI_Op operation) {
+  if (ranks.size() > 1)
+    complete([&](MPI_Request* request) {
+      return MPI_Iallreduce(MPI_IN_PLACE, &value, 1, type, operation, ranks.mpi().comm, request);
+    });
+  return value;
+}
+
 }  // namespace
 
 MpiSession::MpiSession(int& argc, char**& argv) {
@@ -204,10 +213,16 @@ void Communicator::all_reduce_sum(std::span<double> values) const {
 }
 
 std::int64_t Communicator::all_reduce_max(std::int64_t value) const {
-  if (size_ == 1) return value;
-  complete([&](MPI_Request* request) {
-    return MPI_Iallreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, MPI_MAX, mpi_->comm, request);
-  });
+  return reduced(*this, value, MPI_INT64_T, MPI_MAX);
+}
+double Communicator::all_reduce_max(double value) const { return reduced(*this, value, MPI_DOUBLE, MPI_MAX); }
+std::int64_t Communicator::all_reduce_min(std::int64_t value) const {
+  return reduced(*this, value, MPI_INT64_T, MPI_MIN);
+}
+double Communicator::all_reduce_min(double value) const { return reduced(*this, value, MPI_DOUBLE, MPI_MIN); }
+
+std::int64_t Communicator::from_root(std::int64_t value) const {
+  broadcast(std::as_writable_bytes(std::span(&value, 1)));
   return value;
 }
 
@@ -271,15 +286,13 @@ void Communicator::run_collectively(const std::function<void()>& work) const {
   } catch (const std::exception& exception) {
     failure = as_error(exception);
   }
-  // Number of ranks from this one to the last, so that the maximum gives the lowest rank that failed; 0: none failed.
-  const std::int64_t to_the_end = all_reduce_max(failure ? size_ - rank_ : 0);
-  if (to_the_end == 0) return;
+  const auto first_failed = static_cast<int>(all_reduce_min(std::int64_t{failure ? rank_ : size_}));
+  if (first_failed == size_) return;
 
-  // The lowest rank that failed broadcasts its error.
-  const auto speaker = static_cast<int>(size_ - to_the_end);
-  const std::int64_t status = all_reduce_max(rank_ == speaker ? static_cast<std::int64_t>(failure->status()) : 0);
+  auto status = static_cast<std::int64_t>(failure ? failure->status() : ExitStatus::done);
+  broadcast(std::as_writable_bytes(std::span(&status, 1)), first_failed);
   std::string message = failure ? failure->what() : "";
-  broadcast(message, speaker);
+  broadcast(message, first_failed);
   throw SharedError(static_cast<ExitStatus>(status), message);
 }
 

@@ -65,6 +65,14 @@ class Communicator {
   /// Leaves the element-wise sums over ranks on every rank, with the same bits everywhere.
   void all_reduce_sum(std::span<double> values) const;
   std::int64_t all_reduce_max(std::int64_t value) const;
+  double all_reduce_max(double value) const;
+  std::int64_t all_reduce_min(std::int64_t value) const;
+  double all_reduce_min(double value) const;
+  /// True, on all ranks, if `condition` is on any rank; on every rank.
+  bool any_rank(bool condition) const { return all_reduce_max(std::int64_t{condition}) != 0; }
+  bool every_rank(bool condition) const { return !any_rank(!condition); }
+  /// Returns rank 0's number.
+  std::int64_t from_root(std::int64_t value) const;
   /// Returns the values of all ranks, in rank order.
   std::vector<std::int64_t> all_gather(std::int64_t value) const;
   /// Returns the texts of all ranks, in rank order, on rank 0; empty on the others. At most `at_once` bytes (at most

@@ -90,8 +90,7 @@ std::unique_ptr<DeviceAllReduce> mpi_device_all_reduce(const Communicator& ranks
 }
 
 bool mpi_takes_device_memory(const Communicator& ranks) {
-  if (ranks.all_reduce_max(mpi_claims_device_memory() ? 0 : 1) != 0) return false;
-  return ranks.all_reduce_max(sums_known_numbers(ranks) ? 0 : 1) == 0;
+  return ranks.every_rank(mpi_claims_device_memory()) && ranks.every_rank(sums_known_numbers(ranks));
 }
 
 }  // namespace lockstep

@@ -79,16 +79,15 @@ struct Mapping {
 std::shared_ptr<std::byte[]> map_together(const Communicator& ranks, std::size_t bytes, std::size_t first,
                                           std::size_t own) {
   const auto made = std::make_shared<Mapping>(bytes);
-  const auto all = [&](bool well) { return ranks.all_reduce_max(well ? 0 : 1) == 0; };
   std::string name = ranks.is_root() ? SharedFile::create(bytes) : "";
   ranks.broadcast(name);
   const SharedFile file(name);
-  const bool opened = all(file.is_open());
+  const bool opened = ranks.every_rank(file.is_open());
   // Unlinked as soon as all have opened it or given up, so that nothing is left behind however this process ends.
   if (ranks.is_root() && !name.empty()) ::shm_unlink(name.c_str());
-  const bool taken = all(opened && (own == 0 || file.reserve(first, own)));
+  const bool taken = ranks.every_rank(opened && (own == 0 || file.reserve(first, own)));
   if (taken) made->base = file.map(bytes);
-  if (!all(taken && made->base != MAP_FAILED)) return nullptr;
+  if (!ranks.every_rank(taken && made->base != MAP_FAILED)) return nullptr;
   return {made, static_cast<std::byte*>(made->base)};
 }
 

@@ -18,7 +18,7 @@ Topology Topology::of(const Communicator& group) const {
 Topology::Topology(const Communicator& ranks, Communicator node_of_this_rank)
     : all(ranks), node(std::move(node_of_this_rank)) {
   // The first rank of a node identifies it.
-  const std::int64_t first = -node.all_reduce_max(-all.rank());
+  const std::int64_t first = node.all_reduce_min(std::int64_t{all.rank()});
   std::map<std::int64_t, int> number, size;
   for (const std::int64_t of_rank : all.all_gather(first)) {
     const int found = number.try_emplace(of_rank, static_cast<int>(number.size())).first->second;

@@ -98,7 +98,7 @@ MeasuredSteps Progress::measured(const Communicator& ranks, PhaseClock& clock) c
   for (const auto& [phase, milliseconds] : measured.phases)
     measured.spreads.push_back(spread_over_ranks(ranks, phase, milliseconds));
   // These waits are part of forward and backward. A rank that is alone in its group has none, although other groups do.
-  if (ranks.all_reduce_max(statistics_seconds_.has_value()) > 0)
+  if (ranks.any_rank(statistics_seconds_.has_value()))
     measured.spreads.push_back(
         spread_over_ranks(ranks, "batch_norm_exposed", 1e3 * statistics_seconds_.value_or(0) / steps));
   ranks.all_reduce_sum(std::span(&measured.sent_bytes, 1));

@@ -37,8 +37,8 @@ class Progress {
   struct Step {
     std::int64_t number, epoch, left;  ///< `left`: steps left in the run
     bool skipped = false;              ///< the gradient norm has no meaning
-    StepNumbers numbers;
-    StepScales scales;
+    StepMetrics numbers;
+    LoggedScales scales;
   };
   void log(const Step& step);
   /// Logs the metrics of a split ("validation"). `row`: whether to write them to the file as well.

@@ -29,7 +29,7 @@ struct Averages {
   MomentArrays moments;
   T* rows;
   T* columns;
-  const StepScalars* step;
+  const UpdateScalars* step;
 
   KOKKOS_INLINE_FUNCTION void take(T& average, double square) const {
     average += static_cast<T>(step->coefficients[taken]) * (static_cast<T>(square) - average);
@@ -126,7 +126,7 @@ void divide_gradients(const ExecSpace& space, const StepArrays<T, Copy, 0>& arra
 
 /// The factor of a parameter's step, α / max(1, rms(u) / clip_threshold).
 struct AdafactorRatio {
-  const StepScalars* step;
+  const UpdateScalars* step;
   double rate_scale[most_groups];
   double least_rms, threshold;
   KOKKOS_INLINE_FUNCTION double operator()(int group, std::int64_t count, double p_norm, double u_norm) const {
@@ -204,7 +204,7 @@ StepCoefficients Adafactor::coefficients(const StepRate& rate) const {
   return {rate.learning_rate, 1 / std::sqrt(number), std::pow(number, -config_.beta2_decay)};
 }
 
-void Adafactor::apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
+void Adafactor::apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) {
   AdafactorRatio ratio{
       .step = step, .rate_scale = {}, .least_rms = config_.epsilons[1], .threshold = config_.clip_threshold};
   const std::vector<GroupSettings>& groups = tables().groups();

@@ -36,7 +36,7 @@ class Adafactor final : public Optimizer {
   bool overwrites_gradients() const override { return true; }
 
  private:
-  void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
+  void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) override;
 
   AdafactorConfig config_;
   FactoredMoments moments_;

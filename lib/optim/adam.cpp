@@ -75,7 +75,7 @@ StepCoefficients Adam::coefficients(const StepRate& rate) const {
   return {rate.learning_rate, rest(betas_[0]), std::sqrt(rest(betas_[1]))};
 }
 
-void Adam::apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
+void Adam::apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) {
   rule_step<2>(space, "lockstep::adam::step", tables(), parameters, step,
                MakeAdamRule{decay_ == Decay::decoupled, betas_[0], betas_[1], epsilon_});
 }

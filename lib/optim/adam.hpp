@@ -43,7 +43,7 @@ class Adam final : public Optimizer {
   StepCoefficients coefficients(const StepRate& rate) const override;
 
  private:
-  void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
+  void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) override;
 
   std::vector<double> betas_;
   double epsilon_;

@@ -48,7 +48,7 @@ struct Average {
 template <class T>
 struct MakeAverage {
   T rest;
-  const StepScalars* step;
+  const UpdateScalars* step;
   KOKKOS_INLINE_FUNCTION Average<T> operator()() const { return {rest, step->first != 0, step->left_out != 0}; }
 };
 
@@ -85,7 +85,7 @@ void begin_average(const ExecSpace& space, const ParameterBlock* blocks, std::in
 }
 
 void update_average(const ExecSpace& space, const ParameterBlock* blocks, std::int64_t count, double decay,
-                    const StepScalars* step, const Tensor& parameters, const Tensor& average) {
+                    const UpdateScalars* step, const Tensor& parameters, const Tensor& average) {
   dispatch_master(parameters.dtype, [&]<class T>(T) {
     for_averages<Reads>(space, "lockstep::ema::update", blocks, count, parameters.as<T>(), average.as<T>(),
                         MakeAverage<T>{static_cast<T>(1 - decay), step});

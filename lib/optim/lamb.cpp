@@ -109,7 +109,7 @@ StepCoefficients Lamb::coefficients(const StepRate& rate) const {
   return {rate.learning_rate, rest(config_.betas[0]), std::sqrt(rest(config_.betas[1]))};
 }
 
-void Lamb::apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
+void Lamb::apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) {
   LambRatio ratio{};
   const std::vector<GroupSettings>& groups = tables().groups();
   for (std::size_t i = 0; i < groups.size(); ++i) ratio.wanted[i] = groups[i].trust_ratio;

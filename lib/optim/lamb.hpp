@@ -31,7 +31,7 @@ class Lamb final : public Optimizer {
   StepCoefficients coefficients(const StepRate& rate) const override;
 
  private:
-  void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
+  void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) override;
 
   LambConfig config_;
   TrustRatios trust_;

@@ -69,7 +69,7 @@ StepCoefficients Lars::coefficients(const StepRate& rate) const {
   return {rate.learning_rate, corrects ? rate.learning_rate / rate.learning_rate_before : 1};
 }
 
-void Lars::apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
+void Lars::apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) {
   LarsRatio ratio{.coefficient = config_.trust_coefficient, .decay = {}, .wanted = {}};
   const std::vector<GroupSettings>& groups = tables().groups();
   for (std::size_t i = 0; i < groups.size(); ++i) {

@@ -33,7 +33,7 @@ class Lars final : public Optimizer {
   StepCoefficients coefficients(const StepRate& rate) const override;
 
  private:
-  void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
+  void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) override;
 
   LarsConfig config_;
   TrustRatios trust_;

@@ -50,7 +50,7 @@ std::unique_ptr<Optimizer> LionConfig::make(const ParameterBuffer& parameters) c
   return std::make_unique<Lion>(*this, parameters);
 }
 
-void Lion::apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
+void Lion::apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) {
   rule_step<1>(space, "lockstep::lion::step", tables(), parameters, step, MakeLionRule{betas_[0], betas_[1]});
 }
 

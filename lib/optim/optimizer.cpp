@@ -145,13 +145,13 @@ StatePass* Optimizer::stream_steps() {
   return pass_.get();
 }
 
-void Optimizer::begin_step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
+void Optimizer::begin_step(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) {
   pass_->begin_early();
   has_begun_ = true;
   apply_rule(space, parameters, step);
 }
 
-void Optimizer::step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
+void Optimizer::step(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) {
   if (!std::exchange(has_begun_, false)) apply_rule(space, parameters, step);
   if (tables_.streams()) pass_->turn();
 }

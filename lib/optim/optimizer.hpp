@@ -11,8 +11,8 @@
 #include "nn/parameters/parameter_buffer.hpp"
 #include "optim/parameter_groups.hpp"
 #include "optim/state_pass.hpp"
-#include "optim/step_scalars.hpp"
 #include "optim/step_tables.hpp"
+#include "optim/update_scalars.hpp"
 
 namespace lockstep {
 
@@ -115,17 +115,17 @@ class Optimizer {
   /// wait for kernels to know that gradients are final.
   bool begins_early() const { return !memory_is_separate && tables_.streams() && !needs_all_gradients_; }
   /// Begins such a step. Parameters before element `end` may change when gradients_are_final(end) is called.
-  void begin_step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step);
+  void begin_step(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step);
   void gradients_are_final(const ExecSpace& space, std::int64_t end) { pass_->advance_before(space, end); }
   /// Called when all gradients are final: takes a step, or completes the one that begin_step has begun. Updates the
   /// parameters and their moving average, if there is one. `step` lies in the step's memory.
-  void step(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step);
+  void step(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step);
   /// The parameters' values if they are offloaded with the states, else null.
   OffloadedValues* offloaded_values() const { return offloaded_values_.get(); }
 
  protected:
   /// Applies the formula of a step to all parameters, and updates their moving average if there is one.
-  virtual void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) = 0;
+  virtual void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) = 0;
   const StepTables& tables() const { return tables_; }
 
  private:

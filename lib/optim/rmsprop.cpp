@@ -71,7 +71,7 @@ std::unique_ptr<Optimizer> RmspropConfig::make(const ParameterBuffer& parameters
   return std::make_unique<Rmsprop>(*this, parameters);
 }
 
-void Rmsprop::apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
+void Rmsprop::apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) {
   const MakeRmspropRule plain{config_.alpha, config_.epsilon};
   if (config_.momentum == 0) return rule_step<1>(space, "lockstep::rmsprop::step", tables(), parameters, step, plain);
   rule_step<2>(space, "lockstep::rmsprop::momentum_step", tables(), parameters, step,

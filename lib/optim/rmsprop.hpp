@@ -29,7 +29,7 @@ class Rmsprop final : public Optimizer {
   StepCoefficients coefficients(const StepRate& rate) const override { return {rate.learning_rate}; }
 
  private:
-  void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) override;
+  void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) override;
 
   RmspropConfig config_;
 };

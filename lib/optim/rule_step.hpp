@@ -9,7 +9,7 @@ namespace lockstep {
 /// The arrays of a window for kernels of an optimizer whose rule uses this number of states.
 template <int states, class T, class Copy>
 StepArrays<T, Copy, states> step_arrays(const StepTables& tables, const ParameterBuffer& parameters,
-                                        const StepScalars* step, Copy* copies, const StateWindow& window) {
+                                        const UpdateScalars* step, Copy* copies, const StateWindow& window) {
   StepArrays<T, Copy, states> arrays{.blocks = window.blocks,
                                      .count = window.count,
                                      .gradients = parameters.owned().gradients().as<T>(),
@@ -28,7 +28,7 @@ using RuleOf = std::invoke_result_t<MakeRule, T, const GroupSettings&, const Ste
 /// A kernel makes each group's rule, make_rule(T{}, settings, coefficients), from the step's coefficients at the time
 /// that it runs. The rules are valid until the next call.
 template <class T, class MakeRule>
-const Rules<RuleOf<T, MakeRule>>* rules_of(const ExecSpace& space, const StepTables& tables, const StepScalars* step,
+const Rules<RuleOf<T, MakeRule>>* rules_of(const ExecSpace& space, const StepTables& tables, const UpdateScalars* step,
                                            const MakeRule& make_rule) {
   using Made = Rules<RuleOf<T, MakeRule>>;
   static_assert(sizeof(Made) <= StepTables::largest_rules);
@@ -44,7 +44,7 @@ const Rules<RuleOf<T, MakeRule>>* rules_of(const ExecSpace& space, const StepTab
 /// parameter, if the rules have one.
 template <int states, class T, class Copy, class Rule>
 void step_windows(const ExecSpace& space, const char* label, const StepTables& tables,
-                  const ParameterBuffer& parameters, const StepScalars* step, Copy* copies, const Rules<Rule>* rules,
+                  const ParameterBuffer& parameters, const UpdateScalars* step, Copy* copies, const Rules<Rule>* rules,
                   const double* ratios = nullptr) {
   using Use = StepTables::StateUse;
   const Use of_rule = states == 0 ? Use::none : OnlyReads<Rule> ? Use::read : Use::change;
@@ -61,7 +61,7 @@ void step_windows(const ExecSpace& space, const char* label, const StepTables& t
 /// A step in which each element depends on no other element.
 template <int states, class MakeRule>
 void rule_step(const ExecSpace& space, const char* label, const StepTables& tables, ParameterBuffer& parameters,
-               const StepScalars* step, const MakeRule& make_rule) {
+               const UpdateScalars* step, const MakeRule& make_rule) {
   dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copies) {
     step_windows<states, T>(space, label, tables, parameters, step, copies,
                             rules_of<T>(space, tables, step, make_rule));

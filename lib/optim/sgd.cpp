@@ -105,7 +105,7 @@ StepCoefficients Sgd::coefficients(const StepRate& rate) const {
   return {rate.learning_rate, rate.number == 1 ? 1 : 1 - config_.dampening};
 }
 
-void Sgd::apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const StepScalars* step) {
+void Sgd::apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) {
   if (config_.momentum == 0)
     return rule_step<0>(space, "lockstep::sgd::step", tables(), parameters, step, MakePlainRule{});
   if (momentum_in_gradients_)

@@ -8,7 +8,7 @@
 #include "core/packs.hpp"
 #include "nn/parameters/parameter_buffer.hpp"
 #include "optim/parameter_groups.hpp"
-#include "optim/step_scalars.hpp"
+#include "optim/update_scalars.hpp"
 
 // The kernels of all optimizers. An optimizer is a rule for one element: a callable rule(p, g, states) that returns the
 // new parameter and changes its states in place, where g is the clipped gradient of the mean loss. Each group has a
@@ -28,7 +28,7 @@ struct StepArrays {
   const ParameterBlock* blocks = nullptr;
   std::int64_t count = 0;
   const T* gradients = nullptr;
-  const StepScalars* step = nullptr;
+  const UpdateScalars* step = nullptr;
   const double* gradient_scale = nullptr;  ///< usually that of `step`
   T clip_value = 0;
   T* parameters = nullptr;

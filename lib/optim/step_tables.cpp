@@ -38,7 +38,7 @@ StepTables::StepTables(ParameterGroups groups, const OwnedParameters& owned, dou
   whole_ = {.blocks = blocks_.blocks, .count = blocks_.count};
 }
 
-void StepTables::average(const ExecSpace& space, const ParameterBuffer& parameters, const StepScalars* step,
+void StepTables::average(const ExecSpace& space, const ParameterBuffer& parameters, const UpdateScalars* step,
                          const StateWindow& window) const {
   if (!averages()) return;
   update_average(space, window.blocks, window.count, ema_decay_, step, window.values_or(parameters.owned()),

@@ -8,7 +8,7 @@
 #include "nn/parameters/parameter_buffer.hpp"
 #include "optim/parameter_groups.hpp"
 #include "optim/state_pass.hpp"
-#include "optim/step_scalars.hpp"
+#include "optim/update_scalars.hpp"
 
 namespace lockstep {
 
@@ -39,7 +39,7 @@ class StepTables {
   /// True if there is a moving average of the parameters; it is the last state.
   bool averages() const { return ema_decay_ > 0; }
   /// Updates the moving average, if there is one, with the new parameters of a window. Part of each step.
-  void average(const ExecSpace& space, const ParameterBuffer& parameters, const StepScalars* step,
+  void average(const ExecSpace& space, const ParameterBuffer& parameters, const UpdateScalars* step,
                const StateWindow& window) const;
 
   /// Sums f64 numbers in the step's memory over all ranks. Each number belongs to a block; it is 0 on all ranks but the

@@ -84,7 +84,7 @@ std::vector<ShardedState> DataParallel::sharded_states() const {
   return numbers;
 }
 
-void DataParallel::update(const ExecSpace& space, const StepScalars* step, double statistics_factor) {
+void DataParallel::update(const ExecSpace& space, const UpdateScalars* step, double statistics_factor) {
   optimizer().step(space, parameters_, step);
   parameters_.update_statistics(space, statistics_factor, &step->left_out);
 }

@@ -34,7 +34,7 @@ class DataParallel final : public ParallelStrategy {
   bool applies_momentum() const override { return compression_ && compression_->applies_momentum(); }
   Tensor gradient_square(const ExecSpace& space) override;
   Tensor nonfinite_gradients(const ExecSpace& space) override;
-  void update(const ExecSpace& space, const StepScalars* step, double statistics_factor) override;
+  void update(const ExecSpace& space, const UpdateScalars* step, double statistics_factor) override;
   PassHooks pass_hooks() override;
   void finish_update(const ExecSpace& space) override;
   void change_parameters(const ExecSpace& space, const std::function<void()>& change) override;

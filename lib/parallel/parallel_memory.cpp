@@ -20,7 +20,7 @@ void check_same_windows(const Communicator& ranks, const ParameterWindows& windo
     for (const std::int64_t place : *places) plan += fmt::format("{} ", place);
   std::string first = plan;
   ranks.broadcast(first, 0);
-  if (ranks.all_reduce_max(plan == first ? 0 : 1) > 0)
+  if (!ranks.every_rank(plan == first))
     throw SharedError(ExitStatus::bad_usage,
                       "parallel.shard: ranks plan the step differently, so their layers would wait for different "
                       "parameters (do they run with different numbers of threads?); give all the same number");
@@ -46,7 +46,7 @@ std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Co
   if (!sums_in_node_memory(config.sums.all_reduce) || all.size() == 1) return std::nullopt;
   std::optional<NodeMemory> memory = NodeMemory::make(node, bytes);
   // If one node has none, no node uses any: all ranks must sum in the same way.
-  if (all.all_reduce_max(memory ? 0 : 1) == 0) return memory;
+  if (all.every_rank(memory.has_value())) return memory;
   if (all.is_root())
     warn(
         "a node's ranks cannot share {} bytes of memory each; gradients are sent in messages instead, which takes "
@@ -88,7 +88,7 @@ ParallelMemory parallel_memory(const ParallelConfig& config, const ShardGroups& 
   const std::size_t bytes = value_bytes(shared, layout) + rounded_bytes(shared, layout, dtype);
   memory.parameters = node_block(groups.group.node, bytes);
   memory.flags = NodeMemory::make(groups.group.node, 0);
-  if (groups.ranks.all.all_reduce_max(memory.parameters && memory.flags ? 0 : 1) == 0) {
+  if (groups.ranks.all.every_rank(memory.parameters && memory.flags)) {
     memory.windows = std::move(shared);
     return memory;
   }

@@ -26,7 +26,7 @@ class ParallelStrategy : public BatchDealing, public ReplicaSync, public Strateg
  public:
   /// Returns what the optimizer multiplies with after so many applied steps of the run. `own` is the number of steps
   /// that its states come of; none: `applied`.
-  using Coefficients = std::function<StepScalars(std::int64_t applied, std::optional<std::int64_t> own)>;
+  using Coefficients = std::function<UpdateScalars(std::int64_t applied, std::optional<std::int64_t> own)>;
   /// What parameters are updated with.
   struct Updater {
     Optimizer& optimizer;
@@ -80,7 +80,7 @@ class ParallelStrategy : public BatchDealing, public ReplicaSync, public Strateg
   /// Makes new values of the owned parameters from their gradients, and adds to the layers' statistics
   /// `statistics_factor` times what is in the place of their gradients. Nothing changes if `step`, in the step's
   /// memory, is left out. New values may arrive later (PassHooks). Collective.
-  virtual void update(const ExecSpace& space, const StepScalars* step, double statistics_factor) = 0;
+  virtual void update(const ExecSpace& space, const UpdateScalars* step, double statistics_factor) = 0;
 
   /// Returns what takes part in the model's passes from here on. Updates that a step has begun may then go on in
   /// passes.

@@ -37,7 +37,7 @@ ReplicaAudit::ReplicaAudit(const Communicator& all, const Communicator* same_par
     if constexpr (memory_is_separate)
       for (const Part& part : replicas.parts) staging_.resize(std::max(staging_.size(), part.values.bytes()));
   }
-  compares_anything_ = all_.all_reduce_max(has_parts ? 1 : 0) != 0;
+  compares_anything_ = all_.any_rank(has_parts);
 }
 
 void ReplicaAudit::add_whole(const ParameterBuffer& parameters, const Optimizer& optimizer, States states,
@@ -107,7 +107,7 @@ void ReplicaAudit::compare(const ExecSpace& space, std::int64_t step) {
     if (found.empty()) found = complaint(space, replicas, step);
   // Ranks that own the same find a difference by themselves; the others are told.
   const int nobody = all_.size();
-  const auto first = static_cast<int>(-all_.all_reduce_max(-(found.empty() ? nobody : all_.rank())));
+  const auto first = static_cast<int>(all_.all_reduce_min(std::int64_t{found.empty() ? nobody : all_.rank()}));
   if (first == nobody) return;
   all_.broadcast(found, first);
   throw SharedError(ExitStatus::internal, found);

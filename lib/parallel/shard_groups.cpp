@@ -34,7 +34,7 @@ void check_alike(const Topology& ranks, const Topology& group) {
   std::string shape = fmt::format("{}", fmt::join(group.node_of, " ")), first = shape;
   ranks.all.broadcast(first, 0);
   validate_key(
-      ranks.all.all_reduce_max(shape == first ? 0 : 1) == 0, "parallel.shard_group",
+      ranks.all.every_rank(shape == first), "parallel.shard_group",
       "the nodes of this job have different numbers of ranks, or groups are placed on them differently, so ranks in "
       "the same place would own different parts; start the same number of ranks on each node, in groups that fill "
       "nodes or divide them evenly");

@@ -60,9 +60,13 @@ ShardedState state_of_strategy(const std::string& state, const SharedLayout& lay
   return numbers;
 }
 
+ShardedState replicated_parameters(const ParameterBuffer& parameters, bool is_root) {
+  return state_of_one_rank("", parameters.parameters(), parameters.values(), is_root);
+}
+
 std::vector<ShardedState> replicated_states(const ParameterBuffer& parameters, const Optimizer& optimizer,
                                             bool is_root) {
-  std::vector<ShardedState> all{state_of_one_rank("", parameters.parameters(), parameters.values(), is_root)};
+  std::vector<ShardedState> all{replicated_parameters(parameters, is_root)};
   for (const Optimizer::State& state : optimizer.states())
     all.push_back(state_of_one_rank(state.name, state.layout, state.values, is_root, state.offloaded));
   return all;
@@ -82,7 +86,7 @@ std::vector<ShardedState> owned_states(const ParameterBuffer& parameters, const 
     if (!others.empty())
       all.push_back(state_of_one_rank("", others, parameters.values(parameters.layout().others()), is_root));
   } else {
-    all.push_back(state_of_one_rank("", parameters.parameters(), parameters.values(), is_root));
+    all.push_back(replicated_parameters(parameters, is_root));
   }
   for (const Optimizer::State& state : optimizer.states())
     all.push_back(held_by(of_first_group, state.name, state.layout, owned, state.values, state.offloaded));

@@ -53,7 +53,9 @@ ShardedState state_of_one_rank(const std::string& state, const SharedLayout& lay
 /// Returns a state of the strategy that rank 0 has as a whole; other ranks give and take nothing.
 ShardedState state_of_strategy(const std::string& state, const SharedLayout& layout, const Tensor& values,
                                bool is_root);
-/// Returns the states of ranks that each have all of them; rank 0 gives them.
+/// Returns the parameters of ranks that each have all of them; rank 0 gives them.
+ShardedState replicated_parameters(const ParameterBuffer& parameters, bool is_root);
+/// Returns the parameters and states of ranks that each have all of them; rank 0 gives them.
 std::vector<ShardedState> replicated_states(const ParameterBuffer& parameters, const Optimizer& optimizer,
                                             bool is_root);
 /// Returns the states of ranks that each have those of the parameters that they own (ParameterLayout::owned), and the

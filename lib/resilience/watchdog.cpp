@@ -103,7 +103,7 @@ Watchdog::Watchdog(const Communicator& ranks, const Communicator& group, std::op
   mine.rank = ranks.rank();
   mine.process = ::getpid();
   mine.process_namespace = lockstep::process_namespace();
-  mine.group = -group.all_reduce_max(-ranks.rank());
+  mine.group = group.all_reduce_min(std::int64_t{ranks.rank()});
   if (memory_) machine.barrier();
   sees_group_ = std::ranges::count_if(peers_, [this](const PeerView& peer) { return is_of_group(peer); }) ==
                 group.size();

@@ -128,7 +128,7 @@ void measure_compute(const Communicator& comm, const std::vector<Precision>& pre
       const DType dtype = PrecisionOptions{.compute = precision}.dtype();
       comm.barrier();
       const auto seconds = product_seconds(dtype, n);
-      if (comm.all_reduce_max(seconds ? 0 : 1) > 0) continue;
+      if (!comm.every_rank(seconds.has_value())) continue;
       const double flops = 2.0 * static_cast<double>(n * n * n);
       machine.products.push_back({precision, 1e-6 * flops, 1e-9 * flops / mean_of(comm, *seconds)});
     }

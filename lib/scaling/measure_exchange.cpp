@@ -27,7 +27,7 @@ double slowest_rank(const Communicator& comm, const std::function<void()>& call,
     comm.barrier();
     const Timer timer;
     for (std::int64_t i = 0; i < times; ++i) call();
-    return 1e-9 * static_cast<double>(comm.all_reduce_max(static_cast<std::int64_t>(1e9 * timer.seconds())));
+    return comm.all_reduce_max(timer.seconds());
   };
   constexpr std::size_t batches = 7;
   const auto times = std::clamp<std::int64_t>(static_cast<std::int64_t>(seconds / batches / std::max(1e-8, run(3) / 3)),
@@ -63,7 +63,7 @@ LinkSpeed exchange_speed(const Communicator& comm, Transport& transport, int pee
 /// written it, and shared memory has small pages); that difference counts as part of the sum.
 LinkSpeed node_sum_speed(const Communicator& comm, const Topology& node) {
   const std::optional<NodeMemory> memory = NodeMemory::make(node.all, static_cast<std::size_t>(beyond_caches));
-  if (comm.all_reduce_max(memory ? 0 : 1) > 0) return {.latency_us = 1, .bandwidth_gbps = 1};
+  if (!comm.every_rank(memory.has_value())) return {.latency_us = 1, .bandwidth_gbps = 1};
   void* const gradients = memory->part(node.all.rank());
   const auto sum = make_all_reduce({.all_reduce = find_algorithm("hierarchical")}, {}, node, memory,
                                    {DType::f32, gradients});

@@ -165,7 +165,7 @@ ExitStatus run_study(StudyConfig study, const std::string& base, const Communica
   const int slot_number = world.rank() / static_cast<int>(study.ranks_per_trial);
   const Communicator slot = world.split(slot_number);
   const int slots = world.size() / slot.size();
-  const bool is_new = world.all_reduce_max(coordinator && !coordinator->ledger().records().empty() ? 1 : 0) == 0;
+  const bool is_new = !world.any_rank(coordinator && !coordinator->ledger().records().empty());
   std::string data;
   world.run_in_parts(slot, [&] {
     if (slot_number != 0) return;

@@ -82,7 +82,7 @@ ExitStatus TrialExecutor::work() {
   world_.run_collectively([this] {
     if (failure_) throw *failure_;
   });
-  const bool has_stopped = world_.all_reduce_max(stopping_.empty() ? 0 : 1) != 0;
+  const bool has_stopped = world_.any_rank(!stopping_.empty());
   return has_stopped ? ExitStatus::stopped_early : ExitStatus::done;
 }
 
@@ -310,7 +310,7 @@ bool TrialExecutor::ends_after(std::int64_t step, const Metrics& metrics) {
     serve();
     ends = orders_.superfluous == current_;
   }
-  return slot_.all_reduce_max(ends ? 1 : 0) != 0;
+  return slot_.any_rank(ends);
 }
 
 }  // namespace lockstep

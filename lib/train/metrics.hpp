@@ -32,7 +32,7 @@ struct Metrics {
 };
 
 /// Numbers of a step that curves show.
-struct StepNumbers {
+struct StepMetrics {
   Metrics metrics;
   double gradient_norm = 0;  ///< norm of the mean gradient
 };

@@ -36,7 +36,7 @@ void OptimizerSteps::begin_after(const StepCount& count, double learning_rate) {
   if (std::exchange(beginning_, beginning) != beginning) forget();
 }
 
-StepScalars OptimizerSteps::scalars(std::int64_t applied, std::optional<std::int64_t> own) const {
+UpdateScalars OptimizerSteps::scalars(std::int64_t applied, std::optional<std::int64_t> own) const {
   const std::int64_t done = own.value_or(beginning_.other_steps + applied);
   return {.coefficients = coefficients_at(KnownSteps{{.done = applied}}.place_of(applied), done),
           .first = done == 0 ? 1 : 0};

@@ -29,7 +29,7 @@ class OptimizerSteps {
   void provide(const ExecSpace& space, const StepCount& count, OwnSteps& own);
   /// Computes, on this rank, the scalars of the step after `applied` others of a run that skips none, without the scale
   /// of its gradients. `own` is the number of steps behind the optimizer's states; none: all those of the run.
-  StepScalars scalars(std::int64_t applied, std::optional<std::int64_t> own) const;
+  UpdateScalars scalars(std::int64_t applied, std::optional<std::int64_t> own) const;
   /// Returns the factors of the step for which coefficients were provided and whose gradients are summed. Collective.
   UpdateOptions update_options(const ExecSpace& space, ParallelStrategy& strategy);
   /// See ParallelStrategy::gradient_square; also valid after the update. Collective.

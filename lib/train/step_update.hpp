@@ -69,11 +69,11 @@ class StepUpdate final : public Stateful {
 
   const StepCount& count() const { return count_; }
   StepGuard& guard() { return guard_; }
-  const StepDecisions& decisions() const { return guard_.decisions(); }
+  const DecisionQueue& decisions() const { return guard_.decisions(); }
   /// Learning rate of the last step; if that was skipped, the one that the schedule has for the last applied step.
   double learning_rate() const;
   /// See ParallelStrategy::Coefficients.
-  StepScalars scalars(std::int64_t applied, std::optional<std::int64_t> own) const {
+  UpdateScalars scalars(std::int64_t applied, std::optional<std::int64_t> own) const {
     return optimizer_steps_.scalars(applied, own);
   }
   /// The sum of squares of the last step's gradients. Collective.

@@ -184,12 +184,12 @@ Metrics Trainer::evaluate(const HostBatch& batch) {
   return update_->with_averages([&] { return evaluator_->evaluate(batch); });
 }
 
-StepNumbers Trainer::step_numbers() {
+StepMetrics Trainer::step_metrics() {
   return {.metrics = sums_->reduce(space_, comm_, *problem_.loss),
           .gradient_norm = std::sqrt(update_->gradient_square()) * update_->decisions().last().gradient_factor};
 }
 
-StepScales Trainer::step_scales() const {
+LoggedScales Trainer::logged_scales() const {
   return {.learning_rate = update_->learning_rate(),
           .loss_scale = update_->guard().loss_scale(),
           .noise_scale = noise_->value()};

@@ -31,7 +31,7 @@ struct TrainingProblem {
   std::function<bool(std::int64_t)> syncs = [](std::int64_t) { return true; };  ///< see WorkersCourse
 };
 
-struct StepScales {
+struct LoggedScales {
   double learning_rate = 0;           ///< of the last applied step
   std::optional<double> loss_scale;   ///< none if the loss is not scaled
   std::optional<double> noise_scale;  ///< see NoiseScale
@@ -64,8 +64,8 @@ class Trainer final : public Stateful {
   /// Number of steps done, skipped ones included. The last one counts before it is settled.
   std::int64_t steps() const { return update_->count().done; }
   /// Returns loss, metrics and gradient norm of the last step, over all ranks. Collective.
-  StepNumbers step_numbers();
-  StepScales step_scales() const;
+  StepMetrics step_metrics();
+  LoggedScales logged_scales() const;
   /// Whether the parameters are those of the run, the same on all ranks.
   bool has_common_parameters() const { return strategy_->is_common(steps()); }
   /// Seconds in which steps have waited for other ranks.

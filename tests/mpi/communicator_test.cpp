@@ -103,6 +103,18 @@ TEST_F(Communication, SumsAndMaximaOfNumbers) {
   EXPECT_EQ(values[0], comm.size());
   EXPECT_EQ(values[1], comm.size() * (comm.size() - 1) / 2.0);
   EXPECT_EQ(comm.all_reduce_max(std::int64_t{comm.rank()} - 10), comm.size() - 11);
+  EXPECT_EQ(comm.all_reduce_min(std::int64_t{comm.rank()} - 10), -10);
+  EXPECT_EQ(comm.all_reduce_max(comm.rank() - 0.25), comm.size() - 1.25);
+  EXPECT_EQ(comm.all_reduce_min(comm.rank() - 0.25), -0.25);
+  EXPECT_EQ(comm.from_root(-5 - comm.rank()), -5);
+}
+
+TEST_F(Communication, ConditionsOfAnyAndOfEveryRank) {
+  const bool is_last = comm.rank() == comm.size() - 1;
+  EXPECT_TRUE(comm.any_rank(is_last));
+  EXPECT_FALSE(comm.any_rank(false));
+  EXPECT_TRUE(comm.every_rank(true));
+  EXPECT_EQ(comm.every_rank(is_last), comm.size() == 1);
 }
 
 TEST_F(Communication, TogetherWithoutTrouble) {
@@ -196,7 +208,7 @@ TEST_F(Communication, AProcessAloneWaitsForNobody) {
   alone.all_reduce_sum(std::span(&value, 1));
   EXPECT_EQ(text, "as it was");
   EXPECT_EQ(value, 3.5);
-  EXPECT_EQ(alone.all_reduce_max(-7), -7);
+  EXPECT_EQ(alone.all_reduce_max(std::int64_t{-7}), -7);
   EXPECT_EQ(alone.all_gather(-7), std::vector<std::int64_t>{-7});
   EXPECT_EQ(alone.gather_to_root(text), std::vector<std::string>{text});
   EXPECT_EQ(alone.split(3).duplicate().on_this_node().size(), 1);

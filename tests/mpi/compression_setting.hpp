@@ -90,7 +90,7 @@ struct CompressionSetting {
   bool all_have_the_same() const {
     std::string own(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(T)), first = own;
     ranks.broadcast(first, 0);
-    return ranks.all_reduce_max(own == first ? 0 : 1) == 0;
+    return ranks.every_rank(own == first);
   }
 };
 

@@ -122,7 +122,7 @@ TEST_P(DividedRuns, HaveTheBitsOfWholeOnes) {
     }
     trainer.settle();
     Outcome& outcome = outcomes[divided];
-    outcome.gradient_norm = trainer.step_numbers().gradient_norm;
+    outcome.gradient_norm = trainer.step_metrics().gradient_norm;
     outcome.loss = trainer.evaluate(run.data())->loss;
     outcome.arrays = test::arrays_of(comm, trainer);
     outcome.skipped = trainer.steps() - trainer.update().count().applied();

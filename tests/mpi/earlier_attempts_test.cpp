@@ -43,7 +43,7 @@ class EarlierAttemptsTest : public testing::Test {
     }
     if (comm_.size() > 1) {
       if (comm_.is_root()) earlier.has_begun = false;
-      earlier.has_begun = comm_.all_reduce_max(earlier.has_begun ? 1 : 0) != 0;
+      earlier.has_begun = comm_.any_rank(earlier.has_begun);
     }
     TrainingRun again(config, comm_, nullptr, &earlier);
     const std::int64_t step = again.trainer().steps();

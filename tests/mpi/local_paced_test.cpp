@@ -156,7 +156,7 @@ TEST_P(PacedSteps, AreThoseOfPlainLoops) {
     }
     EXPECT_EQ(static_cast<double>(result.examples), examples) << "step " << step;
     static_cast<void>(run.trainer->update().take_last());  // as a run does before it writes a row
-    const StepNumbers of_step = run.trainer->step_numbers();
+    const StepMetrics of_step = run.trainer->step_metrics();
     EXPECT_NEAR(of_step.metrics.loss, loss / examples, 1e-12) << "step " << step;
     if (alone > 0) {
       EXPECT_EQ(run.trainer->own_examples() == 0, own_examples == 0);

@@ -174,7 +174,7 @@ TEST(LocalTraining, OfOneStepWithoutMomentumIsSynchronous) {
       ASSERT_TRUE(local.step().done());
       EXPECT_LT(test::largest_difference(local.values(), synchronous.values()), 1e-12) << batch;
     }
-    EXPECT_NEAR(local.trainer->step_numbers().metrics.loss, synchronous.trainer->step_numbers().metrics.loss, 1e-12);
+    EXPECT_NEAR(local.trainer->step_metrics().metrics.loss, synchronous.trainer->step_metrics().metrics.loss, 1e-12);
   }
 }
 
@@ -187,9 +187,9 @@ TEST(LocalTraining, OfOneGroupHasTheNormsOfSynchronousSteps) {
     for (int step = 0; step < 6; ++step) {
       ASSERT_TRUE(synchronous.step().done());
       ASSERT_TRUE(local.step().done());
-      const double norm = synchronous.trainer->step_numbers().gradient_norm;
+      const double norm = synchronous.trainer->step_metrics().gradient_norm;
       EXPECT_GT(norm, 0);
-      EXPECT_NEAR(local.trainer->step_numbers().gradient_norm, norm, 1e-10 * norm) << optimizer;
+      EXPECT_NEAR(local.trainer->step_metrics().gradient_norm, norm, 1e-10 * norm) << optimizer;
     }
   }
 }
@@ -278,13 +278,13 @@ TEST_P(LocalOverflows, LeaveOutStepsByThemselves) {
     const bool is_skipped = result.status == StepStatus::skipped;
     skipped += is_skipped ? 1 : 0;
     done += is_skipped || run.trainer->own_examples() == 0 ? 0 : 1;
-    differences += comm.all_reduce_max(is_skipped) - (-comm.all_reduce_max(-static_cast<std::int64_t>(is_skipped)));
+    differences += comm.any_rank(is_skipped) && !comm.every_rank(is_skipped) ? 1 : 0;
     if (!run.trainer->has_common_parameters()) continue;
     const auto scale = static_cast<std::int64_t>(*run.trainer->update().guard().loss_scale());
-    EXPECT_EQ(comm.all_reduce_max(scale), -comm.all_reduce_max(-scale));
+    EXPECT_EQ(comm.all_reduce_max(scale), comm.all_reduce_min(scale));
     std::int64_t hash = 0;
     for (const std::uint8_t byte : test::bytes_of(run.parameters().values())) hash = hash * 31 % 1000000007 + byte;
-    EXPECT_EQ(comm.all_reduce_max(hash), -comm.all_reduce_max(-hash));
+    EXPECT_EQ(comm.all_reduce_max(hash), comm.all_reduce_min(hash));
   }
   EXPECT_GT(skipped, 0);
   EXPECT_LT(skipped, steps);

@@ -180,7 +180,7 @@ TEST_F(NumberStreamTest, CopiesTravelBehindTheSteps) {
     after.wait_for_copy();
     const std::vector<float> kept = many_.values();
     std::ranges::fill(many_.values(), -1.0F);
-    for (int i = 0; i < 20; ++i) EXPECT_EQ(ranks_.all_reduce_max(i), i);  // messages of the steps
+    for (std::int64_t i = 0; i < 20; ++i) EXPECT_EQ(ranks_.all_reduce_max(i), i);  // messages of the steps
     after.wait([] {});
     many_.values() = kept;
   }

@@ -27,7 +27,7 @@ Curve train_serially(const RunConfig& config, int steps) {
   const auto seed = static_cast<std::uint64_t>(config.run.seed);
   model.parameters().initialize(space, seed);
   const GradientSquare square(model.parameters().trained_size());
-  const StepScalarsMemory scalars;
+  const UpdateScalarsMemory scalars;
   const RunLength length = run_length(config, data.size());
   const LearningRateSchedule schedule(config.schedule, length);
   const auto optimizer = config.optimizer.make(model.parameters());

@@ -65,7 +65,7 @@ TEST_P(ShardedRuns, HaveTheBitsOfWholeOnes) {
     for (int step = 0; step < 12; ++step) ASSERT_TRUE(run.step().done());
     trainer.settle();
     Outcome& outcome = outcomes[sharded];
-    outcome.gradient_norm = trainer.step_numbers().gradient_norm;
+    outcome.gradient_norm = trainer.step_metrics().gradient_norm;
     outcome.loss = trainer.evaluate(run.data())->loss;
     outcome.parameters = test::bytes_of(run.parameters().values());
     outcome.skipped = trainer.steps() - trainer.update().count().applied();

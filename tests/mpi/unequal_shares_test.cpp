@@ -58,7 +58,7 @@ TEST_F(UnequalShares, FollowTheCurveOfAPlainLoop) {
       if (step == 8) run.batches().set_shares({3, 44, 0, 50});
       if (step == 14) run.batches().set_shares({24, 24, 25, 24});
       run.step();
-      EXPECT_NEAR(run.trainer().step_numbers().metrics.loss / expected.losses[static_cast<std::size_t>(step)], 1, 1e-12)
+      EXPECT_NEAR(run.trainer().step_metrics().metrics.loss / expected.losses[static_cast<std::size_t>(step)], 1, 1e-12)
           << "step " << step;
     }
     EXPECT_LT(

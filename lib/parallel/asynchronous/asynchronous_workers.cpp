@@ -52,7 +52,7 @@ StepScope AsynchronousWorkers::begin_step(const ExecSpace&, std::int64_t, const 
                      .losses = scope.in_run.losses}};
 }
 
-void AsynchronousWorkers::update(const ExecSpace& space, const StepScalars* step, double) {
+void AsynchronousWorkers::update(const ExecSpace& space, const UpdateScalars* step, double) {
   if (round_ && !syncs_) round_->update(space, optimizer(), updater().coefficients, *step, own_steps());
 }
 

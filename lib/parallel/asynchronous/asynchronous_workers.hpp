@@ -36,7 +36,7 @@ class AsynchronousWorkers : public ParallelStrategy {
   /// At a synchronization, the square gives the norm of the last update's mean gradient, or difference.
   Tensor gradient_square(const ExecSpace& space) final;
   Tensor nonfinite_gradients(const ExecSpace& space) final;
-  void update(const ExecSpace& space, const StepScalars* step, double) final;
+  void update(const ExecSpace& space, const UpdateScalars* step, double) final;
 
  protected:
   struct Run {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/timer.hpp"
-#include "optim/step_scalars.hpp"
+#include "optim/update_scalars.hpp"
 #include "parallel/asynchronous/push_order.hpp"
 #include "parallel/asynchronous/update_steps.hpp"
 #include "parallel/config/parallel_config.hpp"
@@ -32,7 +32,7 @@ struct StoreEvent {
   std::int64_t part = 0;       ///< number among the parts of all batches (PartRequest)
   std::int64_t steps = 0;      ///< steps that the worker does with the part, or has done
   std::int32_t is_update = 0;  ///< 1: the push is the last one of an update, which is done with `scalars`
-  StepScalars scalars{};
+  UpdateScalars scalars{};
 };
 
 /// Rules by which gradients of workers make an update.

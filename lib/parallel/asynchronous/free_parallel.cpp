@@ -44,9 +44,8 @@ void FreeParallel::share(const ExecSpace& space) {
 }
 
 std::vector<ShardedState> FreeParallel::sharded_states() const {
-  std::vector<ShardedState> all = owned_states(parameters_, optimizer(), ranks_.is_root(), true);
-  if (!own_) return all;
-  all.erase(all.begin() + 1, all.end());
+  if (!own_) return owned_states(parameters_, optimizer(), ranks_.is_root(), true);
+  std::vector<ShardedState> all{replicated_parameters(parameters_, ranks_.is_root())};
   for (int worker = 0; worker < store_.workers(); ++worker)
     add_numbers_of_worker(optimizer().states(),
                           worker == store_.worker() && group_.ranks().is_root() ? &*own_ : nullptr,

@@ -145,7 +145,7 @@ void ParameterStore::correct(const ExecSpace& space, const Worker& giver) const 
 }
 
 /// The slice takes its place in the buffer only during the update: a pass by an older version may be under way there.
-void ParameterStore::update(const ExecSpace& space, Optimizer& optimizer, const StepScalars& scalars) {
+void ParameterStore::update(const ExecSpace& space, Optimizer& optimizer, const UpdateScalars& scalars) {
   if (outer_) {
     outer_->step(space, {.share = 1 / static_cast<double>(collect_), .before = version_}, {0, own_.count}, sum_.sum(),
                  values_.get());
@@ -155,7 +155,7 @@ void ParameterStore::update(const ExecSpace& space, Optimizer& optimizer, const 
   const Tensor values = parameters_.values(own_), gradients = parameters_.gradients(own_);
   swap_numbers(space, values, values_.get());
   swap_numbers(space, gradients, sum_.sum());
-  StepScalars now = scalars;
+  UpdateScalars now = scalars;
   now.nonfinite_before = *optimizer.nonfinite().as<const std::int32_t>();
   optimizer.step(space, parameters_, &now);
   space.fence("lockstep::parameter_store::update");

@@ -72,7 +72,7 @@ class ParameterStore {
   bool take_given();
   bool sync(const ExecSpace& space, const StoreEvent& event);
   void correct(const ExecSpace& space, const Worker& worker) const;
-  void update(const ExecSpace& space, Optimizer& optimizer, const StepScalars& scalars);
+  void update(const ExecSpace& space, Optimizer& optimizer, const UpdateScalars& scalars);
 
   AsynchronousConfig config_;
   ParameterBuffer& parameters_;

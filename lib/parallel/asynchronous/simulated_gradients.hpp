@@ -57,7 +57,7 @@ class SimulatedGradients final : public ParallelStrategy {
   void before_update(const ExecSpace& space) override { keep_copies(space, step_ - 1, true); }
   Tensor gradient_square(const ExecSpace& space) override { return sums_->gradient_square(space); }
   Tensor nonfinite_gradients(const ExecSpace& space) override { return sums_->nonfinite_gradients(space); }
-  void update(const ExecSpace& space, const StepScalars* step, double statistics_factor) override {
+  void update(const ExecSpace& space, const UpdateScalars* step, double statistics_factor) override {
     sums_->update(space, step, statistics_factor);
   }
   void share(const ExecSpace& space) override;

@@ -147,8 +147,7 @@ void SimulatedWorkers::share(const ExecSpace& space) {
 }
 
 std::vector<ShardedState> SimulatedWorkers::sharded_states() const {
-  std::vector<ShardedState> all = replicated_states(parameters_, optimizer(), ranks_.is_root());
-  all.erase(all.begin() + 1, all.end());
+  std::vector<ShardedState> all{replicated_parameters(parameters_, ranks_.is_root())};
   const SharedLayout trained = trained_parameters(parameters_.parameters());
   for (int number = 0; number < order_.workers(); ++number) {
     const bool holds = rank_of(number) == ranks_.rank();

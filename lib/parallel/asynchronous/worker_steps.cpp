@@ -21,8 +21,9 @@ void WorkerSteps::begin(const ExecSpace& space, std::int64_t round, std::int64_t
 }
 
 void WorkerSteps::update(const ExecSpace& space, Optimizer& optimizer,
-                         const ParallelStrategy::Coefficients& coefficients, const StepScalars& judged, OwnSteps& own) {
-  StepScalars scalars = coefficients(first_step_ + done_, own.done());
+                         const ParallelStrategy::Coefficients& coefficients, const UpdateScalars& judged,
+                         OwnSteps& own) {
+  UpdateScalars scalars = coefficients(first_step_ + done_, own.done());
   scalars.gradient_scale = judged.gradient_scale;
   scalars.left_out = judged.left_out;
   scalars.nonfinite_before = judged.nonfinite_before;

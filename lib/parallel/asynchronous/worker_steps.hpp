@@ -32,7 +32,7 @@ class WorkerSteps {
 
   /// Makes a step by the gradients in the buffer. `own` counts the worker's steps. `judged` must be in host memory.
   void update(const ExecSpace& space, Optimizer& optimizer, const ParallelStrategy::Coefficients& coefficients,
-              const StepScalars& judged, OwnSteps& own);
+              const UpdateScalars& judged, OwnSteps& own);
   /// Ends a step, whether it was made or not; returns whether the round is over.
   bool end_step() { return ++done_ == of_round_; }
   /// Writes what the round has changed to the gradients' memory: the parameters that it began with, minus those now.
@@ -45,7 +45,7 @@ class WorkerSteps {
   std::int64_t parts_;
   ParameterBuffer& parameters_;
   OwnedTensor begun_;  ///< the parameters that the round began with
-  StepScalarsMemory scalars_;
+  UpdateScalarsMemory scalars_;
   std::int64_t first_step_ = 0, place_ = 0;
   std::int64_t done_ = 0, of_round_ = 0;  ///< steps done, of this round's
 };

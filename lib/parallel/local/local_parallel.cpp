@@ -93,7 +93,7 @@ Tensor LocalParallel::gradient_square(const ExecSpace& space) {
   return has_synced_ ? square_ : current().gradient_square(space);
 }
 
-void LocalParallel::update(const ExecSpace& space, const StepScalars* step, double statistics_factor) {
+void LocalParallel::update(const ExecSpace& space, const UpdateScalars* step, double statistics_factor) {
   current().update(space, step, statistics_factor);
   if (OwnSteps* const own = states_.own_steps()) own->add(space, &step->left_out);
   if (steps_alone_) weights_.add(space, static_cast<double>(examples_) / group_.size(), &step->left_out);
@@ -187,8 +187,7 @@ void LocalParallel::share(const ExecSpace& space) {
 }
 
 std::vector<ShardedState> LocalParallel::sharded_states() const {
-  std::vector<ShardedState> all = replicated_states(parameters_, optimizer(), ranks_.is_root());
-  all.erase(all.begin() + 1, all.end());
+  std::vector<ShardedState> all{replicated_parameters(parameters_, ranks_.is_root())};
   states_.add_sharded_states(optimizer(), all);
   std::vector<Parameter> moving = parameters_.parameters();
   std::erase_if(moving, [](const Parameter& each) { return each.kind == ParameterSpec::Kind::frozen; });

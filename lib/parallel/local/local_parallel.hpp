@@ -70,7 +70,7 @@ class LocalParallel final : public ParallelStrategy {
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   Tensor gradient_square(const ExecSpace& space) override;
   Tensor nonfinite_gradients(const ExecSpace& space) override { return current().nonfinite_gradients(space); }
-  void update(const ExecSpace& space, const StepScalars* step, double statistics_factor) override;
+  void update(const ExecSpace& space, const UpdateScalars* step, double statistics_factor) override;
   void share(const ExecSpace& space) override;
   std::vector<ShardedState> sharded_states() const override;
   double take_exposed_seconds() override;

@@ -61,7 +61,7 @@ void RunCheckpoints::recover_from_neighbours(bool takes_up) {
     mark = folder_.copies_of();
     newest = newest_step(path);
   });
-  had_copies_ = comm_.all_reduce_max(std::ssize(mark)) != 0;
+  had_copies_ = comm_.any_rank(!mark.empty());
   if (!had_copies_ || !(takes_up || folder_.goes_on_by_itself())) return;
   std::optional<MemoryFolder> memory;
   comm_.run_collectively([&] { memory.emplace(folder_.path()); });
@@ -183,7 +183,7 @@ void RunCheckpoints::go_back_to(std::int64_t step) {
 void RunCheckpoints::forget_unwritten_best() {
   if (selection_.best_steps().empty()) return;
   wait();  // so that the next evaluation is compared with none whose checkpoint turns out to be missing
-  const std::int64_t failed = comm_.all_reduce_max(writer_ ? writer_->take_failed_step() : -1);
+  const std::int64_t failed = comm_.from_root(writer_ ? writer_->take_failed_step() : -1);
   if (failed >= 0 && selection_.forget_best([failed](std::int64_t step) { return step == failed; }))
     warn("step {} does not count for checkpoint.keep_best, as its checkpoint was not written", failed);
 }

@@ -33,10 +33,10 @@ bool RunEvaluations::is_due(const StepsDone& steps) const {
 std::optional<Metrics> RunEvaluations::evaluate(const Dataset& data, const Interruption& interruption) {
   // Ranks are asked about twice a second: a batch takes less time than the longest step.
   constexpr double asks_every = 0.5;
-  const std::int64_t longest_us = comm_.all_reduce_max(std::llround(1e6 * interruption.longest_step));
-  const std::int64_t batches = longest_us > 0 ? 1 + static_cast<std::int64_t>(1e6 * asks_every) / longest_us : 1;
+  const double longest = comm_.all_reduce_max(interruption.longest_step);
+  const std::int64_t batches = longest > 0 ? 1 + static_cast<std::int64_t>(asks_every / longest) : 1;
   return trainer_.evaluate(data, [&, done = std::int64_t{0}]() mutable {
-    return ++done % batches == 0 && comm_.all_reduce_max(interruption.is_wanted() ? 1 : 0) != 0;
+    return ++done % batches == 0 && comm_.any_rank(interruption.is_wanted());
   });
 }
 

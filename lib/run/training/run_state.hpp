@@ -16,7 +16,7 @@ namespace lockstep {
 /// What the curves show of a step and nothing else remembers.
 struct StepRecord {
   std::int64_t step = 0;  ///< from 1
-  StepNumbers numbers;
+  StepMetrics numbers;
   bool skipped = false;
   bool logged = false;  ///< its row was written before the checkpoint
 
@@ -62,7 +62,7 @@ struct CurveState {
 };
 
 /// What a run remembers beside its Trainer and its Selection. Random numbers are functions of the seed and the step
-/// (core/random.hpp), and the learning rate is one of the step and the deck, so that these three are the whole state.
+/// (core/random.hpp), and the learning rate is one of the step and the deck, so that neither is among it.
 struct RunState {
   DataPosition data;
   EvaluationState evaluation;

@@ -52,8 +52,8 @@ class SurvivingRun {
   void say_who_is_lost() {
     if (unsaid_.empty()) return;
     enable_log(ranks().is_root());
-    earlier_.has_begun = ranks().all_reduce_max(earlier_.has_begun ? 1 : 0) != 0;
-    has_stopped_ = ranks().all_reduce_max(has_stopped_ ? 1 : 0) != 0;
+    earlier_.has_begun = ranks().any_rank(earlier_.has_begun);
+    has_stopped_ = ranks().any_rank(has_stopped_);
     const std::int64_t step = ranks().all_reduce_max(step_);
     std::vector<std::string> who;
     for (const auto& [rank, host] : unsaid_) who.push_back(fmt::format("rank {} on {}", rank, host));

@@ -59,8 +59,8 @@ RunConfig with_chosen_shard(const RunConfig& config, Graph& graph, const Dataset
       if (choice->fits) log("parallel.shard: {}", choice->why);
     });
   });
-  const auto of_root = static_cast<std::int64_t>(chosen.parallel.sharding.shard);  // Shard::none on other ranks
-  chosen.parallel.sharding.take(static_cast<Shard>(comm.all_reduce_max(of_root)));
+  const auto shard = static_cast<std::int64_t>(chosen.parallel.sharding.shard);
+  chosen.parallel.sharding.take(static_cast<Shard>(comm.from_root(shard)));
   return chosen;
 }
 

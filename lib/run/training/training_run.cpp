@@ -158,7 +158,7 @@ bool TrainingRun::after_steps(std::int64_t steps, double seconds) {
   const bool logged = steps_done().have_come_to(deck_.config.run.log_every);
   if (logged || trainer_.steps() == total_steps())
     state_.curves.record = StepRecord{.step = trainer_.steps(),
-                                      .numbers = trainer_.step_numbers(),
+                                      .numbers = trainer_.step_metrics(),
                                       .skipped = last_step_.status == StepStatus::skipped,
                                       .logged = logged};
   if (logged) log_step();
@@ -189,7 +189,7 @@ void TrainingRun::log_step() {
                  .left = total_steps() - record.step,
                  .skipped = record.skipped,
                  .numbers = record.numbers,
-                 .scales = trainer_.step_scales()});
+                 .scales = trainer_.logged_scales()});
   // The median is no measure of a slow group, which may leave out most steps, nor of the parts of a batch that a rank
   // computes between two synchronizations.
   const double usual = batches_.paces_groups() ? stop_vote_.longest_step() : progress_.times().quantile(0.5);
@@ -240,7 +240,7 @@ void TrainingRun::roll_back(StepFinding finding) {
     checkpoints_.wait();
     if (comm_.is_root()) found = checkpoints_.find_good(state_.data.went_back_to);
   });
-  if (comm_.all_reduce_max(found ? 1 : 0) == 0) {
+  if (!comm_.any_rank(found.has_value())) {
     finding.message +=
         "; there is no checkpoint to go back to (loss_watch.on_anomaly is rollback); continue from the checkpoint of "
         "the step before, with a smaller learning rate";

@@ -38,9 +38,9 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
     if (earlier_ && !is_complete_) earlier_->has_begun = true;
   });
   watchdog_->set_shared_folder(folder_.waiting());
-  is_complete_ = comm_.all_reduce_max(comm_.is_root() && is_complete_) != 0;
+  is_complete_ = comm_.from_root(is_complete_) != 0;
   if (earlier_ && !is_complete_) earlier_->has_begun = true;  // on all ranks, in case rank 0 is lost
-  begins = comm_.all_reduce_max(comm_.is_root() && begins) != 0;
+  begins = comm_.from_root(begins) != 0;
   comm_.run_collectively([&] {
     Model& model = trainer_.model();
     if (begins && !comm_.is_root() && model.parameters().windows().division.values)

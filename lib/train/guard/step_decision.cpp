@@ -25,7 +25,7 @@ KOKKOS_INLINE_FUNCTION StepOutcome outcome_of(const DecisionInputs& inputs, Step
 }
 
 KOKKOS_INLINE_FUNCTION void judge(const DecisionInputs& inputs, const UpdateOptions& options, StepDecision& decision) {
-  StepScalars& scalars = decision.scalars;
+  UpdateScalars& scalars = decision.scalars;
   scalars.left_out = 1;
   scalars.nonfinite_before = *inputs.nonfinite_parameters;
   if (decision.halted != 0) {

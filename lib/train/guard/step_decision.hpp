@@ -5,7 +5,7 @@
 #include "ops/loss.hpp"
 #include "optim/gradient_scale.hpp"
 #include "optim/loss_scaler.hpp"
-#include "optim/step_scalars.hpp"
+#include "optim/update_scalars.hpp"
 
 // A kernel decides what becomes of a step, in the memory where its gradients are. So no update has to wait for the
 // host, which learns of the decision later.
@@ -39,7 +39,7 @@ struct StepDecision {
   double mean_loss = 0;                ///< over the examples of all ranks
   std::int32_t has_loss = 1;           ///< 0: no target counts, and mean_loss is 0
   double gradient_factor = 1;          ///< from the summed gradients to the gradient of the mean loss
-  StepScalars scalars;                 ///< of its update
+  UpdateScalars scalars;               ///< of its update
 };
 
 /// Loss of a step and weight of its targets, summed over all ranks: as numbers or, on one rank, in the step's memory.

@@ -6,9 +6,9 @@
 
 #include "data/sampler.hpp"
 #include "parallel/parallel_strategy.hpp"
+#include "train/guard/decision_queue.hpp"
 #include "train/guard/nonfinite_report.hpp"
 #include "train/guard/overflow_watch.hpp"
-#include "train/guard/step_decisions.hpp"
 #include "train/metrics.hpp"
 #include "train/step_result.hpp"
 #include "train/training_config.hpp"
@@ -45,7 +45,7 @@ class StepGuard final : public Stateful {
   void agree(const ExecSpace& space) { decisions_.agree(space, comm_, scales_); }
 
   /// What has been decided about steps; its last() is that of the last finding that was taken.
-  const StepDecisions& decisions() const { return decisions_; }
+  const DecisionQueue& decisions() const { return decisions_; }
   /// Takes the finding of the oldest step that has been judged and whose finding has not been taken. If that step
   /// cannot be done, the later ones are dropped. Waits for the device. Collective over the ranks that judge the step.
   StepFinding take(const ExecSpace& space);
@@ -55,7 +55,7 @@ class StepGuard final : public Stateful {
   StepFinding inspect_parameters(const ExecSpace& space, std::int64_t step);
   /// Whether the parameters are finite on all ranks. Collective.
   bool parameters_are_finite(const ExecSpace& space) const {
-    return comm_.all_reduce_max(nonfinite_.parameters_are_finite(space, optimizer_) ? 0 : 1) == 0;
+    return comm_.every_rank(nonfinite_.parameters_are_finite(space, optimizer_));
   }
   /// Returns what follows from the loss of an evaluation after step number `step`. `skipped` means: report it, and go
   /// on.
@@ -94,7 +94,7 @@ class StepGuard final : public Stateful {
   LossScaler scaler_;
   OverflowWatch overflow_;
   LossWatch loss_watch_;
-  StepDecisions decisions_;
+  DecisionQueue decisions_;
 };
 
 }  // namespace lockstep

@@ -58,7 +58,7 @@ std::vector<double> train(const Json& golden, std::size_t steps, DType dtype, Pr
 
   const OwnedTensor scratch("scratch", DType::f64, {n * model.graph().output_shape().count(), 2}),
       sums("sums", DType::f64, {loss_sum_count});
-  const StepScalarsMemory scalars;
+  const UpdateScalarsMemory scalars;
   const StepContext context;
   std::vector<double> losses;
   for (std::size_t step = 0; step < steps; ++step) {

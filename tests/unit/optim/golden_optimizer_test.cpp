@@ -63,7 +63,7 @@ TEST(Golden, Optimizers) {
       fill(300, [&](const Parameter& parameter) { return parameters.values(parameter); });
       const auto optimizer = config.make(parameters);
       const GradientSquare square(parameters.trained_size());
-      const StepScalarsMemory scalars;
+      const UpdateScalarsMemory scalars;
       ASSERT_EQ(optimizer->states().size(), config.state_names().size());
       for (std::size_t i = 0; i < optimizer->states().size(); ++i) {
         EXPECT_EQ(optimizer->states()[i].name, config.state_names()[i]);
@@ -102,7 +102,7 @@ TEST(Golden, Optimizers) {
 /// nor whether the parameters are known to be finite.
 TEST(Optimizer, LeavesAllAsItIsWhereTheStepIsLeftOut) {
   const ExecSpace space;
-  const StepScalarsMemory scalars;
+  const UpdateScalarsMemory scalars;
   for (const char* deck :
        {"{type: sgd, ema_decay: 0.9}", "{type: sgd, momentum: 0.9}", "{type: adamw}", "{type: rmsprop, momentum: 0.5}",
         "{type: lion}", "{type: lars, weight_decay: 0.01}", "{type: lamb}", "{type: adafactor}"})
@@ -118,10 +118,10 @@ TEST(Optimizer, LeavesAllAsItIsWhereTheStepIsLeftOut) {
             dtype);
         parameters.initialize(space, 3);
         const auto optimizer = config.make(parameters);
-        const auto step = [&](const std::vector<double>& gradients, StepScalars with) {
+        const auto step = [&](const std::vector<double>& gradients, UpdateScalars with) {
           test::set_values(parameters.gradients(), gradients);
           with.coefficients = optimizer->coefficients({.learning_rate = 0.01, .learning_rate_before = 0.01});
-          const StepScalars* const given = scalars.set(space, with);
+          const UpdateScalars* const given = scalars.set(space, with);
           optimizer->step(space, parameters, given);
           parameters.update_statistics(space, 0.5, &given->left_out);
         };
@@ -155,7 +155,7 @@ TEST(Optimizer, AveragesParameters) {
     ParameterBuffer parameters(Graph(test::parse_layers("[{linear: {features: 3}}]"), {5}), dtype);
     const auto optimizer = config.make(parameters);
     const ExecSpace space;
-    const StepScalarsMemory scalars;
+    const UpdateScalarsMemory scalars;
     std::vector<double> expected, last;
     for (std::uint64_t step = 0; step < 4; ++step) {
       for (const Parameter& parameter : parameters.parameters())
@@ -163,7 +163,7 @@ TEST(Optimizer, AveragesParameters) {
       last = test::values_of(parameters.values());
       if (step == 0) expected = last;
       for (std::size_t i = 0; i < last.size(); ++i) expected[i] = 0.75 * expected[i] + 0.25 * last[i];
-      const auto average = [&](const StepScalars& given) {  // a step that does not change the parameters
+      const auto average = [&](const UpdateScalars& given) {  // a step that does not change the parameters
         optimizer->step(space, parameters, scalars.set(space, given));
       };
       average({.first = step == 0 ? 1 : 0});
@@ -234,7 +234,7 @@ std::map<std::string, std::vector<double>> steps_of(const std::string& deck) {
     test::set_values(parameters.gradients(parameter), ones);
   }
   const auto optimizer = config.make(parameters);
-  const StepScalarsMemory scalars;
+  const UpdateScalarsMemory scalars;
   optimizer->step(
       ExecSpace(), parameters,
       scalars.set(ExecSpace(),

@@ -31,13 +31,13 @@ class StatePassTest : public testing::TestWithParam<std::tuple<StateOffload::To,
             {120}),
         DType::f32};
     std::unique_ptr<Optimizer> optimizer;
-    StepScalarsMemory scalars;
+    UpdateScalarsMemory scalars;
 
     Side(const OptimizerConfig& config, const StateOffload& offload) {
       parameters.initialize(ExecSpace(), 3);
       optimizer = config.make(parameters, offload);
     }
-    const StepScalars* begin(std::uint64_t number) {
+    const UpdateScalars* begin(std::uint64_t number) {
       test::set_values(parameters.gradients(), test::filling(number, parameters.gradients().count()));
       return scalars.set(
           ExecSpace(),
@@ -106,7 +106,7 @@ TEST_P(StatePassTest, ParametersChangeWhereGradientsAreFinal) {
     const Numbers before = offloaded_->values();
     in_memory_->optimizer->step(space_, in_memory_->parameters, in_memory_->begin(number));
     const Numbers wanted = in_memory_->values();
-    const StepScalars* const step = offloaded_->begin(number);
+    const UpdateScalars* const step = offloaded_->begin(number);
     offloaded_->optimizer->begin_step(space_, offloaded_->parameters, step);
     EXPECT_EQ(offloaded_->values(), before);
     for (const std::int64_t end : {array_block - 1, array_block, 10 * array_block + 5}) {
@@ -124,7 +124,7 @@ TEST_P(StatePassTest, ParametersChangeWhereGradientsAreFinal) {
 
 /// Only one window has a NaN: the kernels of the windows after it, which find none, must not reset the flag.
 TEST_P(StatePassTest, WhatIsNotFiniteIsKnownInTheEnd) {
-  const StepScalars* const step = offloaded_->begin(1);
+  const UpdateScalars* const step = offloaded_->begin(1);
   Numbers gradients = test::values_of(offloaded_->parameters.gradients());
   gradients[0] = std::numeric_limits<double>::quiet_NaN();
   test::set_values(offloaded_->parameters.gradients(), gradients);

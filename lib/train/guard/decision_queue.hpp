@@ -12,9 +12,9 @@ namespace lockstep {
 
 /// The decision about the current step in the step's memory, where kernels make it, and the decisions that are on their
 /// way to the host, which takes them at once or, on devices, a step late.
-class StepDecisions {
+class DecisionQueue {
  public:
-  StepDecisions() : memory_("lockstep::step_decision", sizeof(StepDecision)) {}
+  DecisionQueue() : memory_("lockstep::step_decision", sizeof(StepDecision)) {}
 
   /// The decision about the current step, for kernels.
   StepDecision* on_device() const { return reinterpret_cast<StepDecision*>(memory_.data()); }
@@ -25,7 +25,7 @@ class StepDecisions {
   /// Factor of the current step's loss, as f64 [1] in the step's memory.
   Tensor loss_factor_tensor() const { return memory_.tensor(offsetof(StepDecision, loss_factor), DType::f64, {1}); }
   /// Scalars of the current step's update, in the step's memory.
-  const StepScalars* scalars() const { return &on_device()->scalars; }
+  const UpdateScalars* scalars() const { return &on_device()->scalars; }
 
   /// Begins step number `step`, from what the host has changed, if it has.
   void begin(const ExecSpace& space, std::int64_t step);

@@ -15,7 +15,7 @@ using StepCoefficients = Kokkos::Array<double, 4>;
 
 /// What an update's kernels read about their step. It lies in the step's memory, so that kernels before them can set
 /// it.
-struct StepScalars {
+struct UpdateScalars {
   StepCoefficients coefficients{};
   double gradient_scale = 1;  ///< summed gradients times this are the clipped gradient of the mean loss
   std::int32_t first = 0;     ///< not 0: no step was applied before
@@ -25,13 +25,13 @@ struct StepScalars {
   std::int32_t nonfinite_before = 0;
 };
 
-/// Memory for StepScalars, which the host can set.
-class StepScalarsMemory {
+/// Memory for UpdateScalars, which the host can set.
+class UpdateScalarsMemory {
  public:
-  StepScalarsMemory() : memory_("lockstep::step_scalars", sizeof(StepScalars)) {}
-  const StepScalars* set(const ExecSpace& space, const StepScalars& scalars) const {
-    copy_from_host(space, &scalars, memory_.tensor(0, DType::u8, {sizeof(StepScalars)}));
-    return reinterpret_cast<const StepScalars*>(memory_.data());
+  UpdateScalarsMemory() : memory_("lockstep::update_scalars", sizeof(UpdateScalars)) {}
+  const UpdateScalars* set(const ExecSpace& space, const UpdateScalars& scalars) const {
+    copy_from_host(space, &scalars, memory_.tensor(0, DType::u8, {sizeof(UpdateScalars)}));
+    return reinterpret_cast<const UpdateScalars*>(memory_.data());
   }
 
  private:
