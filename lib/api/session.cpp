@@ -262,11 +262,12 @@ StepResult Session::step(const Array& inputs, const Array& targets) {
   state.numbers.reset();
   state.has_step = false;
   StepResult result = state.trainer->step(batch);
-  if (auto settled = state.trainer->settle()) result = std::move(*settled);
+  if (auto later = state.trainer->settle()) result.finding = std::move(later);
   if (batch.copied) batch.copied->wait();  // the arrays belong to the program again
-  if (!result.done()) throw SharedError(ExitStatus::internal, result.message);
+  const StepFinding& finding = *result.finding;
+  if (!finding.done()) throw SharedError(ExitStatus::internal, finding.message);
   state.has_step = true;
-  if (!result.message.empty()) warn("{}", result.message);
+  if (!finding.message.empty()) warn("{}", finding.message);
   return result;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/error.hpp"
@@ -39,9 +40,15 @@ struct SeparateStepError : Error {
   using Error::Error;
 };
 
-struct StepResult : StepFinding {
+/// What the host knows of the last step.
+struct StepResult {
   StepRequests requests;      ///< of all ranks
   std::int64_t examples = 0;  ///< of all ranks
+  /// The newest finding: on devices, that of the step before, of which the host hears a step late; none: of no step.
+  std::optional<StepFinding> finding;
+
+  /// Whether all steps that have a finding count.
+  bool done() const { return !finding || finding->done(); }
 };
 
 }  // namespace lockstep

@@ -57,11 +57,12 @@ void StepUpdate::update_early() {
     const SummedLoss loss = summed_loss(*early_.votes);
     const bool bad_parameters = early_.votes->bad_parameters || *optimizer.nonfinite().as<std::int32_t>() != 0;
     if (bad_parameters || loss.examples == 0 || !std::isfinite(loss.mean())) return;
-    early_.begun = judge(*early_.votes);
+    early_.finding = judge(*early_.votes);
+    early_.has_begun = true;
     parts_.before_change();
     optimizer.begin_step(space_, parts_.model.parameters(), decisions().scalars());
   }
-  if (early_.begun) optimizer.gradients_are_final(space_, parts_.strategy.summed());
+  if (early_.has_begun) optimizer.gradients_are_final(space_, parts_.strategy.summed());
 }
 
 StepVote StepUpdate::finish_gradients(const Requests& requests) {
@@ -74,17 +75,17 @@ StepVote StepUpdate::finish_gradients(const Requests& requests) {
 StepResult StepUpdate::conclude(const StepVote& votes) {
   const PhaseClock::Scope phase(parts_.clock, StepPhase::optimizer);
   if (!early_.may_be) provide_coefficients();
-  StepResult result = early_.begun ? *early_.begun : judge(votes);
+  StepResult result{.requests = {.stop = votes.stop, .checkpoint = votes.checkpoint},
+                    .examples = examples_,
+                    .finding = early_.has_begun ? early_.finding : judge(votes)};
   early_ = {.may_be = early_.may_be};
-  if (result.status == StepStatus::applied) {
+  if (!result.finding || result.finding->status == StepStatus::applied) {
     parts_.before_change();
     parts_.graphs.run(space_, {StepGraphs::Part::Kind::update}, StepGraphs::Ranks::this_one, [&] {
       parts_.strategy.update(space_, decisions().scalars(), 1 / static_cast<double>(scope_.examples));
     });
   }
-  if (decisions().untaken() > 1) result = take_finding();
-  result.examples = examples_;
-  result.requests = {.stop = votes.stop, .checkpoint = votes.checkpoint};
+  if (decisions().untaken() > 1) result.finding = take_finding();
   return result;
 }
 
@@ -96,7 +97,8 @@ SummedLoss StepUpdate::summed_loss(const StepVote& votes) const {
           .examples = scope_.examples};
 }
 
-StepResult StepUpdate::judge(const StepVote& votes) {
+/// Returns what becomes of the step; none if the host hears of it later, and the device decides about the update.
+std::optional<StepFinding> StepUpdate::judge(const StepVote& votes) {
   // Not recorded on several ranks, because votes are numbers of the host.
   parts_.graphs.run(space_, {StepGraphs::Part::Kind::decision}, StepGraphs::Ranks::all, [&] {
     guard_.judge(space_, parts_.strategy, summed_loss(votes), votes.bad_parameters,
@@ -105,9 +107,10 @@ StepResult StepUpdate::judge(const StepVote& votes) {
   guard_.judged(space_);
   // On devices, findings are taken a step late, when the device has the next step already.
   const bool reads_late = memory_is_separate && !guard_.watches_loss() && !reads_at_once_;
-  const StepResult result = reads_late ? StepResult() : take_finding();
-  if (result.done()) parts_.strategy.before_update(space_);
-  return result;
+  std::optional<StepFinding> finding;
+  if (!reads_late) finding = take_finding();
+  if (!finding || finding->done()) parts_.strategy.before_update(space_);
+  return finding;
 }
 
 void StepUpdate::end() {
@@ -120,29 +123,28 @@ void StepUpdate::end() {
 }
 
 /// Takes the finding of the oldest step that has one. A step that cannot be done takes those after it along.
-StepResult StepUpdate::take_finding() {
-  StepResult result{guard_.take(space_)};
-  result.examples = examples_;
-  const bool is_local = parts_.strategy.is_local(result.number);
-  if (result.status == StepStatus::skipped && !is_local) {
+StepFinding StepUpdate::take_finding() {
+  const StepFinding finding = guard_.take(space_);
+  const bool is_local = parts_.strategy.is_local(finding.number);
+  if (finding.status == StepStatus::skipped && !is_local) {
     ++count_.skipped;
     ++count_.skipped_in_a_row;
-  } else if (result.done()) {
+  } else if (finding.done()) {
     count_.skipped_in_a_row = 0;
   }
-  if (!result.done() && is_local)  // the other groups do not know of it
+  if (!finding.done() && is_local)  // the other groups do not know of it
     throw SeparateStepError(ExitStatus::internal,
                             fmt::format("{} (found by rank {} in a local step; all other ranks end "
                                         "with it)",
-                                        result.message, comm_.rank()));
-  if (!result.done()) {
-    count_.done = result.number - 1;
+                                        finding.message, comm_.rank()));
+  if (!finding.done()) {
+    count_.done = finding.number - 1;
     parts_.strategy.forget_gradients(space_);
   }
-  return result;
+  return finding;
 }
 
-std::optional<StepResult> StepUpdate::take_last() {
+std::optional<StepFinding> StepUpdate::take_last() {
   if (decisions().untaken() == 0) return std::nullopt;
   return take_finding();
 }

@@ -17,9 +17,10 @@ namespace lockstep {
 /// State of a step whose update begins while gradients are computed, because these cannot change what becomes of the
 /// step.
 struct EarlyUpdate {
-  bool may_be = false;              ///< possible in this run
-  std::optional<StepVote> votes;    ///< of all ranks, once they are there
-  std::optional<StepResult> begun;  ///< what has become of the step, once its update has begun
+  bool may_be = false;                 ///< possible in this run
+  std::optional<StepVote> votes;       ///< of all ranks, once they are there
+  bool has_begun = false;              ///< the step is judged, and its update has begun
+  std::optional<StepFinding> finding;  ///< what `judge` has returned then
 };
 
 /// Concludes a step from its losses and gradients: ranks vote on it, it is judged, and parameters change or stay.
@@ -57,15 +58,14 @@ class StepUpdate final : public Stateful {
   /// Waits until all gradients are summed and all votes are there. Casts this rank's vote if `forward_started` has not:
   /// what ranks do together in it, all do at the same place. Collective.
   StepVote finish_gradients(const Requests& requests);
-  /// Judges the step and updates the parameters. Returns what has become of this step, or of the one before it.
-  /// Collective.
+  /// Judges the step and updates the parameters. Collective.
   StepResult conclude(const StepVote& votes);
   /// Ends a step that counts. If groups of ranks have gone their own ways and a synchronization is due, they
   /// synchronize.
   void end();
 
-  /// Returns what has become of the last step, if `conclude` has not returned it. Waits for it. Collective.
-  std::optional<StepResult> take_last();
+  /// Returns the finding of the last step, if `conclude` has not returned it. Waits for it. Collective.
+  std::optional<StepFinding> take_last();
 
   const StepCount& count() const { return count_; }
   StepGuard& guard() { return guard_; }
@@ -110,8 +110,8 @@ class StepUpdate final : public Stateful {
   void provide_coefficients();
   void update_early();
   SummedLoss summed_loss(const StepVote& votes) const;
-  StepResult judge(const StepVote& votes);
-  StepResult take_finding();
+  std::optional<StepFinding> judge(const StepVote& votes);
+  StepFinding take_finding();
 
   Communicator comm_;
   Parts parts_;

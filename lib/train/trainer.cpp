@@ -169,7 +169,7 @@ void Trainer::backward(const StepContext& context, const MicroBatch& micro_batch
   strategy_->gradient_sum_done(space_);
 }
 
-std::optional<StepResult> Trainer::settle() {
+std::optional<StepFinding> Trainer::settle() {
   strategy_->finish_update(space_);
   return update_->take_last();
 }

@@ -45,14 +45,14 @@ class Trainer final : public Stateful {
   Trainer(const TrainingConfig& config, Graph graph, TrainingProblem problem, const Communicator& comm);
 
   /// Does a step: examples → gradients, summed over micro-batches and ranks → parameters. `batch` is this rank's share,
-  /// divided by partition(). `requests` is called after the last forward or backward pass. Returns what has become of
-  /// the step; or, if the host does not wait for that (reads_late in StepUpdate::judge), of the one before it: steps
-  /// after one that cannot be done change nothing. Collective.
+  /// divided by partition(). `requests` is called after the last forward or backward pass. On devices, the host
+  /// does not wait for the step's finding (reads_late in StepUpdate::judge): steps after one that cannot be done change
+  /// nothing. Collective.
   StepResult step(
       const HostBatch& batch, const std::function<StepRequests()>& requests = [] { return StepRequests{}; });
-  /// Returns what has become of the last step, if `step` has not returned it, as StepUpdate::take_last does. Waits
-  /// until all parameters are there. Collective.
-  std::optional<StepResult> settle();
+  /// Returns the finding of the last step, if `step` has not returned it. Waits until all parameters are there.
+  /// Collective.
+  std::optional<StepFinding> settle();
   /// Returns metrics of a dataset; none if `gives_up` (see Evaluator::evaluate) says so. Collective.
   std::optional<Metrics> evaluate(const Dataset& data, const std::function<bool()>& gives_up = [] { return false; });
   /// Returns metrics of a batch, of which `batch` is this rank's share. Collective.

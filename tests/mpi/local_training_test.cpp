@@ -113,7 +113,7 @@ TEST_P(LocalSteps, AreThoseOfPlainLoops) {
   double rates = 0;
   int alone = 0;
   for (int step = 1; step <= steps; ++step) {
-    ASSERT_EQ(run.step().status, StepStatus::applied);
+    ASSERT_TRUE(run.step().done());
     const auto batches = next_batches.next(step <= c.from_step);
     for (std::size_t group = 0; group < replicas.size(); ++group)
       replicas[group].step(run.data(), batches[group], c.factor(step));
@@ -273,9 +273,9 @@ TEST_P(LocalOverflows, LeaveOutStepsByThemselves) {
   std::int64_t differences = 0;
   for (int step = 1; step <= steps; ++step) {
     StepResult result = run.step();
-    if (auto settled = run.trainer->settle()) result = std::move(*settled);
+    if (auto later = run.trainer->settle()) result.finding = std::move(later);
     ASSERT_TRUE(result.done());
-    const bool is_skipped = result.status == StepStatus::skipped;
+    const bool is_skipped = result.finding->status == StepStatus::skipped;
     skipped += is_skipped ? 1 : 0;
     done += is_skipped || run.trainer->own_examples() == 0 ? 0 : 1;
     differences += comm.any_rank(is_skipped) && !comm.every_rank(is_skipped) ? 1 : 0;

@@ -47,7 +47,7 @@ ExitStatus TrainingRun::run() {
   watchdog_->set_idle(false);
   for (;;) {
     if (!train_to_the_end()) return stop();
-    if (!goes_on_from(inspect_parameters())) continue;
+    if (!act_on(inspect_parameters())) continue;
     // Rows that are logged from here on are beyond the schedule: a run that goes on from this checkpoint drops them, so
     // that its curves are those of a run that never stopped.
     if (evaluations_.ended_by_owner()) checkpoints_.end_without_checkpoint();
@@ -56,7 +56,7 @@ ExitStatus TrainingRun::run() {
     if (!evaluations_.have_validated(trainer_.steps())) {
       const std::optional<StepFinding> finding = validate();
       if (!finding) return stop();
-      if (!goes_on_from(*finding)) continue;
+      if (!act_on(*finding)) continue;
     }
     if (deck_.data.test && !evaluations_.test(interruption())) return stop();
     break;
@@ -87,14 +87,16 @@ bool TrainingRun::train_to_the_end() {
       const std::optional<StepFinding> finding = validate();
       if (!finding) return false;
       checkpoints_.outdate();
-      if (goes_on_from(*finding)) checkpoint_if_due();
+      if (act_on(*finding)) checkpoint_if_due();
     } else if (finished()) {
       return true;
     } else {
       const Timer timer;
       const std::int64_t before = trainer_.steps();
       step();
-      if (goes_on_from(last_step_) && !after_steps(trainer_.steps() - before, timer.seconds())) return false;
+      if ((!last_step_.finding || act_on(*last_step_.finding)) &&
+          !after_steps(trainer_.steps() - before, timer.seconds()))
+        return false;
     }
   }
 }
@@ -111,34 +113,34 @@ void TrainingRun::step_once() {
   const HostBatch& batch = batches_.next();
   const std::int64_t number = trainer_.steps() + 1;
   const Timer timer;
-  take(trainer_.step(batch, [this] {
+  last_step_ = trainer_.step(batch, [this] {
     return StepRequests{
         .stop = stop_vote_.is_for_stop(trainer_.strategy().steps_between_syncs(), checkpoints_.seconds_for_next()),
         .checkpoint = comm_.is_root() && checkpoint_schedule_.minutes_have_passed()};
-  }));
+  });
+  if (last_step_.finding) report(*last_step_.finding);
   watchdog_->extend_timeout(false);
   longest_call_ = std::max(longest_call_, timer.seconds());
   steps_at_once_ = std::max<std::int64_t>(1, trainer_.steps() + 1 - number);
   if (last_step_.done()) batches_.step_done(batch.plan);
-  else if (last_step_.number < number) batches_.take_back();
+  else if (last_step_.finding->number < number) batches_.take_back();
   const StepsDone steps = steps_done();
   const bool is_logged = steps.have_come_to(deck_.config.run.log_every);
   const bool reads_parameters = finished() || evaluation_due() ||
                                 checkpoint_schedule_.is_due(steps, last_step_.requests) ||
                                 checkpoint_schedule_.copies_are_due(steps) || last_step_.requests.stop;
   if (!last_step_.done() || (!is_logged && !reads_parameters)) return;
-  if (std::optional<StepResult> settled = reads_parameters ? trainer_.settle() : trainer_.update().take_last()) {
-    settled->requests = last_step_.requests;
-    take(std::move(*settled));
-    if (!last_step_.done()) batches_.take_back();
+  if (auto later = reads_parameters ? trainer_.settle() : trainer_.update().take_last()) {
+    report(*later);
+    if (!later->done()) batches_.take_back();
+    last_step_.finding = std::move(later);
   }
 }
 
-/// Takes the result of a step, and logs if the step was left out or has a warning.
-void TrainingRun::take(StepResult result) {
-  last_step_ = std::move(result);
-  if (last_step_.status == StepStatus::skipped) log("step {:>7}  left out: {}", last_step_.number, last_step_.message);
-  if (last_step_.status == StepStatus::applied && !last_step_.message.empty()) warn("{}", last_step_.message);
+/// Logs if the step was left out or has a warning.
+void TrainingRun::report(const StepFinding& finding) {
+  if (finding.status == StepStatus::skipped) log("step {:>7}  left out: {}", finding.number, finding.message);
+  if (finding.status == StepStatus::applied && !finding.message.empty()) warn("{}", finding.message);
 }
 
 /// Returns false if ranks have voted to stop.
@@ -157,24 +159,25 @@ bool TrainingRun::after_steps(std::int64_t steps, double seconds) {
   audit_.compare_if_due(steps_at_once_);
   const bool logged = steps_done().have_come_to(deck_.config.run.log_every);
   if (logged || trainer_.steps() == total_steps())
-    state_.curves.record = StepRecord{.step = trainer_.steps(),
-                                      .numbers = trainer_.step_metrics(),
-                                      .skipped = last_step_.status == StepStatus::skipped,
-                                      .logged = logged};
+    state_.curves.record = StepRecord{
+        .step = trainer_.steps(),
+        .numbers = trainer_.step_metrics(),
+        .skipped = last_step_.finding && last_step_.finding->status == StepStatus::skipped,
+        .logged = logged};
   if (logged) log_step();
   bool stops = last_step_.requests.stop && !finished();
   if (!stops && evaluation_due()) {
     const std::optional<StepFinding> finding = validate();
-    if (finding && !goes_on_from(*finding)) return true;
+    if (finding && !act_on(*finding)) return true;
     stops = !finding;
   }
   checkpoint_if_due();
   return !stops;
 }
 
-/// Returns true if the run goes on as it is, and false if it has gone back to a checkpoint, from which it goes on.
-/// Throws if it can do neither.
-bool TrainingRun::goes_on_from(const StepFinding& finding) {
+/// Does what a finding asks for. Returns true if the run goes on as it is, and false if it has gone back to a
+/// checkpoint, from which it goes on. Throws if it can do neither.
+bool TrainingRun::act_on(const StepFinding& finding) {
   if (finding.status == StepStatus::fatal) give_up(finding);
   if (finding.done()) return true;
   roll_back(finding);

@@ -64,9 +64,9 @@ class TrainingRun {
   bool train_to_the_end();
   bool finished() const { return trainer_.steps() >= total_steps() || evaluations_.end_run(); }
   void step_once();
-  void take(StepResult result);
+  void report(const StepFinding& finding);
   bool after_steps(std::int64_t steps, double seconds);
-  bool goes_on_from(const StepFinding& finding);
+  bool act_on(const StepFinding& finding);
   void log_step();
   bool ends_between_rows() const {
     return trainer_.steps() == total_steps() && state_.curves.has_unlogged(trainer_.steps());

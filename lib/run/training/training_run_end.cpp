@@ -26,7 +26,7 @@ void TrainingRun::give_up(const StepFinding& finding) {
 
 /// Ends the run early, as ranks have voted.
 ExitStatus TrainingRun::stop() {
-  goes_on_from(inspect_parameters());  // if it goes back to a checkpoint, the run stops there
+  act_on(inspect_parameters());  // if it goes back to a checkpoint, the run stops there
   checkpoints_.finish();
   const std::string& reason = stop_vote_.reason();
   const std::vector<std::string> reasons = comm_.gather_to_root(
