@@ -124,8 +124,7 @@ CheckpointNumbers::Owners CheckpointNumbers::owners_of(const ShardedState& numbe
   return are_workers_instead ? Owners{replicas_.folder} : replicas_;
 }
 
-CheckpointNumbers::Summands CheckpointNumbers::summands_for(const ShardedState& numbers,
-                                                            const Parameter& parameter) const {
+CheckpointNumbers::Summands CheckpointNumbers::summands_for(const ShardedState& numbers, const Parameter& parameter) {
   using Kind = ShardedState::Kind;
   if (numbers.kind == Kind::compression) return parts_for(numbers, parameter);
   std::vector<std::string> arrays;
@@ -150,15 +149,21 @@ CheckpointNumbers::Summands CheckpointNumbers::summands_for(const ShardedState& 
   return {{std::move(name)}, 1};
 }
 
-CheckpointNumbers::Summands CheckpointNumbers::parts_for(const ShardedState& numbers,
-                                                         const Parameter& parameter) const {
-  Summands all{.arrays = {}, .share = 1.0 / numbers.part->of};
-  for (int part = 0;; ++part) {
-    std::string name = name_of_part(part, numbers.state, parameter.name);
-    if (!names_.contains(name) || file_.info(name).count() != parameter.range.count) break;
-    all.arrays.push_back(std::move(name));
+int CheckpointNumbers::count_parts(const std::string& state, const Parameter& parameter) const {
+  int parts = 0;
+  for (;; ++parts) {
+    const std::string name = name_of_part(parts, state, parameter.name);
+    if (!names_.contains(name) || file_.info(name).count() != parameter.range.count) return parts;
   }
-  if (std::ssize(all.arrays) == numbers.part->of) return {{name_of(numbers, parameter.name)}, 1};
+}
+
+CheckpointNumbers::Summands CheckpointNumbers::parts_for(const ShardedState& numbers, const Parameter& parameter) {
+  const auto [known, is_new] = parts_.try_emplace(numbers.state + '/' + parameter.name);
+  if (is_new) known->second = count_parts(numbers.state, parameter);
+  if (known->second == numbers.part->of) return {{name_of(numbers, parameter.name)}, 1};
+  Summands all{.arrays = {}, .share = 1.0 / numbers.part->of};
+  for (int part = 0; part < known->second; ++part)
+    all.arrays.push_back(name_of_part(part, numbers.state, parameter.name));
   return all;
 }
 

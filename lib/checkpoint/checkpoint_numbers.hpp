@@ -48,7 +48,7 @@ class CheckpointNumbers {
   /// own array; with another number of them, or for no replica, the average over all replicas, or what they had in
   /// common. For a part of what compression has left over, likewise its own array, or an equal share of the sum of all
   /// parts. No arrays for what the checkpoint lacks and zeros replace (ShardedState::is_optional).
-  Summands summands_for(const ShardedState& numbers, const Parameter& parameter) const;
+  Summands summands_for(const ShardedState& numbers, const Parameter& parameter);
   /// Reads elements [first, first + count) of an array as numbers of type `dtype`: f32 or f64, or the type in the file.
   /// Elements of an array must be read in order; with the last of them, the array's checksum is verified.
   void read(const std::string& name, std::int64_t first, std::int64_t count, DType dtype, std::byte* to);
@@ -61,7 +61,8 @@ class CheckpointNumbers {
     RunningHash hash;
   };
   Array& array(const std::string& name);
-  Summands parts_for(const ShardedState& numbers, const Parameter& parameter) const;
+  Summands parts_for(const ShardedState& numbers, const Parameter& parameter);
+  int count_parts(const std::string& state, const Parameter& parameter) const;
   /// Owners of numbers of their own: the folder of all, and how many there are.
   struct Owners {
     const char* folder;
@@ -72,7 +73,8 @@ class CheckpointNumbers {
 
   Hdf5File file_;
   RawFile bytes_;
-  std::set<std::string> names_;  ///< of all arrays
+  std::set<std::string> names_;       ///< of all arrays
+  std::map<std::string, int> parts_;  ///< number of parts of what compression has left over, by state and parameter
   Owners replicas_{replicas_folder};
   Owners workers_{workers_folder};  ///< in the replicas' folder if an earlier build has written the file
   std::map<std::string, Array> open_;

@@ -12,6 +12,7 @@
 #include "comm/mpi_handle.hpp"
 #include "comm/spin_backoff.hpp"
 #include "comm/surviving_ranks.hpp"
+#include "core/flat_part.hpp"
 
 namespace lockstep {
 
@@ -178,10 +179,14 @@ void Communicator::broadcast(std::string& text, int from) const {
 void Communicator::broadcast(const ExecSpace& space, const Tensor& tensor, int from) const {
   if (size_ == 1) return;
   if constexpr (memory_is_separate) {  // MPI need not support device addresses
-    std::vector<std::byte> staged(tensor.bytes());
-    copy_to_host(space, tensor, staged.data());
-    broadcast(std::span(staged), from);
-    copy_from_host(space, staged.data(), tensor);
+    constexpr std::int64_t most = std::int64_t{1} << 24;
+    std::vector<std::byte> staged(static_cast<std::size_t>(std::min(most, tensor.count())) * size_of(tensor.dtype));
+    for (std::int64_t first = 0; first < tensor.count(); first += most) {
+      const Tensor piece = flat_part(tensor, {first, std::min(most, tensor.count() - first)});
+      if (rank_ == from) copy_to_host(space, piece, staged.data());
+      broadcast(std::span(staged.data(), piece.bytes()), from);
+      if (rank_ != from) copy_from_host(space, staged.data(), piece);
+    }
   } else {
     space.fence("lockstep::broadcast");
     broadcast(std::span(static_cast<std::byte*>(tensor.data), tensor.bytes()), from);

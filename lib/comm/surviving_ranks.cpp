@@ -10,8 +10,8 @@
 #include <set>
 
 #include "base/heartbeat.hpp"
-#include "base/process.hpp"
 #include "comm/mpi_handle.hpp"
+#include "comm/topology.hpp"
 #include "comm/ulfm.hpp"
 
 namespace lockstep {
@@ -130,9 +130,7 @@ SurvivingRanks::SurvivingRanks(const Communicator& all) : first_(all.duplicate()
   survives = true;
   register_communicator(ranks_.mpi().comm);
   MPI_Comm_set_errhandler(ranks_.mpi().comm, MPI_ERRORS_RETURN);  // inherited by all communicators derived from it
-  for (std::string host : ranks_.gather_to_root(host_name())) hosts_.push_back(std::move(host));
-  hosts_.resize(static_cast<std::size_t>(ranks_.size()));
-  for (std::string& host : hosts_) ranks_.broadcast(host);
+  hosts_ = host_names(ranks_);
   watch();
 }
 

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "comm/topology.hpp"
 
-#include <algorithm>
-#include <map>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <sstream>
+
+#include "base/process.hpp"
 #include "comm/transport.hpp"
 
 namespace lockstep {
@@ -27,6 +33,15 @@ Topology::Topology(const Communicator& ranks, Communicator node_of_this_rank)
   }
   nodes = static_cast<int>(number.size());
   smallest = std::ranges::min_element(size, {}, [](const auto& entry) { return entry.second; })->second;
+}
+
+std::vector<std::string> host_names(const Communicator& ranks) {
+  std::string text = fmt::format("{}", fmt::join(ranks.gather_to_root(host_name()), "\n"));
+  ranks.broadcast(text);
+  std::istringstream lines(text);
+  std::vector<std::string> names(static_cast<std::size_t>(ranks.size()));
+  for (std::string& name : names) std::getline(lines, name);
+  return names;
 }
 
 }  // namespace lockstep

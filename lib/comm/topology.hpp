@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "comm/communicator.hpp"
@@ -26,5 +26,8 @@ struct Topology {
  private:
   Topology(const Communicator& ranks, Communicator node_of_this_rank);
 };
+
+/// Returns the names of all ranks' hosts, in rank order, on every rank. Collective.
+std::vector<std::string> host_names(const Communicator& ranks);
 
 }  // namespace lockstep

@@ -51,6 +51,7 @@ Hdf5File Hdf5File::open(const std::filesystem::path& path) {
   const LibraryLock lock;
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   H5Pset_file_locking(access, false, true);  // as in `create`
+  H5Pset_sieve_buf_size(access, 0);          // examples are far apart: reading what is around each costs up to 64 KiB
   const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
   if (id >= 0) return {path.string(), id, std::move(raw)};
   const std::string why = reason();

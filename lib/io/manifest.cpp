@@ -16,7 +16,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::string_view magic = "lockstep manifest 1, bytes ";
-constexpr std::size_t least_block = 512, most_block = std::size_t{1} << 28;
+constexpr std::size_t least_block = 512, most_block = std::size_t{1} << 31;
 constexpr std::size_t piece_bytes = std::size_t{8} << 20;
 
 std::uint64_t hash_of_part(
@@ -152,6 +152,10 @@ std::size_t manifest_block(const std::vector<std::string>& datasets) {
   for (const std::string& name : datasets) bytes += 2 * (16 + 2 * most_digits + 4) + name.size();
   std::size_t block = least_block;
   while (block < bytes) block *= 2;
+  validate(block <= most_block, ExitStatus::cannot_create,
+           "a checkpoint of {} arrays has a manifest of more than {} bytes, which could not be read again; let fewer "
+           "replicas keep states of their own (parallel.local.state: average or reset, or a larger group)",
+           datasets.size(), most_block);
   return block;
 }
 

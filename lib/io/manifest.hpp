@@ -22,7 +22,8 @@ struct FilePart {
 /// leaves to applications) as lines of text, the last of which holds a hash of all lines before it, padded with zeros.
 /// So damage is found before HDF5 reads any of the file.
 
-/// Size of the user block for a manifest of these datasets: a power of two, at least 512, as HDF5 requires.
+/// Size of the user block for a manifest of these datasets: a power of two, at least 512, as HDF5 requires. Throws
+/// cannot_create if that is more than readers accept.
 std::size_t manifest_block(const std::vector<std::string>& datasets);
 
 /// Writes the manifest of a file. `datasets`: parts of all datasets, in any order, with their hashes; the ranges

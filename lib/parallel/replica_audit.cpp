@@ -10,8 +10,8 @@
 
 #include "base/process.hpp"
 #include "base/text.hpp"
+#include "core/flat_part.hpp"
 #include "io/checksum.hpp"
-#include "nn/parameters/flat_part.hpp"
 
 namespace lockstep {
 namespace {

@@ -2,8 +2,6 @@
 #include "resilience/node_liveness.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,12 +11,13 @@
 #include <fstream>
 #include <future>
 #include <mutex>
-#include <sstream>
+#include <set>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
 
-#include "base/process.hpp"
+#include "comm/topology.hpp"
 
 namespace lockstep {
 
@@ -67,18 +66,16 @@ std::optional<NodeLiveness> NodeLiveness::make(const Communicator& ranks, int nu
   const fs::path absolute = fs::absolute(folder);
   const std::vector<std::int64_t> seen = ranks.all_gather(identity(absolute.parent_path())),
                                   firsts = ranks.all_gather(first_of_node), numbers = ranks.all_gather(number);
-  std::string hosts = fmt::format("{}", fmt::join(ranks.gather_to_root(host_name()), "\n"));
-  ranks.broadcast(hosts);
+  const std::vector<std::string> hosts = host_names(ranks);
   if (seen[0] == 0 || std::ranges::count(seen, seen[0]) != std::ssize(seen)) return std::nullopt;
 
   NodeLiveness liveness;
   liveness.first_ = first_of_node;
   liveness.folder_ = absolute;
   liveness.wait_mark_ = std::make_shared<WaitMark>();
-  std::istringstream names(hosts);
   for (std::size_t rank = 0; rank < firsts.size(); ++rank) {
     Node& node = liveness.nodes_[static_cast<int>(firsts[rank])];
-    std::getline(names, node.host);
+    node.host = hosts[rank];
     node.ranks.push_back(static_cast<int>(numbers[rank]));
   }
   return liveness;
@@ -103,11 +100,14 @@ std::optional<NodeLiveness::Answer> NodeLiveness::ask(bool in_any_case) const {
   using Found = std::optional<Answer>;
   std::packaged_task<Found()> task([=, nodes = nodes_, folder = folder_, first = first_]() -> Found {
     std::error_code error;
-    if (!fs::exists(mark(folder, first), error) || error) return std::nullopt;  // nor would other nodes' files be there
+    std::set<std::string> marks;  // of all nodes at once: a question for each may take a file server too long
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+      marks.insert(entry->path().filename());
+    const auto waits_at = [&](int node) { return marks.contains(mark(folder, node).filename()); };
+    if (error || !waits_at(first)) return std::nullopt;  // nor would other nodes' files be there
     Answer answer{.speaks = true, .silent = {}};
     for (const auto& [other, node] : nodes) {
-      const bool waits = fs::exists(mark(folder, other), error);
-      if (error) return std::nullopt;
+      const bool waits = waits_at(other);
       if (!waits) answer.silent.push_back(node);
       if (!waits || other >= first) continue;
       answer.speaks = false;

@@ -111,7 +111,10 @@ class Builder {
   void add_gathers() {
     const ParameterLayout& layout = workload_.layout();
     const bool all_share = shares_ && sums_.one_node();
-    exchange_.updated = 1.0 / group_;
+    const RankCount ranks{ranks_, static_cast<int>(machine_.nodes_of(ranks_))};
+    if (layout.trained_size() > 0)
+      exchange_.updated = static_cast<double>(largest_part(config_, layout, ranks)) /
+                          static_cast<double>(layout.trained_size());
     exchange_.windows = plan_windows(workload_.graph(), layout, plan_, parameter_division(config_, group_, all_share));
     if (exchange_.divides_gradients()) exchange_.turns = window_turns(exchange_.windows, buckets_);
     if (workload_.config().optimizer.rule().clip_norm > 0)

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "comm/collective/fastest.hpp"
+#include "comm/collective/shard_place.hpp"
 #include "io/block_file.hpp"
 #include "parallel/asynchronous/ordered_sum.hpp"
 #include "parallel/asynchronous/parameter_store.hpp"
@@ -18,6 +20,7 @@
 #include "parallel/local/adasum_exchange.hpp"
 #include "parallel/local/fragment_sums.hpp"
 #include "parallel/parallel_memory.hpp"
+#include "parallel/reducers/buckets.hpp"
 #include "parallel/reducers/deterministic_reducer.hpp"
 #include "parallel/reducers/device_reducer.hpp"
 #include "train/evaluator.hpp"
@@ -43,6 +46,13 @@ int ranks_that_share(const ParallelConfig& config, RankCount ranks) {
   return divides && may_share_parameters(config) ? std::min(group, ranks.all / ranks.nodes) : 1;
 }
 
+std::int64_t largest_part(const ParallelConfig& config, const ParameterLayout& layout, RankCount ranks) {
+  const int group = shard_group_size(config, ranks.all, ranks.nodes);
+  const int of_node = sums_in_node_memory(config.sums.all_reduce) ? std::min(group, ranks.all / ranks.nodes) : 1;
+  const int nodes = group / of_node, leaders = nodes == 1 ? 1 : leaders_of(config.sums.leaders, of_node);
+  return most_owned(GradientBuckets(layout, config).trained, nodes, of_node, leaders);
+}
+
 double memory_with(Shard shard, TrainingConfig config, const Graph& graph, const StepMemory& memory, RankCount ranks) {
   config.parallel.sharding.take(shard);
   return memory.total() - memory.model() + model_memory(config, graph, memory.plan, ranks).model();
@@ -61,11 +71,10 @@ struct DividedModel {
         sharing(ranks_that_share(parallel, count)),
         elsewhere(parallel.offloads_parameters()),
         divides(parallel.sharding.divides() && (group > 1 || elsewhere)),
+        owned(divides ? static_cast<double>(largest_part(parallel, layout, count)) : 0),
         windows(plan_windows(graph, layout, plan, parameter_division(parallel, group, divides && sharing == group))) {}
 
   double trained() const { return static_cast<double>(layout.trained_size()); }
-  /// Number of trained parameters that a rank owns, if ranks divide the model; else 0.
-  double owned() const { return divides ? trained() / group : 0; }
   double master_bytes() const { return static_cast<double>(size_of(master)); }
   /// Bytes of the buffers that add up `shards` gradients in a fixed tree.
   double tree_bytes(std::int64_t shards, int of_ranks) const {
@@ -83,6 +92,7 @@ struct DividedModel {
   int sharing;     ///< ranks that share one copy of the parameters
   bool elsewhere;  ///< the values that a rank owns are not in memory
   bool divides;
+  double owned;  ///< trained parameters of the rank that owns most, if ranks divide the model; else 0
   ParameterWindows windows;
 };
 
@@ -94,10 +104,10 @@ ModelMemory divided_memory(const DividedModel& model) {
   const DType type = model.config.dtype();
   const ParameterDivision& division = model.windows.division;
   const double seen = static_cast<double>(model.windows.value_count(model.layout)) / model.sharing;
-  memory.parameters = (seen + (division.values && !model.elsewhere ? model.owned() : 0)) * model.master_bytes();
+  memory.parameters = (seen + (division.values && !model.elsewhere ? model.owned : 0)) * model.master_bytes();
   memory.rounded = type == model.master ? 0 : seen * static_cast<double>(size_of(type));
   memory.gradients = model.master_bytes() * (static_cast<double>(model.windows.gradient_count(model.layout)) +
-                                             (division.gradients ? model.owned() : 0));
+                                             (division.gradients ? model.owned : 0));
   return memory;
 }
 
@@ -124,7 +134,7 @@ double state_bytes(const DividedModel& model) {
   for (const std::string& state : optimizer.state_names())
     for (const Parameter& part : optimizer.state_layout(state, model.layout.parameters()))
       bytes += static_cast<double>(part.range.count) * model.master_bytes();
-  if (model.divides) bytes /= model.group;
+  if (model.divides && model.trained() > 0) bytes *= model.owned / model.trained();
   const LocalConfig& local = model.parallel.local;
   if (model.parallel.strategy(model.ranks.all) == StrategyKind::local && local.has_momentum())
     bytes += model.trained() * model.master_bytes();
@@ -134,7 +144,7 @@ double state_bytes(const DividedModel& model) {
 ModelMemory offloaded_memory(const DividedModel& model, ModelMemory memory) {
   const std::size_t states = model.config.optimizer.state_names().size();
   const auto count = static_cast<std::int64_t>(memory.states / (static_cast<double>(states) * model.master_bytes()));
-  memory.elsewhere = model.elsewhere ? model.owned() * model.master_bytes() : 0;
+  memory.elsewhere = model.elsewhere ? model.owned * model.master_bytes() : 0;
   memory.offloaded = memory.states + memory.elsewhere;
   memory.states = static_cast<double>(
       OffloadedStates::divide(model.parallel.offload.block_mb, model.master, states + (model.elsewhere ? 1 : 0), count)
@@ -222,7 +232,7 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
   memory.states = state_bytes(model);
   memory.checkpoint = compression.left_over;
   if (!model.elsewhere)
-    memory.checkpoint += (model.windows.division.values ? model.owned() : static_cast<double>(model.layout.size())) *
+    memory.checkpoint += (model.windows.division.values ? model.owned : static_cast<double>(model.layout.size())) *
                          model.master_bytes();
   if (parallel.offload.present) memory = offloaded_memory(model, memory);
   else memory.checkpoint += memory.states;

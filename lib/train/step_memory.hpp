@@ -14,6 +14,9 @@ struct RankCount {
 /// Number of ranks of a group, on one node, that share one copy of what layers see of divided parameters.
 int ranks_that_share(const ParallelConfig& config, RankCount ranks);
 
+/// Returns the number of trained parameters that the rank with the most of them owns, if ranks divide the model.
+std::int64_t largest_part(const ParallelConfig& config, const ParameterLayout& layout, RankCount ranks);
+
 /// Bytes of the model on each rank in a step. Of parameters and gradients that ranks divide, these are the windows and
 /// what the rank owns.
 struct ModelMemory {

@@ -9,8 +9,9 @@
 namespace lockstep {
 
 /// Determines which elements of a range a rank owns when sums are divided. The range is cut into one part per leader of
-/// a node, each part into one per node, and each of these into one per rank of the node. All cuts are those of
-/// slice_of_rank, between blocks. Pure.
+/// a node, each part into one per node, and each of these into one per rank of the node, which begin at another rank
+/// for each leader: if there are fewer blocks than ranks, others have them. All cuts are those of slice_of_rank,
+/// between blocks. Pure.
 struct ShardPlace {
   /// For each leader number: position of this node's leader among the leaders of that number in all nodes.
   std::vector<int> node = {0};
@@ -28,5 +29,9 @@ struct ShardPlace {
   /// Elements of `all` that the rank owns: ranges in rising order, none empty.
   std::vector<ElementRange> owned(const ElementRange& all) const;
 };
+
+/// Returns the number of elements of these ranges that the rank with the most of them owns, if each of `nodes` has
+/// `ranks`, and `leaders` of each node sum between nodes.
+std::int64_t most_owned(const std::vector<ElementRange>& ranges, int nodes, int ranks, int leaders);
 
 }  // namespace lockstep

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/parameters/flat_part.hpp"
+#include "core/flat_part.hpp"
 #include "optim/outer_step.hpp"
 #include "parallel/config/local_config.hpp"
 

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "comm/surviving_ranks.hpp"
-#include "nn/parameters/flat_part.hpp"
+#include "core/flat_part.hpp"
 #include "parallel/reducers/outlast_kernels.hpp"
 
 namespace lockstep {

@@ -8,7 +8,7 @@
 
 #include "base/timer.hpp"
 #include "comm/spin_backoff.hpp"
-#include "nn/parameters/flat_part.hpp"
+#include "core/flat_part.hpp"
 #include "ops/elementwise.hpp"
 
 namespace lockstep {

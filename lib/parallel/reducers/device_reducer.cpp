@@ -6,7 +6,7 @@
 #include "base/heartbeat.hpp"
 #include "base/timer.hpp"
 #include "comm/spin_backoff.hpp"
-#include "nn/parameters/flat_part.hpp"
+#include "core/flat_part.hpp"
 #include "ops/convert.hpp"
 #include "parallel/reducers/outlast_kernels.hpp"
 

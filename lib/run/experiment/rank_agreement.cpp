@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "base/heartbeat.hpp"
@@ -14,8 +15,10 @@
 namespace lockstep {
 namespace {
 
-/// Text that identifies what a dataset holds.
+/// Text that identifies what a dataset holds, by examples that are spread over it: at most a few thousand places, as
+/// each may be a seek on a disk, with several examples each if they are small.
 std::string fingerprint(const Dataset& dataset) {
+  constexpr std::int64_t most_places = 4096;
   constexpr std::size_t most_bytes = std::size_t{64} << 20;
   constexpr std::size_t most_unpacked = 32 * most_bytes;
   constexpr std::int64_t most_computed = 1000;  // the deck and the program determine computed examples
@@ -25,17 +28,19 @@ std::string fingerprint(const Dataset& dataset) {
   const std::size_t most_read = std::min(most_bytes / (inputs + targets), most_unpacked / dataset.unpacked_bytes());
   const std::int64_t most = dataset.is_computed() ? most_computed : static_cast<std::int64_t>(most_read);
   const std::int64_t samples = std::clamp<std::int64_t>(most, 2, std::max<std::int64_t>(2, size));
-  std::vector<std::byte> example(inputs + targets);
+  const std::int64_t places = std::min(samples, most_places), together = (samples + places - 1) / places;
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(std::min(together, size)));
+  std::vector<std::byte> examples(numbers.size() * (inputs + targets));
   std::vector<std::uint64_t> hashes;
-  for (std::int64_t i = 0; i < samples && size > 0; ++i) {
-    const std::int64_t number = i * (size - 1) / (samples - 1);
-    dataset.read({&number, 1}, example.data(), example.data() + inputs);
-    hashes.push_back(hash_of(example.data(), example.size()));
+  for (std::int64_t place = 0; place < places && size > 0; ++place) {
+    std::iota(numbers.begin(), numbers.end(), place * (size - std::ssize(numbers)) / (places - 1));
+    dataset.read(numbers, examples.data(), examples.data() + numbers.size() * inputs);
+    hashes.push_back(hash_of(examples.data(), examples.size()));
     heartbeat().beat();
   }
   if (const std::vector<double> weights = dataset.sampling_weights(); !weights.empty())
     hashes.push_back(hash_of(weights.data(), weights.size() * sizeof(weights[0])));
-  return fmt::format("{} examples of {} bytes, {:016x}", size, example.size(),
+  return fmt::format("{} examples of {} bytes, {:016x}", size, inputs + targets,
                      hash_of(hashes.data(), hashes.size() * sizeof(hashes[0])));
 }
 

@@ -264,7 +264,7 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
   return {layer_table(graph) + "\n" + run_rows(config, experiment, partition) + operations.take() +
               step_memory_rows(config, graph, memory, count) + choices.take() +
               process_memory_rows(config.checkpoint, memory) + others.take(),
-          refusal, run_remarks(given, graph, partition, train)};
+          refusal, run_remarks(given, graph, partition, train, count.nodes)};
 }
 
 /// Returns the steps to show: those where something begins, and some at even distances.

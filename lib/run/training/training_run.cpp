@@ -34,8 +34,8 @@ std::string banner(const OpenedDeck& deck) {
 
 ExitStatus TrainingRun::run() {
   log("{}", banner(deck_));
-  for (const std::string& remark :
-       run_remarks(deck_.config, trainer_.model().graph(), trainer_.partition(), deck_.examples()))
+  for (const std::string& remark : run_remarks(deck_.config, trainer_.model().graph(), trainer_.partition(),
+                                               deck_.examples(), Topology(comm_).nodes))
     warn("{}", remark);
   if (!folder_.resumed_from().empty() && !is_complete_)
     log("resumes from {} at step {}", folder_.resumed_from(), trainer_.steps());

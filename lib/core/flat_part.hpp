@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include "core/element_range.hpp"
 #include "core/tensor.hpp"
-#include "nn/parameters/parameter_layout.hpp"
 
 namespace lockstep {
 
