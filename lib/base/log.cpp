@@ -89,6 +89,8 @@ bool given_to_sink(LogLevel level, std::string_view line) {
     to(level, line);
   } catch (const std::exception& error) {
     log_failed(error.what());
+  } catch (...) {
+    log_failed("it threw something that is no std::exception");
   }
   return true;
 }

@@ -60,6 +60,7 @@ void CheckpointWriter::write_now(std::int64_t step, const Contents& contents, Nu
 }
 
 void CheckpointWriter::wait() {
+  const UsesFiles files;
   writing_.wait([this, seen = parts_.load()]() mutable {
     if (const std::int64_t now = parts_; now != std::exchange(seen, now)) heartbeat().beat();
   });

@@ -25,14 +25,15 @@ class PhaseClock {
  public:
   class Scope {
    public:
-    Scope(PhaseClock& clock, StepPhase phase) : clock_(clock), phase_(phase), begin_(ExecSpace()) {
+    Scope(PhaseClock& clock, StepPhase phase)
+        : clock_(clock), phase_(phase), before_(heartbeat().phase), begin_(ExecSpace()) {
       clock_.count_waits(StepPhase::other);
       heartbeat().enter(static_cast<std::int32_t>(phase));
       Kokkos::Profiling::pushRegion(std::string(phase_names[static_cast<std::size_t>(phase)]));
     }
     ~Scope() {
       Kokkos::Profiling::popRegion();
-      heartbeat().enter(static_cast<std::int32_t>(StepPhase::other));
+      heartbeat().enter(before_);
       clock_.count_waits(phase_);
       clock_.passed(phase_, begin_, StreamEvent(ExecSpace()));
     }
@@ -42,6 +43,7 @@ class PhaseClock {
    private:
     PhaseClock& clock_;
     StepPhase phase_;
+    std::int32_t before_;  // the heartbeat's phase around this one
     StreamEvent begin_;
   };
 

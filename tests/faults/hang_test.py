@@ -128,22 +128,32 @@ class Files(LockstepTest):
         """For longer than a step may: a server of the file system is replaced, or the terminal is paused."""
         self.deck(run={"steps": 400, "log_every": 1, "seed": 7})
 
-        def start(name, **environment):
-            child = subprocess.Popen([program.PROGRAM, "train", "deck.yaml", f"run.output_dir={name}"], cwd=self.folder, stdin=subprocess.DEVNULL,
-                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment})
+        def start(name, *overrides, stalls=""):
+            environment = {"LD_PRELOAD": str(disk), "LOCKSTEP_DISK": stalls + " stall"} if stalls else {}
+            child = subprocess.Popen([program.PROGRAM, "train", "deck.yaml", f"run.output_dir={name}", *overrides], cwd=self.folder,
+                                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                     env={**os.environ, **environment})
             self.addCleanup(lambda: child.poll() is None and child.kill())
             return child
 
+        disk = shutil.copy(os.environ["LOCKSTEP_FAILING_DISK"], self.folder)
         reader = start("reader")
         fcntl.fcntl(reader.stdout, fcntl.F_SETPIPE_SZ, 4096)
-        disk = shutil.copy(os.environ["LOCKSTEP_FAILING_DISK"], self.folder)
-        file = start("file", LD_PRELOAD=str(disk), LOCKSTEP_DISK="metrics.csv write 100 stall")
         started = time.monotonic()
-        for child in (file, reader):
-            out, err = child.communicate(timeout=60)
-            self.assertEqual((child.returncode, err), (0, ""))
+        runs = [reader, start("row", stalls="metrics.csv write 100"),
+                # An evaluation waits for the checkpoint before it; and so does the end of a run whose numbers are lost.
+                start("best", "run.evaluate_every=20 steps", "checkpoint.keep_best={count: 1}", stalls="step-00000020 fsync 1"),
+                start("end", stalls="metrics.csv fsync 2")]
+        lost = start("lost", "checkpoint.every_steps=20", "schedule={type: multistep, milestones: [30 steps], factor: 1e42}",
+                     stalls="step-00000020 fsync 1")
+        for run in runs:
+            out, err = run.communicate(timeout=80)
+            self.assertEqual((run.returncode, err), (0, ""), run.args)
             self.assertGreater(time.monotonic() - started, 30)
             self.assertIn("done: 400 steps", out)
+        _, err = lost.communicate(timeout=60)
+        self.assertEqual(lost.returncode, 70, err)
+        self.assertRegex(err, r"^error: step 31: .* not finite")
 
 
 class StudyTest(LockstepTest):

@@ -10,6 +10,7 @@
 #include "data/augment.hpp"
 #include "data/stored_examples.hpp"
 #include "data/upload.hpp"
+#include "parallel/shard_groups.hpp"
 #include "train/step_memory.hpp"
 
 namespace lockstep {

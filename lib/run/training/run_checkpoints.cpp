@@ -72,6 +72,7 @@ void RunCheckpoints::recover_from_neighbours(bool takes_up) {
 }
 
 void RunCheckpoints::flush_files() {
+  const UsesFiles files;
   progress_.file()->flush_to_disk();
   trainer_.strategy().flush_files();
 }
@@ -156,12 +157,20 @@ void RunCheckpoints::finish() {
 }
 
 void RunCheckpoints::end_without_checkpoint() {
+  const PhaseClock::Scope phase(trainer_.clock(), StepPhase::checkpoint);
   comm_.run_collectively([&] { wait(); });
   remove_copies();
 }
 
+void RunCheckpoints::complete() {
+  const PhaseClock::Scope phase(trainer_.clock(), StepPhase::checkpoint);
+  comm_.run_on_root([&] { flush_files(); });
+  comm_.run_on_root([&] { tidy(); });
+}
+
 void RunCheckpoints::tidy() const {
   if (!writer_) return;
+  const UsesFiles files;
   std::vector<std::int64_t> kept = selection_.best_steps();
   // A run that goes on from the newest checkpoint knows the best steps of that checkpoint, and none that came later.
   kept.insert(kept.end(), best_in_newest_.begin(), best_in_newest_.end());
@@ -182,6 +191,7 @@ void RunCheckpoints::go_back_to(std::int64_t step) {
 
 void RunCheckpoints::forget_unwritten_best() {
   if (selection_.best_steps().empty()) return;
+  const PhaseClock::Scope phase(trainer_.clock(), StepPhase::checkpoint);
   wait();  // so that the next evaluation is compared with none whose checkpoint turns out to be missing
   const std::int64_t failed = comm_.from_root(writer_ ? writer_->take_failed_step() : -1);
   if (failed >= 0 && selection_.forget_best([failed](std::int64_t step) { return step == failed; }))

@@ -46,6 +46,8 @@ class RunCheckpoints {
   void finish();
   /// Returns when nothing is being written, for a run that does not go on. Collective.
   void end_without_checkpoint();
+  /// Flushes the curves, and removes checkpoints that are no longer needed, at the end of a run. Collective.
+  void complete();
   /// Removes the copies in the nodes' memory, so that no start of the run goes on from them. Collective.
   void remove_copies();
   /// Waits until nothing is being written.

@@ -61,10 +61,7 @@ ExitStatus TrainingRun::run() {
     if (deck_.data.test && !evaluations_.test(interruption())) return stop();
     break;
   }
-  comm_.run_collectively([&] {
-    if (checkpoints_.writer()) checkpoints_.flush_files();
-  });
-  comm_.run_collectively([&] { checkpoints_.tidy(); });
+  checkpoints_.complete();
   checkpoints_.forget_unwritten_best();
   const bool early = trainer_.steps() < total_steps();
   const Selection& selection = evaluations_.selection();

@@ -18,8 +18,12 @@ StepFinding TrainingRun::inspect_parameters() {
 /// Ends the run with an error. If the step could not be done, the state before it is written; parameters that are not
 /// finite are not.
 void TrainingRun::give_up(const StepFinding& finding) {
-  if (finding.bad_parameters) comm_.run_collectively([&] { checkpoints_.wait(); });
-  else checkpoints_.finish();
+  if (finding.bad_parameters) {
+    const PhaseClock::Scope phase(trainer_.clock(), StepPhase::checkpoint);
+    comm_.run_collectively([&] { checkpoints_.wait(); });
+  } else {
+    checkpoints_.finish();
+  }
   write_summary(failed_status, finding.message);
   throw DivergedError(ExitStatus::internal, finding.message);
 }
