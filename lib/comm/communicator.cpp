@@ -126,6 +126,10 @@ Communicator communicator_of(MPI_Comm comm) {
            finalized == 0 ? "not been initialized" : "been finalized");
   validate(comm != MPI_COMM_NULL, ExitStatus::bad_usage,
            "the communicator is MPI_COMM_NULL; give one that this process is in");
+  int has_two_groups = 0;
+  MPI_Comm_test_inter(comm, &has_two_groups);
+  validate(has_two_groups == 0, ExitStatus::bad_usage,
+           "the communicator is an intercommunicator; give one of all ranks that train together (MPI_Intercomm_merge)");
   MPI_Comm copy = MPI_COMM_NULL;
   MPI_Comm_dup(comm, &copy);
   MPI_Comm_set_errhandler(copy, MPI_ERRORS_ARE_FATAL);  // overridden by SurvivingRanks

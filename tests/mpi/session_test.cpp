@@ -102,6 +102,18 @@ TEST_F(SessionTest, TwoHalvesOfTheRanksTrainByThemselves) {
   MPI_Comm_free(&half);
 }
 
+// Coupled programs have such communicators.
+TEST_F(SessionTest, RefusesAnIntercommunicator) {
+  if (comm_.size() == 1) GTEST_SKIP() << "has two groups of ranks";
+  const int half = comm_.is_root() ? 0 : 1;
+  MPI_Comm own = MPI_COMM_NULL, both = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, half, 0, &own);
+  MPI_Intercomm_create(own, 0, MPI_COMM_WORLD, 1 - half, 0, &both);
+  EXPECT_THROW(Session(deck(), both), Error);
+  MPI_Comm_free(&both);
+  MPI_Comm_free(&own);
+}
+
 TEST_F(SessionTest, IsMadeFromAConfigToo) {
   const RunConfig config = read_run_config(parse_deck(deck(), "deck"));
   Session by_config(config, MPI_COMM_WORLD), by_text(deck(), MPI_COMM_WORLD);
