@@ -92,7 +92,9 @@ void declare_predict(CLI::App& app, Command& chosen) {
   output->needs(data);
   CLI::Option* classes = command->add_flag("--classes")
                              ->description("write the most likely class of each example (-1 if an output is NaN)");
-  CLI::Option* probabilities = command->add_flag("--probabilities")->description("write the softmax of the outputs");
+  CLI::Option* probabilities = command->add_flag("--probabilities")
+                                   ->description(
+                                       "write the softmax of the outputs; for binary_cross_entropy, their sigmoids");
   CLI::Option* overwrite = command->add_flag("--overwrite", predicting.overwrite,
                                              "replace the output file if it exists");
   classes->excludes(probabilities);

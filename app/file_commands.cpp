@@ -157,15 +157,20 @@ void declare_report(CLI::App& app, Command& chosen) {
   const auto options = std::make_shared<ReportOptions>();
   CLI::Option* runs = command->add_option("runs", options->runs, "output folders of the runs")->option_text("RUN ...");
   const auto study = std::make_shared<std::string>();
-  command->add_option("--study", *study, "output folder of a study, instead of runs")
-      ->option_text("FOLDER")
-      ->excludes(runs);
+  CLI::Option* of_study =
+      command
+          ->add_option("--study", *study,
+                       "output folder of a study, instead of runs; for other programs it gets measurements.csv and "
+                       "study.json")
+          ->option_text("FOLDER")
+          ->excludes(runs);
   command
       ->add_option("--sort", options->sort,
                    "sort by KEY, best first: one of " + fmt::format("{}", fmt::join(report_sort_keys(), ", ")))
       ->check(CLI::IsMember(report_sort_keys()))
-      ->option_text("KEY");
-  command->add_flag("--csv", options->csv, "print the table as CSV, for other programs");
+      ->option_text("KEY")
+      ->excludes(of_study);
+  command->add_flag("--csv", options->csv, "print the table as CSV, for other programs")->excludes(of_study);
   command->callback([&chosen, options, study] {
     if (options->runs.empty() && study->empty()) throw CLI::RequiredError("RUN ..., or --study FOLDER");
     if (study->empty()) chosen = printing([options] { return scaling_report(*options); });

@@ -85,6 +85,8 @@ void CheckpointWriter::write(std::int64_t step, const Contents& contents, Number
     });
     turn.end();
   };
+  std::error_code ignored;                              // without the folder, the file cannot be created
+  std::filesystem::create_directory(folder_, ignored);  // again, if somebody has removed it
   try {
     CheckpointEvents events{.progress = [this] { ++parts_; }};
     if (contents.before_commit) events.before_commit = contents.before_commit;

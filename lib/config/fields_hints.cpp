@@ -72,6 +72,34 @@ std::string options_text(const DeckNode& item, std::string_view without) {
   return inline_text(options);
 }
 
+/// Returns the error about an option `key` beside the type of its list entry, or a type that is given as a value; else
+/// empty.
+std::string misplaced_option(const DeckNode& item, const DeckNode::Entry& key,
+                             std::span<const Alternative> alternatives) {
+  if (key.key == "type" && key.value.kind == DeckNode::Kind::scalar && find(alternatives, key.value.text))
+    return fmt::format("a type is written as the key of its options; write {{{}: {}}}", key.value.text,
+                       options_text(item, "type"));
+  for (const DeckNode::Entry& entry : item.entries) {
+    if (const Alternative* type = find(alternatives, entry.key); !type || !has_key(*type, key.key)) continue;
+    const std::string value = inline_text(key.value);
+    if (key.position.file.starts_with(command_line))
+      return fmt::format("'{}' is an option of {}; write {}.{}.{}={}", key.key, entry.key, item.path, entry.key,
+                         key.key, value);
+    return fmt::format("'{}' is an option of {}; indent it below its type, or write {{{}: {{{}: {}}}}}", key.key,
+                       entry.key, entry.key, key.key, value);
+  }
+  return "";
+}
+
+/// Lists the keys that a list entry may have, if its type is known; else empty.
+std::string options_beside(const DeckNode& item, std::span<const Alternative> alternatives) {
+  for (const DeckNode::Entry& entry : item.entries)
+    if (const Alternative* type = find(alternatives, entry.key))
+      return fmt::format("only name and from can be given beside {}; its options go below it: {}", entry.key,
+                         fmt::join(keys_of(*type), ", "));
+  return "";
+}
+
 }  // namespace
 
 std::string other_key(std::span<const OtherName> names, std::string_view section, std::string_view key) {
@@ -124,29 +152,14 @@ std::string key_of_other_sections(std::string_view key, std::string_view section
                      paths.front() == key ? " at the top level of the deck" : "");
 }
 
-std::string misplaced_option(const DeckNode& item, const DeckNode::Entry& key,
-                             std::span<const Alternative> alternatives) {
-  if (key.key == "type" && key.value.kind == DeckNode::Kind::scalar && find(alternatives, key.value.text))
-    return fmt::format("a type is written as the key of its options; write {{{}: {}}}", key.value.text,
-                       options_text(item, "type"));
-  for (const DeckNode::Entry& entry : item.entries) {
-    if (const Alternative* type = find(alternatives, entry.key); !type || !has_key(*type, key.key)) continue;
-    const std::string value = inline_text(key.value);
-    if (key.position.file.starts_with(command_line))
-      return fmt::format("'{}' is an option of {}; write {}.{}.{}={}", key.key, entry.key, item.path, entry.key,
-                         key.key, value);
-    return fmt::format("'{}' is an option of {}; indent it below its type, or write {{{}: {{{}: {}}}}}", key.key,
-                       entry.key, entry.key, key.key, value);
-  }
-  return "";
-}
-
-std::string options_beside(const DeckNode& item, std::span<const Alternative> alternatives) {
-  for (const DeckNode::Entry& entry : item.entries)
-    if (const Alternative* type = find(alternatives, entry.key))
-      return fmt::format("only name and from can be given beside {}; its options go below it: {}", entry.key,
-                         fmt::join(keys_of(*type), ", "));
-  return "";
+std::string problem_of_item(const DeckNode& item, const DeckNode::Entry& key, std::span<const Alternative> alternatives,
+                            std::span<const OtherName> names) {
+  if (std::string problem = misplaced_option(item, key, alternatives); !problem.empty()) return problem;
+  std::vector<std::string> words = names_of(alternatives);
+  std::string meant = other_word(names, item.path, key.key, words);
+  words.insert(words.end(), {"name", "from"});
+  if (meant.empty() && nearest(key.key, words).empty()) meant = options_beside(item, alternatives);
+  return fmt::format("unknown key; {}", meant.empty() ? suggestion(key.key, words) : meant);
 }
 
 std::string spelled_out_as(const DeckNode& value, std::string_view key) {

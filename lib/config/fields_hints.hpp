@@ -30,13 +30,9 @@ std::string key_of_other_alternatives(std::string_view key, std::string_view cho
 /// itself; else empty.
 std::string key_of_other_sections(std::string_view key, std::string_view section, Config& deck);
 
-/// Returns the error about a list entry `- {type: {…}}` that has the option `key` beside its type, or that gives the
-/// type as a value; else empty.
-std::string misplaced_option(const DeckNode& item, const DeckNode::Entry& key,
-                             std::span<const Alternative> alternatives);
-
-/// Lists the keys that a list entry may have, if its type is known; else empty.
-std::string options_beside(const DeckNode& item, std::span<const Alternative> alternatives);
+/// Returns the error about a key of a list entry `- {type: {…}}` that is neither a type nor `name` or `from`.
+std::string problem_of_item(const DeckNode& item, const DeckNode::Entry& key, std::span<const Alternative> alternatives,
+                            std::span<const OtherName> names);
 
 /// "write batch: {global: 128}": advice for a value that stands where a mapping is expected.
 std::string spelled_out_as(const DeckNode& value, std::string_view key);

@@ -51,7 +51,6 @@ class Reader final : public Fields {
     list(key, values, "a list of numbers such as [0.5, 0.5]",
          [&](const DeckNode& item) { return to_number(item, range); });
   }
-
   void integers(std::string_view key, std::vector<std::int64_t>& values, Range range, std::string_view) override {
     list(key, values, "a list of whole numbers such as [28, 28, 1]",
          [&](const DeckNode& item) { return to_integer(item, range); });
@@ -218,15 +217,12 @@ class Reader final : public Fields {
   /// reported only if nothing else is wrong here, and broken rules only if no key is missing either: the first kind
   /// found is the likelier mistake.
   void finish() const {
-    if (knows_its_keys_) complain_of_unknown_keys();
+    if (knows_its_keys_)
+      for (const auto& entry : node_.entries)
+        if (const std::string problem = known_.count(entry.key) ? "" : problem_of_unknown(entry.key); !problem.empty())
+          complaints_.emplace_back(entry.position, entry.value.path, problem);
     for (const Complaints* next : {&missing_, &broken_})
       if (complaints_.size() == complaints_before_) complaints_.insert(complaints_.end(), next->begin(), next->end());
-  }
-
-  void complain_of_unknown_keys() const {
-    for (const auto& entry : node_.entries)
-      if (const std::string problem = known_.count(entry.key) ? "" : problem_of_unknown(entry.key); !problem.empty())
-        complaints_.emplace_back(entry.position, entry.value.path, problem);
   }
 
   static void read(const DeckNode& node, Reading& reading, const std::function<void(Fields&)>& describe,
@@ -258,8 +254,18 @@ class Reader final : public Fields {
     const std::string keys = fmt::format("some of its keys: {}", fmt::join(reader.known_, ", "));
     if (node.text == "true" && reader.missing_.empty() && reader.broken_.empty() && !reader.known_.empty())
       return of_wrong_type(node, wanted, "write {} for its defaults, or " + keys);
-    if (!reader.meant_by_value_.empty())
-      return of_wrong_type(node, wanted, spelled_out_as(node, reader.meant_by_value_));
+    const auto can_be_value_of = [&](const std::string& key) {
+      const DeckNode mapping = spelled_out(node, key);
+      Reading trial{deck};
+      Reader trial_reader(mapping, trial);
+      describe(trial_reader);
+      return trial.complaints.empty();
+    };
+    if (std::string key = reader.meant_by_value_; !key.empty()) {
+      if (!can_be_value_of(key) && std::ranges::count_if(reader.known_, can_be_value_of) == 1)
+        key = *std::ranges::find_if(reader.known_, can_be_value_of);
+      if (can_be_value_of(key)) return of_wrong_type(node, wanted, spelled_out_as(node, key));
+    }
     if (reader.known_.contains(node.text)) {
       const DeckNode some{.kind = DeckNode::Kind::scalar, .text = "…", .position = node.position, .path = node.path};
       return of_wrong_type(node, wanted, spelled_out_as(some, node.text));
@@ -346,14 +352,8 @@ class Reader final : public Fields {
           item.type = entry.key;
           options = &entry.value;
         } else {
-          if (const std::string problem = misplaced_option(node, entry, alternatives); !problem.empty())
-            throw DeckError(entry.position, entry.value.path, problem);
-          std::vector<std::string> words = names_of(alternatives);
-          std::string meant = other_word(reading_.other_names, node.path, entry.key, words);
-          words.insert(words.end(), {"name", "from"});
-          if (meant.empty() && nearest(entry.key, words).empty()) meant = options_beside(node, alternatives);
           throw DeckError(entry.position, entry.value.path,
-                          fmt::format("unknown key; {}", meant.empty() ? suggestion(entry.key, words) : meant));
+                          problem_of_item(node, entry, alternatives, reading_.other_names));
         }
       }
       if (!options) throw DeckError(node.position, node.path, "the entry names no type; write - type or - {type: {…}}");

@@ -29,6 +29,8 @@ void require_readable_file(const std::filesystem::path& path) {
                 fmt::format("{}: is a folder (an HDF5 file is expected); name the file in it{}", path.string(),
                             std::filesystem::exists(latest, code) ? fmt::format(", as {}", latest.string()) : ""));
   }
+  validate(std::filesystem::is_regular_file(status), ExitStatus::bad_data,
+           "{}: is no regular file (an HDF5 file is expected); give another", path.string());
   validate(RawFile(path, RawFile::Access::read).size() > 0, ExitStatus::bad_data,
            "{}: is empty (an HDF5 file is expected); make or copy it again", path.string());
 }

@@ -82,8 +82,9 @@ void write_failed(const std::string& file) {
 void create_failed(const std::string& file) {
   const std::string why = reason();
   validate(!is_full(why), ExitStatus::io_error, "{}: cannot be created ({}); make room", file, why);
-  throw Error(ExitStatus::cannot_create,
-              fmt::format("{}: cannot be created ({}); choose a folder that exists and is writable", file, why));
+  const char* const advice = why == std::strerror(EFBIG) ? "allow larger files (ulimit -f)"
+                                                         : "choose a folder that exists and is writable";
+  throw Error(ExitStatus::cannot_create, fmt::format("{}: cannot be created ({}); {}", file, why, advice));
 }
 
 hid_t native_type(const StoredType& type) {

@@ -35,6 +35,7 @@ class CrossEntropy final : public Loss {
     meaning_.ignored = ignored;
   }
   bool wants_classes() const override { return true; }
+  Probabilities probabilities() const override { return Probabilities::softmax; }
   std::int64_t ignored_class() const override { return meaning_.ignored; }
   bool counts_alike() const override { return class_weights_.empty() && meaning_.ignored < 0; }
   void check_output(const Shape& one_output) const override {
@@ -109,6 +110,9 @@ class LossOfValues final : public Loss {
  public:
   explicit LossOfValues(ValueLoss kind, double delta = 0) : kind_(kind), delta_(delta) {}
   bool wants_classes() const override { return false; }
+  Probabilities probabilities() const override {
+    return kind_ == ValueLoss::binary_cross_entropy ? Probabilities::sigmoid : Probabilities::none;
+  }
   std::optional<Range> target_range() const override {
     return kind_ == ValueLoss::binary_cross_entropy ? std::optional(fraction) : std::nullopt;
   }

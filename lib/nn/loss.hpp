@@ -20,6 +20,9 @@ class Loss {
   /// True if targets are classes: i32 [n], or [n, …] for outputs [n, …, K]. False if they are values of master_dtype in
   /// the shape of the outputs.
   virtual bool wants_classes() const = 0;
+  /// What makes probabilities of the outputs: the softmax of a row, or the sigmoid of each; none if they are values.
+  enum class Probabilities { none, softmax, sigmoid };
+  virtual Probabilities probabilities() const { return Probabilities::none; }
   /// The class number whose targets are ignored; such a number need not be a class of the network. -1: none is ignored.
   virtual std::int64_t ignored_class() const { return -1; }
   /// The values that targets may have, if they are values and not all of them are allowed.

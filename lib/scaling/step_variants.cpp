@@ -41,7 +41,8 @@ std::vector<std::int64_t> micro_batches(const Workload& workload, int ranks) {
   return micro;
 }
 
-/// Order of ways to divide: the least division that is not slower comes first (shards_by_speed).
+/// Order of ways to divide: the least division comes first, but none at all last, as each rank then makes the whole
+/// update (shards_by_speed).
 int order_of(Shard shard) { return shard == Shard::none ? 4 : static_cast<int>(shard); }
 
 auto key_of(const StepVariant& variant) {

@@ -34,7 +34,7 @@ struct StepVariant {
 /// the step's memory and elsewhere, and with divided parameters there as well.
 /// Ways that fit into `limit` bytes (0: any) come first. Among these the fastest come first on `machine`, whose
 /// ranks_per_node are those of the nodes; without a machine, those that have states in memory, send least, compute
-/// nothing twice, and divide least. The workload is left as it was.
+/// nothing twice, and divide the optimizer's state rather than more, or nothing. The workload is left as it was.
 std::vector<StepVariant> step_variants(Workload& workload, const std::optional<Machine>& machine, RankCount ranks,
                                        double limit);
 

@@ -90,8 +90,9 @@ std::string choice_of(const std::vector<StepVariant>& variants, double limit, bo
                              ? fmt::format("{} ways that fit into {}, of {}", fit, bytes_text(limit), variants.size())
                              : fmt::format("{} ways, without a limit of memory (--memory GB)", fit);
   return fmt::format("best                 {}\n                     {} of {}\n", keys_of(variants.front(), deck),
-                     !has_machine ? "chosen for states in memory, then for least traffic, recomputation and division "
-                                    "(--machine FILE finds the fastest),"
+                     !has_machine
+                         ? "chosen for states in memory, then for least traffic and recomputation, then for a divided "
+                           "optimizer (--machine FILE finds the fastest),"
                      : variants.front().seconds
                          ? "the fastest"
                          : "whose time is unknown (the machine's file has neither disk_gbps nor host_copy_gbps),",

@@ -294,6 +294,9 @@ TEST(PushOrder, OfFilesThatAreNoneIsRefused) {
           "the number of 'members' is missing");
   refused(head + "0 0\n1 0\n2 0\n", "has 3 gradients");
   refused(head + "0 0\n1 0\n2 0\nx 1\n", "the line of gradient 4 is invalid");
+  // What a node that failed has lost of the file's end.
+  const std::string four = head + "0 0\n1 0\n2 0\n0 1\n";
+  EXPECT_EQ(PushOrder::parse(four + std::string(3, '\0'), "file", config, 2).text(), four);
   refused(PushOrder::head(3, 2, {}, 2, 2) + "0 0 0\n1 0 9223372036854775807\n2 0 1\n0 1 2\n",
           "the line of gradient 2 is invalid");
   refused(text, "gradients, but the run needs 50 updates of 2", 50);

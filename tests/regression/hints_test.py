@@ -37,6 +37,14 @@ class Hints(LockstepTest):
         for key in ("validation_file", "test_file"):
             self.both(66, [f"data.{key}: {no_such}"], "deck.yaml", f"data={{file: text.h5, sequence_length: 4, {key}: 'nothing.h5:/group'}}")
 
+    def test_values_in_the_place_of_mappings(self):
+        """The advice names the key that can have this value."""
+        for override, words in (("checkpoint.keep_best=3", "write checkpoint.keep_best.count=3"),
+                                ("checkpoint.keep_best=validation_accuracy", "write checkpoint.keep_best.metric=validation_accuracy"),
+                                ("run.patience=validation_loss", "write run.patience.metric=validation_loss"),
+                                ("schedule=cosine", "write schedule.type=cosine"), ("schedule=3", "write some of its keys: ")):
+            self.both(78, [words], "deck.yaml", override)
+
     def test_targets_that_are_never_reached(self):
         for metric, value, words in (("accuracy", 98, "98 is out of range (validation_accuracy is a share, 0 to 1); write 0.98"), ("accuracy", -1, "give a value in this range"),
                                      ("top_5", 250, "250 is out of range (validation_top_5 is a share, 0 to 1); give a value in this range"),

@@ -196,9 +196,25 @@ class Predict(LockstepTest):
             file["x"] = numpy.ones((3, 4), "f4")
         arguments = ["predict", "values/checkpoints/latest", "--data", "x.h5", "--output", "y.csv"]
         self.refused(64, ["outputs values (loss mse)"], *arguments, "--classes")
+        self.refused(64, ["outputs values (loss mse), not probabilities"], *arguments, "--probabilities")
         self.lockstep(*arguments)
         self.lockstep("train", "deck.yaml", "loss.type=mae", "run.output_dir=absolute")
         self.refused(64, ["outputs values (loss mae)"], "predict", "absolute/checkpoints/latest", *arguments[2:], "--overwrite", "--classes")
+
+    def test_probabilities_of_single_outputs(self):
+        inputs = 30 * numpy.random.default_rng(3).standard_normal((40, 4)).astype("f4")
+        with h5py.File(self.folder / "x.h5", "w") as file:
+            file["train/inputs"] = inputs
+            file["train/targets"] = (inputs[:, :2] > 0).astype("f4")
+        self.deck("deck.yaml", data={"file": "x.h5"}, run={"steps": 3, "output_dir": "clicks"}, model={"layers": [{"linear": 2}]},
+                  loss={"type": "binary_cross_entropy"})
+        self.lockstep("train", "deck.yaml")
+        values = {}
+        for name, options in (("outputs", []), ("probabilities", ["--probabilities"])):
+            self.lockstep("predict", "clicks/checkpoints/latest", "--data", "x.h5", "--output", f"{name}.npy", *options)
+            values[name] = numpy.load(self.folder / f"{name}.npy").astype("f8")
+        self.assertLess(abs(values["probabilities"] - 1 / (1 + numpy.exp(-values["outputs"]))).max(), 1e-7)
+        self.refused(64, ["not classes; leave out --classes"], "predict", "clicks/checkpoints/latest", "--data", "x.h5", "--output", "c.npy", "--classes")
 
 
 @unittest.skipUnless(h5py, "no h5py")

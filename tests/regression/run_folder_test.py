@@ -46,6 +46,31 @@ class Lost(Folder):
         self.assertNotIn("only at the end", out, "which is near")
         self.assertNotIn("earlier run", self.lockstep("train", "deck.yaml", "run.steps=5").out, "it goes on")
 
+    def test_a_run_that_was_killed_before_its_first_row_is_spoken_of(self):
+        self.deck(run={**ENDLESS, "log_every": 10**8})
+        child, limit = self.start(), time.monotonic() + 60
+        while not (self.folder / "run/metrics.csv").exists():
+            self.assertLess(time.monotonic(), limit)
+            time.sleep(0.01)
+        child.kill()
+        child.wait()
+        out = self.lockstep("train", "deck.yaml", "run.steps=3").out
+        self.assertIn("run: an earlier run ended before its first row, without a checkpoint; this one starts from scratch", out)
+
+    def test_a_removed_folder_of_checkpoints_is_made_again(self):
+        self.deck(run=ENDLESS, checkpoint={"every_steps": 5})
+        child, checkpoints, limit = self.start(), self.folder / "run/checkpoints", time.monotonic() + 60
+        for removes in (True, False):
+            while not (checkpoints / "latest").exists():
+                self.assertLess(time.monotonic(), limit)
+                time.sleep(0.01)
+            if removes:
+                shutil.rmtree(checkpoints, ignore_errors=True)
+        child.terminate()
+        child.communicate(timeout=60)
+        self.assertEqual(child.returncode, 75)
+        self.assertIn("resumes from run/checkpoints/step-", self.lockstep("train", "deck.yaml", f"run.steps={summary(self.folder / 'run')['steps'] + 1}").out)
+
 
 @unittest.skipIf(program.runs_on_device(), "ranks run freely on hosts")
 class Record(Folder):
@@ -282,32 +307,6 @@ class NothingOfOthers(Folder):
         self.refused(65, ["the network of the deck needs"], "train", "deck.yaml", "run.output_dir=new", "model.layers.1.linear.features=17",
                      f"run.resume={self.folder}/other/checkpoints/step-00000004.h5")
         self.assertFalse((self.folder / "new").exists())
-
-
-class ReadOnly(Folder):
-    def train_in_read_only_folder(self, *overrides):
-        command = [program.PROGRAM, "train", "deck.yaml", *overrides]
-        if os.geteuid() == 0:  # permissions do not stop root
-            command = ["unshare", "--mount", "sh", "-c", 'mount --bind run run && mount -o remount,bind,ro run || exit 99; exec "$@"', "sh", *command]
-        (self.folder / "run").chmod(0o555)
-        self.addCleanup((self.folder / "run").chmod, 0o755)
-        result = subprocess.run(command, cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
-        if os.geteuid() == 0 and (result.returncode == 99 or "unshare failed" in result.stderr):
-            self.skipTest("nothing can be mounted here")
-        return result
-
-    def test_a_run_that_has_ended_is_found_to_be_so(self):
-        self.deck()
-        self.lockstep("train", "deck.yaml")
-        before = snapshot(self.folder / "run")
-        result = self.train_in_read_only_folder()
-        self.assertEqual(result.returncode, 0, result)
-        self.assertIn("nothing is left to do", result.stdout)
-        result = self.train_in_read_only_folder("run.steps=6")
-        self.assertEqual(result.returncode, 73, result)
-        self.assertRegex(result.stderr, r"^error: run: the output folder cannot be created or changed \((Read-only file system|Permission denied)\); "
-                                        r"choose another run.output_dir\n$")
-        self.assertEqual(snapshot(self.folder / "run"), before)
 
 
 class ChangedDeck(Folder):

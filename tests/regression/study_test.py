@@ -294,6 +294,8 @@ class Studies(StudyTest):
         self.assertRegex(result.err, "warning: study/study.json: cannot be created .*some or all of measurements.csv, study.json and the pictures are not those of this report")
         self.refused(66, ["nowhere", "not the folder of a study"], "report", "--study", "nowhere")
         self.refused(64, ["--study FOLDER"], "report")
+        for option in (["--csv"], ["--sort", "loss"]):
+            self.refused(64, [f"{option[0]} excludes --study"], "report", "--study", "study", *option)
 
 
 class Inputs(StudyTest):

@@ -52,7 +52,17 @@ void OrderedStore::go_on_after(std::int64_t updates) {
 
 void OrderedStore::take_up_record(std::int64_t updates) {
   const Rounds rounds{rules_.steps.every, rules_.by_speed};
-  const PushOrder done = PushOrder::parse(read_text_file(config_.record), config_.record, config_, updates, rounds);
+  const PushOrder done = [&] {
+    try {
+      return PushOrder::parse(read_text_file(config_.record), config_.record, config_, updates, rounds);
+    } catch (const Error& error) {
+      throw Error(
+          error.status(),
+          fmt::format("{} (the run goes on from step {}, and needs the record of the steps before it: bring that "
+                      "file back, or go on without parallel.asynchronous.schedule.record)",
+                      error.what(), rules_.steps.after(updates)));
+    }
+  }();
   validate(
       !done.has_parts() || done.parts_of_batch() == rules_.parts_of_batch, ExitStatus::bad_data,
       "{}: batches are divided into {} parts in the record, but into {} here; continue with the parallel.backup or "

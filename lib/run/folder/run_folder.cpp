@@ -57,10 +57,21 @@ bool holds_a_run(const RunPaths& paths) {
   return fs::exists(paths.metrics()) || fs::exists(paths.summary()) || !list_checkpoints(paths.checkpoints()).empty();
 }
 
-Error cannot_be_changed(const RunPaths& paths, const std::string& why) {
+Error cannot_be_changed(const fs::path& folder, const std::string& why) {
   return {ExitStatus::cannot_create,
           fmt::format("{}: the output folder cannot be created or changed ({}); choose another run.output_dir",
-                      paths.path().string(), why)};
+                      folder.string(), why)};
+}
+
+/// Makes a folder, and those above it. Returns whether there was none.
+bool make_folder(const fs::path& folder) {
+  std::error_code code, ignored;
+  const bool is_new = fs::create_directories(folder, code);
+  if (!code) return is_new;
+  const bool leads_nowhere = fs::is_symlink(folder, ignored) && !fs::exists(folder, ignored);
+  throw cannot_be_changed(folder, leads_nowhere ? fmt::format("it is a link to {}, which does not exist",
+                                                              fs::read_symlink(folder, ignored).string())
+                                                : code.message());
 }
 
 /// Throws cannot_create if the folder has files that this run must not replace or remove. Checked for a run that goes
@@ -69,8 +80,11 @@ void refuse_foreign_files(const RunPaths& paths, const std::string& input_deck, 
   for (const OwnFile& file : files) {
     const fs::path path = paths.path() / file.name;
     if (!fs::exists(fs::symlink_status(path))) continue;
+    validate(!fs::is_regular_file(path) || ::access(path.c_str(), R_OK) == 0, ExitStatus::io_error,
+             "{}: cannot be read ({}), so it is not known whether it is this run's; check its permissions",
+             path.string(), std::strerror(errno));
     validate(
-        file_begins_with(path, file.begins), ExitStatus::cannot_create,
+        fs::is_regular_file(path) && file_begins_with(path, file.begins), ExitStatus::cannot_create,
         "{}: was not written by Lockstep, and is not replaced; choose another run.output_dir, or move that file away",
         path.string());
   }
@@ -122,7 +136,7 @@ void refuse_other_record(const RunPaths& paths, const std::string& record) {
            record);
 }
 
-/// Logs that an earlier run was killed before its first checkpoint, if one was.
+/// Logs that an earlier run has ended before its first checkpoint, if one has.
 void say_what_is_lost(const RunPaths& paths) {
   if (fs::exists(paths.summary()) || !list_checkpoints(paths.checkpoints()).empty()) return;
   std::istringstream curves(text_if_readable(paths.metrics()));
@@ -133,6 +147,9 @@ void say_what_is_lost(const RunPaths& paths) {
   if (number_of(step))
     log("{}: an earlier run reached step {} without a checkpoint; this one starts from scratch", paths.path().string(),
         step);
+  else if (fs::exists(paths.metrics()))
+    log("{}: an earlier run ended before its first row, without a checkpoint; this one starts from scratch",
+        paths.path().string());
 }
 
 std::vector<fs::path> files_of_run(const RunPaths& paths) {
@@ -228,9 +245,7 @@ bool RunFolder::has_ended() const {
 }
 
 void RunFolder::claim() {
-  std::error_code code;
-  made_ = fs::create_directories(path(), code);
-  if (code) throw cannot_be_changed(*this, code.message());
+  made_ = make_folder(path());
   why_read_only_ = ::access(path().c_str(), W_OK | X_OK) == 0 ? 0 : errno;
   if (why_read_only_ == 0) lock_ = std::make_unique<RunLock>(path());
 }
@@ -247,7 +262,7 @@ RunFolder::~RunFolder() {
 }
 
 void RunFolder::prepare(std::int64_t step, const std::string& resolved) {
-  if (why_read_only_ != 0) throw cannot_be_changed(*this, std::strerror(why_read_only_));
+  if (why_read_only_ != 0) throw cannot_be_changed(path(), std::strerror(why_read_only_));
   const std::string deck = deck_mark + resolved;
   try {
     refuse_foreign_files(*this, input_deck_.position.file, deck);
@@ -260,7 +275,8 @@ void RunFolder::prepare(std::int64_t step, const std::string& resolved) {
       refuse_own_start(*this, "run.branch_from", options_.branch_from, input_deck_);
       for (const fs::path& file : files_of_run(*this)) fs::remove(file);
     }
-    fs::create_directories(checkpoints());
+    make_folder(checkpoints());
+    if (::access(checkpoints().c_str(), W_OK | X_OK) != 0) throw cannot_be_changed(checkpoints(), std::strerror(errno));
     remove_leftovers(*this);
     if (goes_on()) {
       quarantine_checkpoints_after(checkpoints(), step);
@@ -270,7 +286,7 @@ void RunFolder::prepare(std::int64_t step, const std::string& resolved) {
     fs::remove(summary());  // it no longer holds
     if (text_if_readable(path() / "deck.yaml") != deck) write_text("deck.yaml", deck);
   } catch (const fs::filesystem_error& error) {
-    throw cannot_be_changed(*this, error.code().message());
+    throw cannot_be_changed(path(), error.code().message());
   }
 }
 

@@ -35,7 +35,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr auto refreshed_every = std::chrono::seconds(10);
-constexpr double stale_after = 60;  // seconds
+constexpr double stale_after = 60;             // seconds
+constexpr const char* stale_mark = ".stale-";  // in the name of a lock that is being removed
 
 /// Identifies the machine and its current boot.
 std::string boot() {
@@ -210,11 +211,17 @@ void wait_until_stale(const fs::path& lock, const Holder& holder, const Claim& o
 }
 
 /// Removes a stale lock. Another process may have done so meanwhile, and hold a new one, which stays.
-void take_away(const fs::path& lock, const Holder& stale) {
+void take_away(const fs::path& lock, const Holder& stale, const RunLock::Owner& owner) {
   const std::optional<Holder> now = holder_of(lock);
   if (!now || now->text != stale.text) return;
-  const fs::path aside = lock.string() + fmt::format(".stale-{}-{}", host_name(), ::getpid());
-  if (::rename(lock.c_str(), aside.c_str()) != 0) return;
+  const fs::path aside = lock.string() + fmt::format("{}{}-{}", stale_mark, host_name(), ::getpid());
+  if (::rename(lock.c_str(), aside.c_str()) != 0) {
+    validate(errno == ENOENT || errno == ESTALE, ExitStatus::cannot_create,
+             "{}: belongs to {} that has ended ({}), but cannot be removed ({}); choose another {}, or have its owner "
+             "remove it",
+             lock.string(), owner.name, stale.name(), std::strerror(errno), owner.folder_key);
+    return;
+  }
   const std::optional<Holder> taken = holder_of(aside);
   // A new lock was made between the look and the rename: it goes back. (If yet another was made since, its owner
   // notices.)
@@ -257,7 +264,8 @@ RunLock::~RunLock() {
 }
 
 bool RunLock::is_leftover(const fs::path& file) {
-  if (ReplaceFile::left_of(file.filename().string()) != file_name) return false;
+  const std::string name = file.filename();
+  if (ReplaceFile::left_of(name) != file_name && !name.starts_with(std::string(file_name) + stale_mark)) return false;
   // A process that waits for the lock touches its own file every half second.
   const std::optional<double> last = changed_at(file), now = changed_at(file.parent_path() / file_name);
   return last && now && *now - *last >= stale_after;
@@ -282,7 +290,7 @@ void RunLock::acquire() {
              owner_.folder_key);
     if (holder.life() != Holder::Life::ended) wait_until_stale(path_, holder, own, owner_);
     if (taken_over) std::this_thread::sleep_for(moment);  // other processes try as well
-    take_away(path_, holder);
+    take_away(path_, holder, owner_);
   }
 }
 

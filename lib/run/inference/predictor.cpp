@@ -28,26 +28,31 @@ constexpr const char* names[] = {"outputs", "class", "probabilities"};
 template <class T>
 class Conversion {
  public:
-  Conversion(PredictOptions::Form form, std::int64_t count) : form_(form), count_(static_cast<std::size_t>(count)) {}
+  Conversion(PredictOptions::Form form, Loss::Probabilities probabilities, std::int64_t count)
+      : form_(form), probabilities_(probabilities), count_(static_cast<std::size_t>(count)) {}
 
   void append(const T* outputs, std::string& to) const {
     const std::span<const T> values(outputs, count_);
-    const auto largest = std::ranges::max_element(values);
-    if (form_ == PredictOptions::Form::classes) {
-      const bool is_none = std::ranges::any_of(values, [](T value) { return std::isnan(value); });
-      put(is_none ? -1 : static_cast<std::int32_t>(largest - values.begin()), to);
-      return;
-    }
-    double sum = 0;
-    for (const T value : values) sum += std::exp(static_cast<double>(value) - static_cast<double>(*largest));
-    for (const T value : values)
-      put(form_ == PredictOptions::Form::outputs
-              ? value
-              : static_cast<T>(std::exp(static_cast<double>(value) - static_cast<double>(*largest)) / sum),
-          to);
+    if (form_ == PredictOptions::Form::classes) return put(class_of(values), to);
+    if (form_ == PredictOptions::Form::outputs)
+      for (const T value : values) put(value, to);
+    else if (probabilities_ == Loss::Probabilities::sigmoid)
+      for (const T value : values) put(static_cast<T>(1 / (1 + std::exp(-static_cast<double>(value)))), to);
+    else put_softmax(values, to);
   }
 
  private:
+  /// The index of the largest output; −1 if any is NaN.
+  static std::int32_t class_of(std::span<const T> values) {
+    if (std::ranges::any_of(values, [](T value) { return std::isnan(value); })) return -1;
+    return static_cast<std::int32_t>(std::ranges::max_element(values) - values.begin());
+  }
+  static void put_softmax(std::span<const T> values, std::string& to) {
+    const auto largest = static_cast<double>(std::ranges::max(values));
+    double sum = 0;
+    for (const T value : values) sum += std::exp(static_cast<double>(value) - largest);
+    for (const T value : values) put(static_cast<T>(std::exp(static_cast<double>(value) - largest) / sum), to);
+  }
   template <class Number>
   static void put(Number number, std::string& to) {
     char bytes[sizeof number];
@@ -56,6 +61,7 @@ class Conversion {
   }
 
   PredictOptions::Form form_;
+  Loss::Probabilities probabilities_;
   std::size_t count_;
 };
 
@@ -65,6 +71,7 @@ class Blocks {
   Blocks(const RunConfig& config, Graph graph, const Dataset& data, PredictOptions::Form form)
       : data_(data),
         form_(form),
+        probabilities_(config.loss.make()->probabilities()),
         type_(output_type(config.dtype())),
         size_(std::min(inference_batch(config, graph), data.size())),
         inference_(config, std::move(graph), data.format(), size_) {
@@ -95,7 +102,7 @@ class Blocks {
     std::vector<T> values(static_cast<std::size_t>(outputs.count()));
     copy_to_host(space_, outputs, values.data());
     const std::int64_t each = outputs.shape[-1];
-    const Conversion<T> conversion(form_, each);
+    const Conversion<T> conversion(form_, probabilities_, each);
     std::string bytes;
     for (std::int64_t i = 0; i < outputs.count(); i += each) conversion.append(values.data() + i, bytes);
     return bytes;
@@ -103,6 +110,7 @@ class Blocks {
 
   const Dataset& data_;
   PredictOptions::Form form_;
+  Loss::Probabilities probabilities_;
   DType type_;  ///< type of the outputs
   std::int64_t size_;
   ExecSpace space_;
@@ -148,9 +156,13 @@ std::unique_ptr<Blocks> make_blocks(const PredictOptions& options, const Trained
     Graph graph = make_graph(config, data.format());
     check_inputs(data, config.data.augment, graph);
     check_normalize(data.format(), config.data.normalize);
-    validate(options.form == PredictOptions::Form::outputs || config.loss.make()->wants_classes(),
+    const std::unique_ptr<Loss> loss = config.loss.make();
+    validate(options.form != PredictOptions::Form::classes || loss->wants_classes(), ExitStatus::bad_usage,
+             "{}: its network outputs values (loss {}), not classes; leave out --classes", options.checkpoint,
+             config.loss.type);
+    validate(options.form != PredictOptions::Form::probabilities || loss->probabilities() != Loss::Probabilities::none,
              ExitStatus::bad_usage,
-             "{}: its network outputs values (loss {}), not classes; leave out --classes and --probabilities",
+             "{}: its network outputs values (loss {}), not probabilities; leave out --probabilities",
              options.checkpoint, config.loss.type);
     blocks = std::make_unique<Blocks>(config, std::move(graph), data, options.form);
   });

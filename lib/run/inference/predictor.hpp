@@ -9,7 +9,8 @@
 namespace lockstep {
 
 struct PredictOptions {
-  /// What is written for each example: the network's outputs, the number of the largest one, or their softmax.
+  /// What is written for each example: the network's outputs, the number of the largest one, or the
+  /// probabilities that they stand for (Loss::probabilities).
   enum class Form { outputs, classes, probabilities };
 
   std::string checkpoint;      ///< file; the deck in it says what the network is

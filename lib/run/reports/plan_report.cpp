@@ -233,6 +233,7 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
     start = fmt::format("nothing: {} holds a run that this deck cannot continue", config.output_dir());
   }
   check_output_folder(config.output_dir());
+  check_output_folder(RunPaths(config.output_dir()).checkpoints());
 
   const std::int64_t train = experiment.data.train->size();
   check_sampler(config, ranks);
