@@ -46,9 +46,10 @@ TEST(ShardPlace, MostOwnedIsThatOfTheRankWithMost) {
 }
 
 TEST(ShardPlace, FewBlocksGoToManyRanks) {
-  // A bucket of 25 MB among 1,024 ranks: 1.49 blocks each, on average.
-  constexpr std::int64_t blocks = 1525;
-  EXPECT_EQ(most_owned({{0, blocks * array_block}}, 8, 128, 4), 2 * array_block);
+  // A bucket of 25 MB. If each leader's blocks went to the same ranks of a node, some would have four.
+  const std::vector<ElementRange> bucket{{0, 1525 * array_block}};
+  EXPECT_EQ(most_owned(bucket, 8, 128, 4), 3 * array_block);
+  EXPECT_EQ(most_owned(bucket, 64, 128, 4), array_block);
 }
 
 }  // namespace

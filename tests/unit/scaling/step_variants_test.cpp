@@ -188,7 +188,11 @@ TEST(Ways, StatesTakeTheTimeThatNothingHides) {
         large_layers("shard: optimizer, " + offloads_to(), clips ? "{type: lamb, clip_norm: 1}" : "{type: adamw}"));
     const StepMemory memory = workload.plan(ranks);
     const double state = memory.offloaded, parameters = static_cast<double>(workload.parameters());
-    EXPECT_NEAR(state, 8 * parameters / ranks.all, 1);
+    const ParameterLayout& layout = workload.layout();
+    EXPECT_NEAR(state,
+                8 * parameters * static_cast<double>(largest_part(workload.config().parallel, layout, ranks)) /
+                    static_cast<double>(layout.trained_size()),
+                1);
     EXPECT_EQ(memory.states, bytes_of_blocks(workload, static_cast<std::int64_t>(state / 8)));
     machine.disk_gbps = machine.host_copy_gbps = std::nullopt;
     EXPECT_FALSE(Predictor(machine, workload).states_seconds(ranks.all, memory)) << "at no known rate";
