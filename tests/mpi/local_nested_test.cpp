@@ -40,10 +40,8 @@ class NestedSteps : public testing::TestWithParam<NestedCase> {
   std::vector<Node> nodes;
   std::vector<double> common, velocity;
 
-  bool has(const char* word) const { return std::string_view(c.more).find(word) != std::string_view::npos; }
-
   /// Averages the replicas of each node, weighted by their examples since the last synchronization of any kind.
-  void sync_in_nodes() {
+  void sync_in_nodes(const LocalConfig& local) {
     for (Node& node : nodes) {
       double all = 0;
       for (const std::size_t replica : node.replicas) all += replicas[replica].examples;
@@ -56,15 +54,15 @@ class NestedSteps : public testing::TestWithParam<NestedCase> {
         }
         for (const std::size_t replica : node.replicas) {
           replicas[replica].x[i] = mean_x;
-          if (has("state: average")) replicas[replica].v[i] = mean_v;
+          if (local.state == LocalConfig::State::average) replicas[replica].v[i] = mean_v;
         }
       }
       for (const std::size_t replica : node.replicas) replicas[replica].examples = 0;
     }
   }
   /// Averages the averages of nodes, weighted by all their examples.
-  void sync() {
-    sync_in_nodes();
+  void sync(const LocalConfig& local) {
+    sync_in_nodes(local);
     double all = 0;
     for (const Node& node : nodes) all += node.examples;
     for (std::size_t i = 0; i < common.size(); ++i) {
@@ -73,19 +71,10 @@ class NestedSteps : public testing::TestWithParam<NestedCase> {
         mean_x += node.examples / all * replicas[node.replicas[0]].x[i];
         mean_v += node.examples / all * replicas[node.replicas[0]].v[i];
       }
-      const double way = common[i] - mean_x;
-      if (has("nesterov")) {
-        velocity[i] = 0.9 * velocity[i] + way;
-        common[i] -= 0.7 * (way + 0.9 * velocity[i]);
-      } else if (has("slowmo")) {
-        velocity[i] = 0.7 * velocity[i] + way / rate;
-        common[i] -= rate * velocity[i];
-      } else {
-        common[i] = mean_x;
-      }
+      PlainOuter(local).step(common[i], velocity[i], common[i] - mean_x);
       for (Replica& replica : replicas) {
         replica.x[i] = common[i];
-        if (has("state: average")) replica.v[i] = mean_v;
+        if (local.state == LocalConfig::State::average) replica.v[i] = mean_v;
       }
     }
     for (Node& node : nodes) node.examples = 0;
@@ -118,9 +107,9 @@ TEST_P(NestedSteps, AreThoseOfPlainLoops) {
       common = replicas[0].x;
       for (Replica& replica : replicas) replica.examples = 0;
     } else if (all_sync) {
-      sync();
+      sync(run.config.parallel.local);
     } else if (alone % c.node_every == 0) {
-      sync_in_nodes();
+      sync_in_nodes(run.config.parallel.local);
       std::int64_t hash = 0;
       for (const std::uint8_t byte : test::bytes_of(parameters.values())) hash = hash * 31 % 1000000007 + byte;
       EXPECT_EQ(node.all_reduce_max(hash), node.all_reduce_min(hash)) << "ranks of a node have other bits";

@@ -170,13 +170,7 @@ TEST_P(PacedSteps, AreThoseOfPlainLoops) {
       for (std::size_t i = 0; i < common.size(); ++i) {
         double mean = 0;
         for (const Replica& replica : replicas) mean += replica.examples / all * replica.x[i];
-        const double way = common[i] - mean;
-        if (std::string_view(c.more).find("nesterov") != std::string_view::npos) {
-          velocity[i] = 0.9 * velocity[i] + way;
-          common[i] -= 0.7 * (way + 0.9 * velocity[i]);
-        } else {
-          common[i] = mean;
-        }
+        PlainOuter(run.config.parallel.local).step(common[i], velocity[i], common[i] - mean);
         for (Replica& replica : replicas) replica.x[i] = common[i];
       }
       if (c.adam) sync_states(c.more, replicas);

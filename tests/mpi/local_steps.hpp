@@ -64,6 +64,28 @@ class GroupBatches {
   std::vector<Sampler> samplers_;
 };
 
+/// The outer step of replicas in plain loops, of rules that give all of them the same parameters.
+struct PlainOuter {
+  explicit PlainOuter(const LocalConfig& keys) : local(keys) {}
+
+  /// Moves a common number by `way`, which leads from the replicas' mean to it. `velocity` is the number's; `mean_rate`
+  /// the mean learning rate of the steps in between.
+  void step(double& common, double& velocity, double way, double mean_rate = rate) const {
+    if (local.outer == LocalConfig::Outer::slowmo) {
+      velocity = local.momentum.value_or(0.7) * velocity + way / mean_rate;
+      common -= local.learning_rate.value_or(1) * mean_rate * velocity;
+    } else if (local.outer == LocalConfig::Outer::nesterov) {
+      const double decay = local.momentum.value_or(0.9);
+      velocity = decay * velocity + way;
+      common -= local.learning_rate.value_or(0.7) * (way + decay * velocity);
+    } else {
+      common -= way;
+    }
+  }
+
+  const LocalConfig& local;
+};
+
 /// Computes a ← (1 − a·b / 2|a|²) a + (1 − a·b / 2|b|²) b for the elements [first, end).
 inline void add_by_adasum(std::vector<double>& a, const std::vector<double>& b, std::size_t first, std::size_t end) {
   double ab = 0, aa = 0, bb = 0;

@@ -42,19 +42,10 @@ class StreamedSteps : public testing::TestWithParam<StreamedCase> {
     }
     under_way = true;
   }
-  void apply(int fragment, double mix) {
-    const std::string_view outer = c.outer;
+  void apply(int fragment, double mix, const PlainOuter& outer) {
     for (std::size_t i = 0; i < common.size(); ++i) {
       if (fragment_of[i] != fragment) continue;
-      if (outer.find("nesterov") != outer.npos) {
-        velocity[i] = 0.9 * velocity[i] + mean_way[i];
-        common[i] -= 0.7 * (mean_way[i] + 0.9 * velocity[i]);
-      } else if (outer.find("slowmo") != outer.npos) {
-        velocity[i] = 0.7 * velocity[i] + mean_way[i] / rate;
-        common[i] -= rate * velocity[i];
-      } else {
-        common[i] -= mean_way[i];
-      }
+      outer.step(common[i], velocity[i], mean_way[i]);
       for (Replica& replica : replicas) replica.x[i] = common[i] + mix * (replica.x[i] - common[i]);
     }
     under_way = false;
@@ -69,6 +60,7 @@ TEST_P(StreamedSteps, AreThoseOfPlainLoops) {
                              c.every, c.fragments, c.delay, c.mix, c.from_step, c.group, c.outer),
                  c.batch, steps),
       comm);
+  const PlainOuter outer(run.config.parallel.local);
   const ParameterBuffer& parameters = run.parameters();
   common = numbers_of(run.parameters());
   velocity.resize(common.size());
@@ -90,12 +82,12 @@ TEST_P(StreamedSteps, AreThoseOfPlainLoops) {
     } else if (step == steps) {
       for (int fragment = 0; fragment < c.fragments; ++fragment) {
         begin(fragment);
-        apply(fragment, 0);
+        apply(fragment, 0, outer);
       }
     } else {
       if ((alone + c.delay) % period == 0 && step + c.delay < steps)
         begin(((alone + c.delay) / period - 1) % c.fragments);
-      if (alone % period == 0 && under_way) apply((alone / period - 1) % c.fragments, c.mix);
+      if (alone % period == 0 && under_way) apply((alone / period - 1) % c.fragments, c.mix, outer);
     }
     const bool is_common = alone <= 0 || step == steps || alone % c.every == 0;
     EXPECT_EQ(run.trainer->has_common_parameters(), is_common);

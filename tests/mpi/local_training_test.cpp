@@ -54,45 +54,38 @@ class LocalSteps : public testing::TestWithParam<LocalCase> {
     return ways[0];
   }
 
-  /// Synchronizes the replicas. `common`: the parameters after the last synchronization; `velocity`: of the outer step;
-  /// `mean_rate`: the mean learning rate of the steps since then.
+  /// Synchronizes the replicas by the rule of `local`. `common`: the parameters after the last synchronization;
+  /// `velocity`: of the outer step; `mean_rate`: the mean learning rate of the steps since then.
   void sync(std::vector<Replica>& replicas, std::vector<double>& common, std::vector<double>& velocity,
-            double mean_rate) const {
-    const std::string_view local = c.local;
-    const auto has = [&](const char* word) { return local.find(word) != local.npos; };
+            double mean_rate, const LocalConfig& local) const {
+    using Outer = LocalConfig::Outer;
+    const PlainOuter outer(local);
     double all = 0;
     for (const Replica& replica : replicas) all += replica.examples;
     const std::vector<double> before = common,
-                              sum = has("adasum") ? adasum_of(replicas, common) : std::vector<double>();
+                              sum = local.outer == Outer::adasum ? adasum_of(replicas, common) : std::vector<double>();
     for (std::size_t i = 0; i < common.size(); ++i) {
       double mean = 0, mean_v = 0, pulls = 0;
       for (Replica& replica : replicas) {
         mean += replica.examples / all * replica.x[i];
         mean_v += replica.examples / all * replica.v[i];
       }
-      const double way = before[i] - mean;
-      if (has("slowmo")) {
-        velocity[i] = 0.6 * velocity[i] + way / mean_rate;
-        common[i] = before[i] - 0.8 * mean_rate * velocity[i];
-      } else if (has("nesterov")) {
-        velocity[i] = 0.9 * velocity[i] + way;
-        common[i] = before[i] - 0.7 * (way + 0.9 * velocity[i]);
-      } else if (has("adasum")) {
-        common[i] = before[i] - (has("learning_rate") ? 0.8 : 1) * sum[i];
-      } else if (has("elastic")) {
+      if (local.outer == Outer::adasum) {
+        common[i] = before[i] - local.learning_rate.value_or(1) * sum[i];
+      } else if (local.outer == Outer::elastic) {
         for (Replica& replica : replicas) {
-          const double pull = 0.2 * (replica.x[i] - before[i]);
+          const double pull = *local.learning_rate * (replica.x[i] - before[i]);
           replica.x[i] -= pull;
           pulls += pull;
         }
         common[i] = before[i] + pulls;
       } else {
-        common[i] = mean;
+        outer.step(common[i], velocity[i], before[i] - mean, mean_rate);
       }
       for (Replica& replica : replicas) {
-        if (!has("elastic")) replica.x[i] = common[i];
-        if (has("state: average")) replica.v[i] = mean_v;
-        if (has("state: reset")) replica.v[i] = 0;
+        if (local.outer != Outer::elastic) replica.x[i] = common[i];
+        if (local.state == LocalConfig::State::average) replica.v[i] = mean_v;
+        if (local.state == LocalConfig::State::reset) replica.v[i] = 0;
       }
     }
     for (Replica& replica : replicas) replica.examples = 0;
@@ -124,7 +117,7 @@ TEST_P(LocalSteps, AreThoseOfPlainLoops) {
       common = replicas[0].x;
       for (Replica& replica : replicas) replica.examples = 0;
     } else if (syncs) {
-      sync(replicas, common, velocity, rates / alone);
+      sync(replicas, common, velocity, rates / alone, run.config.parallel.local);
       rates = alone = 0;
     }
     const auto& expected = syncs ? common : replicas[static_cast<std::size_t>(comm.rank() / c.group)].x;
