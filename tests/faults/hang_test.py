@@ -140,10 +140,11 @@ class Files(LockstepTest):
         reader = start("reader")
         fcntl.fcntl(reader.stdout, fcntl.F_SETPIPE_SZ, 4096)
         started = time.monotonic()
-        runs = [reader, start("row", stalls="metrics.csv write 100"),
+        runs = [start("row", stalls="metrics.csv write 100"),
                 # An evaluation waits for the checkpoint before it; and so does the end of a run whose numbers are lost.
                 start("best", "run.evaluate_every=20 steps", "checkpoint.keep_best={count: 1}", stalls="step-00000020 fsync 1"),
-                start("end", stalls="metrics.csv fsync 2")]
+                start("end", stalls="metrics.csv fsync 2"),
+                reader]  # its output is read when the others have ended
         lost = start("lost", "checkpoint.every_steps=20", "schedule={type: multistep, milestones: [30 steps], factor: 1e42}",
                      stalls="step-00000020 fsync 1")
         for run in runs:
