@@ -146,9 +146,9 @@ Session::State::State(const std::function<RunConfig()>& read, MPI_Comm mpi) : co
   comm.run_collectively([&] {
     for (const MicroBatch& micro : micro_batches_of(trainer->partition(), config.batch.global, comm.rank()))
       if (micro.count > 0) trainer->model().prepare(micro.count);
-    if (comm.is_root() || trainer->model().parameters().windows().division.values)
-      initialize_parameters(config, trainer->model());
+    if (comm.is_root()) initialize_parameters(config, trainer->model());
   });
+  initialize_other_ranks(config, trainer->model(), comm);
   trainer->share_parameters();
 }
 

@@ -40,12 +40,7 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
   watchdog_->set_shared_folder(folder_.waiting());
   is_complete_ = comm_.from_root(is_complete_) != 0;
   if (earlier_ && !is_complete_) earlier_->has_begun = true;  // on all ranks, in case rank 0 is lost
-  begins = comm_.from_root(begins) != 0;
-  comm_.run_collectively([&] {
-    Model& model = trainer_.model();
-    if (begins && !comm_.is_root() && model.parameters().windows().division.values)
-      initialize_parameters(deck_.config, model);
-  });
+  if (comm_.from_root(begins) != 0) initialize_other_ranks(deck_.config, trainer_.model(), comm_);
   saved_state_.share();
   if (!is_complete_) checkpoints_.make_room();
   checkpoint_schedule_.copied(trainer_.steps());
