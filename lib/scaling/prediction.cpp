@@ -142,7 +142,7 @@ Predictor::Waiting Predictor::waiting(const PlannedStep& step, std::int64_t shar
   for (const Overlap overlap : step.exchange.overlaps) {
     double exposed = step.exchange.norms.seconds;
     if (!step.exchange.divides_gradients()) exposed += exposed_sums(step, share, micro, overlap);
-    if (step.exchange.updated < 1) exposed += exposed_divided(step, share, micro, overlap);
+    if (step.exchange.divides) exposed += exposed_divided(step, share, micro, overlap);
     if (least.exposed < 0 || exposed < least.exposed) least.exposed = exposed;
   }
   return least;

@@ -112,8 +112,9 @@ class Builder {
     const ParameterLayout& layout = workload_.layout();
     const bool all_share = shares_ && sums_.one_node();
     const RankCount ranks{ranks_, static_cast<int>(machine_.nodes_of(ranks_))};
+    exchange_.divides = group_ > 1;
     if (layout.trained_size() > 0)
-      exchange_.updated = static_cast<double>(largest_part(config_, layout, ranks)) /
+      exchange_.updated = static_cast<double>(largest_part(config_, layout, ranks, shares_)) /
                           static_cast<double>(layout.trained_size());
     exchange_.windows = plan_windows(workload_.graph(), layout, plan_, parameter_division(config_, group_, all_share));
     if (exchange_.divides_gradients()) exchange_.turns = window_turns(exchange_.windows, buckets_);

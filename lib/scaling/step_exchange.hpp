@@ -24,7 +24,8 @@ struct StepExchange {
   ExchangeCost norms;       ///< partial sums that ranks with divided gradients exchange to clip them
 
   // For ranks that divide the model:
-  double updated = 1;  ///< part of the parameters that a rank updates
+  bool divides = false;  ///< ranks divide the model
+  double updated = 1;    ///< part of the parameters that the rank with the most of them updates
   ParameterWindows windows;
   std::vector<WindowTurn> turns;      ///< for divided gradients, which are summed in each micro-batch
   std::vector<ExchangeCost> gathers;  ///< after the update, in order, of parameters that all ranks hold completely

@@ -26,14 +26,15 @@ class PhaseClock {
   class Scope {
    public:
     Scope(PhaseClock& clock, StepPhase phase)
-        : clock_(clock), phase_(phase), before_(heartbeat().phase), begin_(ExecSpace()) {
-      clock_.count_waits(StepPhase::other);
+        : clock_(clock), phase_(phase), around_(std::exchange(clock.phase_, phase)), begin_(ExecSpace()) {
+      clock_.count_waits(around_);
       heartbeat().enter(static_cast<std::int32_t>(phase));
       Kokkos::Profiling::pushRegion(std::string(phase_names[static_cast<std::size_t>(phase)]));
     }
     ~Scope() {
       Kokkos::Profiling::popRegion();
-      heartbeat().enter(before_);
+      heartbeat().enter(static_cast<std::int32_t>(around_));
+      clock_.phase_ = around_;
       clock_.count_waits(phase_);
       clock_.passed(phase_, begin_, StreamEvent(ExecSpace()));
     }
@@ -42,8 +43,7 @@ class PhaseClock {
 
    private:
     PhaseClock& clock_;
-    StepPhase phase_;
-    std::int32_t before_;  // the heartbeat's phase around this one
+    StepPhase phase_, around_;  // around_: that of the scope around this one
     StreamEvent begin_;
   };
 
@@ -85,6 +85,7 @@ class PhaseClock {
     under_way_.pop_front();
   }
 
+  StepPhase phase_ = StepPhase::other;
   std::array<double, phase_names.size()> seconds_{}, waited_{};
   double taken_ = 0;  // total at the last take_waited_in_steps
   std::function<double()> take_waited_ = [] { return 0.0; };

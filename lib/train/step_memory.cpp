@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -46,10 +47,11 @@ int ranks_that_share(const ParallelConfig& config, RankCount ranks) {
   return divides && may_share_parameters(config) ? std::min(group, ranks.all / ranks.nodes) : 1;
 }
 
-std::int64_t largest_part(const ParallelConfig& config, const ParameterLayout& layout, RankCount ranks) {
+std::int64_t largest_part(const ParallelConfig& config, const ParameterLayout& layout, RankCount ranks, bool shares) {
   const int group = shard_group_size(config, ranks.all, ranks.nodes);
-  const int of_node = sums_in_node_memory(config.sums.all_reduce) ? std::min(group, ranks.all / ranks.nodes) : 1;
-  const int nodes = group / of_node, leaders = nodes == 1 ? 1 : leaders_of(config.sums.leaders, of_node);
+  const int of_node = shares ? std::min(group, (ranks.all + ranks.nodes - 1) / ranks.nodes) : 1;
+  const int nodes = (group + of_node - 1) / of_node,
+            leaders = nodes == 1 ? 1 : leaders_of(config.sums.leaders, of_node);
   return most_owned(GradientBuckets(layout, config).trained, nodes, of_node, leaders);
 }
 
@@ -71,7 +73,7 @@ struct DividedModel {
         sharing(ranks_that_share(parallel, count)),
         elsewhere(parallel.offloads_parameters()),
         divides(parallel.sharding.divides() && (group > 1 || elsewhere)),
-        owned(divides ? static_cast<double>(largest_part(parallel, layout, count)) : 0),
+        owned(divides ? static_cast<double>(largest_part(parallel, layout, count, may_share_parameters(parallel))) : 0),
         windows(plan_windows(graph, layout, plan, parameter_division(parallel, group, divides && sharing == group))) {}
 
   double trained() const { return static_cast<double>(layout.trained_size()); }
@@ -143,7 +145,7 @@ double state_bytes(const DividedModel& model) {
 
 ModelMemory offloaded_memory(const DividedModel& model, ModelMemory memory) {
   const std::size_t states = model.config.optimizer.state_names().size();
-  const auto count = static_cast<std::int64_t>(memory.states / (static_cast<double>(states) * model.master_bytes()));
+  const auto count = std::llround(memory.states / (static_cast<double>(states) * model.master_bytes()));
   memory.elsewhere = model.elsewhere ? model.owned * model.master_bytes() : 0;
   memory.offloaded = memory.states + memory.elsewhere;
   memory.states = static_cast<double>(

@@ -15,7 +15,8 @@ struct RankCount {
 int ranks_that_share(const ParallelConfig& config, RankCount ranks);
 
 /// Returns the number of trained parameters that the rank with the most of them owns, if ranks divide the model.
-std::int64_t largest_part(const ParallelConfig& config, const ParameterLayout& layout, RankCount ranks);
+/// `shares`: ranks of a node sum in its memory, and share the parameters (may_share_parameters).
+std::int64_t largest_part(const ParallelConfig& config, const ParameterLayout& layout, RankCount ranks, bool shares);
 
 /// Bytes of the model on each rank in a step. Of parameters and gradients that ranks divide, these are the windows and
 /// what the rank owns.

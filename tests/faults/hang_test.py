@@ -2,6 +2,7 @@
 """Ranks that sleep, spin, exit or die in the middle of a step, or of a study: one report names them, and all ranks end with status 76.
 Ranks that wait for a file go on.
 --full: more ways and phases."""
+import concurrent.futures
 import fcntl
 import os
 import pathlib
@@ -143,18 +144,25 @@ class Files(LockstepTest):
         runs = [start("row", stalls="metrics.csv write 100"),
                 # An evaluation waits for the checkpoint before it; and so does the end of a run whose numbers are lost.
                 start("best", "run.evaluate_every=20 steps", "checkpoint.keep_best={count: 1}", stalls="step-00000020 fsync 1"),
-                start("end", stalls="metrics.csv fsync 2"),
-                reader]  # its output is read when the others have ended
+                start("end", stalls="metrics.csv fsync 2")]
         lost = start("lost", "checkpoint.every_steps=20", "schedule={type: multistep, milestones: [30 steps], factor: 1e42}",
                      stalls="step-00000020 fsync 1")
-        for run in runs:
-            out, err = run.communicate(timeout=80)
-            self.assertEqual((run.returncode, err), (0, ""), run.args)
-            self.assertGreater(time.monotonic() - started, 30)
+
+        def end(child):
+            out, err = child.communicate(timeout=80)
+            return child.returncode, out, err, time.monotonic() - started
+
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            *done, lost = pool.map(end, [*runs, lost])
+        done.append(end(reader))  # whose output nobody has read so far
+        for status, out, err, seconds in done:
+            self.assertEqual((status, err), (0, ""))
             self.assertIn("done: 400 steps", out)
-        _, err = lost.communicate(timeout=60)
-        self.assertEqual(lost.returncode, 70, err)
+            self.assertGreater(seconds, 30)
+        status, _, err, seconds = lost
+        self.assertEqual(status, 70, err)
         self.assertRegex(err, r"^error: step 31: .* not finite")
+        self.assertGreater(seconds, 30)
 
 
 class StudyTest(LockstepTest):

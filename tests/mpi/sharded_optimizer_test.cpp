@@ -9,8 +9,10 @@
 #include "comm/emulated_network.hpp"
 #include "counting_network.hpp"
 #include "deck_trainer.hpp"
+#include "parallel/parallel_memory.hpp"
 #include "serial_training.hpp"
 #include "support/scratch.hpp"
+#include "train/step_memory.hpp"
 
 namespace lockstep {
 namespace {
@@ -77,6 +79,11 @@ TEST_P(ShardedRuns, HaveTheBitsOfWholeOnes) {
     std::vector<double> owned{static_cast<double>(layout.owned_count())};
     comm.all_reduce_sum(owned);
     EXPECT_EQ(owned[0], static_cast<double>(layout.trained_size()));
+    const ParallelConfig& parallel = run.config.parallel;
+    const RankCount ranks{comm.size(), Topology(comm).nodes};
+    if (ranks.all % ranks.nodes == 0)  // plans are for nodes of equally many ranks
+      EXPECT_EQ(comm.all_reduce_max(layout.owned_count()),
+                largest_part(parallel, layout, ranks, may_share_parameters(parallel)));
   }
   EXPECT_EQ(outcomes[0].parameters, outcomes[1].parameters);
   if (comm.is_root()) {

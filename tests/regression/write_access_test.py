@@ -48,10 +48,12 @@ class ReadOnly(Folder):
         self.deck()
         (self.folder / "run").symlink_to("gone")
         words = "the output folder cannot be created or changed (it is a link to gone, which does not exist); choose another run.output_dir"
+        self.refused(73, ["run: the output folder cannot be created or changed"], "check", "deck.yaml")
         self.refused(73, [f"run: {words}"], "train", "deck.yaml", ranks=2)
         (self.folder / "run").unlink()
         (self.folder / "run").mkdir()
         (self.folder / "run/checkpoints").symlink_to("gone")
+        self.refused(73, ["run/checkpoints: the output folder cannot be created or changed"], "check", "deck.yaml")
         self.refused(73, [f"run/checkpoints: {words}"], "train", "deck.yaml", ranks=2)
 
     def test_a_stale_lock_that_may_not_be_removed(self):

@@ -59,7 +59,7 @@ void OrderedStore::take_up_record(std::int64_t updates) {
       throw Error(
           error.status(),
           fmt::format("{} (the run goes on from step {}, and needs the record of the steps before it: bring that "
-                      "file back, or go on without parallel.asynchronous.schedule.record)",
+                      "file back, or go on without a record)",
                       error.what(), rules_.steps.after(updates)));
     }
   }();

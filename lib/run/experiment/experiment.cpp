@@ -10,8 +10,6 @@
 #include "data/augment.hpp"
 #include "data/stored_examples.hpp"
 #include "data/upload.hpp"
-#include "parallel/shard_groups.hpp"
-#include "train/step_memory.hpp"
 
 namespace lockstep {
 namespace {
@@ -153,23 +151,6 @@ std::optional<std::string> remark_on_norms(const RunConfig& config, const Graph&
   return std::nullopt;
 }
 
-/// Returns a warning if ranks divide the model, and one of them owns much more of it than others.
-std::optional<std::string> remark_on_parts(const RunConfig& config, const Graph& graph, RankCount ranks) {
-  constexpr double noticeable = 1.25;
-  constexpr std::int64_t noticeable_numbers = 1 << 20;
-  if (!config.parallel.sharding.divides()) return std::nullopt;
-  const ParameterLayout layout(graph, config.dtype());
-  const std::int64_t mean = layout.trained_size() / shard_group_size(config.parallel, ranks.all, ranks.nodes),
-                     largest = largest_part(config.parallel, layout, ranks);
-  const double ratio = static_cast<double>(largest) / static_cast<double>(std::max<std::int64_t>(1, mean));
-  if (ratio < noticeable || largest - mean < noticeable_numbers) return std::nullopt;
-  return fmt::format(
-      "parallel.shard: one rank owns {:.1f} times as much of the model as ranks do on average, because buckets of {:g} "
-      "MB have too few blocks (of {} numbers) for so many ranks; divide it among fewer (parallel.shard_group), or give "
-      "a larger parallel.bucket_mb and unit_mb",
-      ratio, config.parallel.sums.bucket_mb, array_block);
-}
-
 }  // namespace
 
 std::int64_t vocabulary_of(const Graph& graph) {
@@ -246,7 +227,7 @@ std::string batch_text(const RunConfig& config, const BatchPartition& partition,
 }
 
 std::vector<std::string> run_remarks(const RunConfig& config, const Graph& graph, const BatchPartition& partition,
-                                     std::int64_t examples, int nodes) {
+                                     std::int64_t examples) {
   std::vector<std::string> remarks = config.parallel.sharding.remarks();
   const RunLength length = run_length(config, examples);
   std::vector<RunLength::Stage> stages = config.batch.stages();
@@ -279,8 +260,6 @@ std::vector<std::string> run_remarks(const RunConfig& config, const Graph& graph
                     warmup, length.steps()));
   if (std::optional<std::string> remark = remark_on_norms(config, graph, partition, batch))
     remarks.push_back(std::move(*remark));
-  if (std::optional<std::string> remark = remark_on_parts(config, graph, {static_cast<int>(partition.ranks), nodes}))
-    remarks.push_back(std::move(*remark));
   const GraphNode& last = graph.nodes().back();
   const auto has_its_own = [&](std::string_view type, std::string_view loss, std::string_view afterwards) {
     if (last.layer->type() == type && config.loss.type == loss)
@@ -292,6 +271,16 @@ std::vector<std::string> run_remarks(const RunConfig& config, const Graph& graph
   has_its_own("softmax", "cross_entropy", "predict --probabilities applies one");
   has_its_own("sigmoid", "binary_cross_entropy", "predict then gives logits, whose sigmoids are the probabilities");
   return remarks;
+}
+
+std::optional<std::string> remark_on_parts(const ParallelConfig& config, double largest, double mean) {
+  constexpr double noticeable = 1.25, noticeable_numbers = 1e6;
+  if (largest < noticeable * mean || largest - mean < noticeable_numbers) return std::nullopt;
+  return fmt::format(
+      "parallel.shard: one rank owns {:.1f} times as much of the model as ranks do on average, because buckets of {:g} "
+      "MB have too few blocks (of {} numbers) for so many ranks; divide it among fewer (parallel.shard_group), or give "
+      "a larger parallel.bucket_mb and unit_mb",
+      largest / mean, config.sums.bucket_mb, array_block);
 }
 
 }  // namespace lockstep

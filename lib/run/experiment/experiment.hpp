@@ -43,9 +43,12 @@ void check_examples(const Dataset& data, const AugmentConfig& augment, const Gra
 /// Says how a batch is divided, as in "batch 50 = 8 ranks × 6 or 7". `examples`: number of training examples.
 std::string batch_text(const RunConfig& config, const BatchPartition& partition, std::int64_t examples);
 /// Returns warnings about what may not be intended: keys without effect, a batch larger than the data, ranks without
-/// work or with far larger parts of the model than others, a warm-up longer than the run, a ramp of batches beyond its
-/// end, a batch_norm of single values, a softmax or sigmoid in front of a loss that applies its own.
+/// work, a warm-up longer than the run, a ramp of batches beyond its end, a batch_norm of single values, a softmax or
+/// sigmoid in front of a loss that applies its own.
 std::vector<std::string> run_remarks(const RunConfig& config, const Graph& graph, const BatchPartition& partition,
-                                     std::int64_t examples, int nodes);
+                                     std::int64_t examples);
+/// Returns a warning if `largest`, the number of parameters of the rank that owns most of a divided model, is far above
+/// the mean.
+std::optional<std::string> remark_on_parts(const ParallelConfig& config, double largest, double mean);
 
 }  // namespace lockstep

@@ -80,9 +80,10 @@ void refuse_foreign_files(const RunPaths& paths, const std::string& input_deck, 
   for (const OwnFile& file : files) {
     const fs::path path = paths.path() / file.name;
     if (!fs::exists(fs::symlink_status(path))) continue;
-    validate(!fs::is_regular_file(path) || ::access(path.c_str(), R_OK) == 0, ExitStatus::io_error,
+    const int error = fs::is_regular_file(path) && ::access(path.c_str(), R_OK) != 0 ? errno : 0;
+    validate(error == 0, ExitStatus::io_error,
              "{}: cannot be read ({}), so it is not known whether it is this run's; check its permissions",
-             path.string(), std::strerror(errno));
+             path.string(), std::strerror(error));
     validate(
         fs::is_regular_file(path) && file_begins_with(path, file.begins), ExitStatus::cannot_create,
         "{}: was not written by Lockstep, and is not replaced; choose another run.output_dir, or move that file away",
@@ -189,8 +190,8 @@ void remove_leftovers(const RunPaths& paths) {
     if (name.find_first_not_of("0123456789") == std::string::npos && fs::is_empty(mark->path(), ignored))
       left.push_back(mark->path());
   }
-  for (const fs::path& path : left) fs::remove(path);
-  fs::remove(paths.waiting(), ignored);  // only if it is empty
+  for (const fs::path& path : left) fs::remove(path, ignored);  // it may be another user's, and does no harm
+  fs::remove(paths.waiting(), ignored);                         // only if it is empty
   prune_checkpoints(paths.checkpoints(), 0);
 }
 
@@ -276,7 +277,8 @@ void RunFolder::prepare(std::int64_t step, const std::string& resolved) {
       for (const fs::path& file : files_of_run(*this)) fs::remove(file);
     }
     make_folder(checkpoints());
-    if (::access(checkpoints().c_str(), W_OK | X_OK) != 0) throw cannot_be_changed(checkpoints(), std::strerror(errno));
+    const int error = ::access(checkpoints().c_str(), W_OK | X_OK) == 0 ? 0 : errno;
+    if (error != 0) throw cannot_be_changed(checkpoints(), std::strerror(error));
     remove_leftovers(*this);
     if (goes_on()) {
       quarantine_checkpoints_after(checkpoints(), step);

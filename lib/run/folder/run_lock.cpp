@@ -216,10 +216,11 @@ void take_away(const fs::path& lock, const Holder& stale, const RunLock::Owner& 
   if (!now || now->text != stale.text) return;
   const fs::path aside = lock.string() + fmt::format("{}{}-{}", stale_mark, host_name(), ::getpid());
   if (::rename(lock.c_str(), aside.c_str()) != 0) {
-    validate(errno == ENOENT || errno == ESTALE, ExitStatus::cannot_create,
+    const int error = errno;
+    validate(error == ENOENT || error == ESTALE, ExitStatus::cannot_create,
              "{}: belongs to {} that has ended ({}), but cannot be removed ({}); choose another {}, or have its owner "
              "remove it",
-             lock.string(), owner.name, stale.name(), std::strerror(errno), owner.folder_key);
+             lock.string(), owner.name, stale.name(), std::strerror(error), owner.folder_key);
     return;
   }
   const std::optional<Holder> taken = holder_of(aside);

@@ -82,8 +82,8 @@ std::string starting_point(const RunConfig& config, const Experiment& experiment
 /// Throws cannot_create if a run could not make its folder or write there, as far as can be seen without doing so.
 void check_output_folder(const fs::path& folder) {
   std::error_code code;
-  fs::path nearest = fs::absolute(folder);  // the nearest folder that exists
-  while (!fs::exists(nearest, code) && nearest.has_relative_path()) nearest = nearest.parent_path();
+  fs::path nearest = fs::absolute(folder);  // the nearest folder that exists, or link that leads nowhere
+  while (!fs::exists(fs::symlink_status(nearest, code)) && nearest.has_relative_path()) nearest = nearest.parent_path();
   int problem = 0;
   if (!fs::is_directory(nearest, code)) problem = ENOTDIR;
   else if (::access(nearest.c_str(), W_OK | X_OK) != 0) problem = errno;
@@ -261,11 +261,20 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
   const double summed = ranks == 1 ? 0
                                    : static_cast<double>(graph.parameter_count()) *
                                          static_cast<double>(size_of(master_dtype(config.dtype())));
+  std::vector<std::string> remarks = run_remarks(given, graph, partition, train);
+  if (config.parallel.sharding.divides()) {
+    const ParameterLayout layout(graph, config.dtype());
+    const auto largest = largest_part(config.parallel, layout, count, may_share_parameters(config.parallel));
+    const int group = shard_group_size(config.parallel, count.all, count.nodes);
+    if (std::optional<std::string> remark = remark_on_parts(config.parallel, static_cast<double>(largest),
+                                                            static_cast<double>(layout.trained_size()) / group))
+      remarks.push_back(std::move(*remark));
+  }
   others.add("all-reduced per step", "{} per rank", bytes_text(summed));
   return {layer_table(graph) + "\n" + run_rows(config, experiment, partition) + operations.take() +
               step_memory_rows(config, graph, memory, count) + choices.take() +
               process_memory_rows(config.checkpoint, memory) + others.take(),
-          refusal, run_remarks(given, graph, partition, train, count.nodes)};
+          refusal, std::move(remarks)};
 }
 
 /// Returns the steps to show: those where something begins, and some at even distances.

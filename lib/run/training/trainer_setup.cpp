@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <memory>
+#include <utility>
 
 #include "base/log.hpp"
 #include "base/text_file.hpp"
@@ -170,42 +170,32 @@ std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std:
                                    comm);
 }
 
-namespace {
-
-/// Reads what the network takes of model.weights, and the file's texts.
-std::pair<ChosenWeights, std::map<std::string, std::string>> chosen_weights(const RunConfig& config,
-                                                                            const Model& model) {
-  const WeightsConfig& weights = config.model.weights;
-  return with_positions(config.source, [&] {
-    ParameterFile file = read_weights(weights);
-    return std::pair(choose_weights(weights, file, model.graph(), model.parameters().parameters()),
-                     std::move(file.texts));
-  });
-}
-
-}  // namespace
-
-void initialize_parameters(const RunConfig& config, Model& model) {
+std::vector<NamedArray> initialize_parameters(const RunConfig& config, Model& model) {
   const ExecSpace space;
-  model.parameters().initialize(space, static_cast<std::uint64_t>(config.run.seed));
-  if (!config.model.weights.present) return;
-  const auto [chosen, texts] = chosen_weights(config, model);
-  set_parameters(space, chosen.taken, model.parameters());
+  ParameterBuffer& parameters = model.parameters();
+  parameters.initialize(space, static_cast<std::uint64_t>(config.run.seed));
+  const WeightsConfig& weights = config.model.weights;
+  if (!weights.present) return {};
+  auto [chosen, texts] = with_positions(config.source, [&] {
+    ParameterFile file = read_weights(weights);
+    return std::pair(choose_weights(weights, file, model.graph(), parameters.parameters()), std::move(file.texts));
+  });
+  set_parameters(space, chosen.taken, parameters);
   log("{}", chosen.text);
-  warn_of_trained_examples(texts, config.model.weights.file, config);
+  warn_of_trained_examples(texts, weights.file, config);
+  return std::move(chosen.taken);
 }
 
-void initialize_other_ranks(const RunConfig& config, Model& model, const Communicator& comm) {
+void initialize_other_ranks(const RunConfig& config, Model& model, std::vector<NamedArray> weights,
+                            const Communicator& comm) {
   ParameterBuffer& parameters = model.parameters();
   if (comm.size() == 1 || !parameters.windows().division.values) return;
   const ExecSpace space;
-  std::vector<NamedArray> arrays;  // on rank 0; others have one at a time
   comm.run_collectively([&] {
     if (!comm.is_root()) parameters.initialize(space, static_cast<std::uint64_t>(config.run.seed));
-    else if (config.model.weights.present) arrays = chosen_weights(config, model).first.taken;
   });
-  arrays.resize(static_cast<std::size_t>(comm.from_root(std::ssize(arrays))));
-  for (NamedArray& array : arrays) {
+  weights.resize(static_cast<std::size_t>(comm.from_root(std::ssize(weights))));
+  for (NamedArray& array : weights) {  // other ranks have one at a time
     comm.broadcast(array.name);
     array.dtype = static_cast<DType>(comm.from_root(static_cast<std::int64_t>(array.dtype)));
     array.shape = {comm.from_root(array.shape.count())};

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
+#include "checkpoint/checkpoint.hpp"
 #include "run/deck/run_config.hpp"
 #include "train/trainer.hpp"
 
@@ -21,10 +23,13 @@ void check_ranks(const RunConfig& config, const Loss& loss, std::int64_t example
 /// none. Throws if the record, or the deck, does not suit it. Collective.
 PushOrder planned_pushes(const RunConfig& config, std::int64_t examples, const Communicator& comm);
 
-/// Sets the parameters with which training begins: by run.seed, and by model.weights if given, which is then logged. On
-/// rank 0, whose parameters the others get when they are shared; except for what ranks own if the values are divided.
-void initialize_parameters(const RunConfig& config, Model& model);
-/// If the values are divided, sets what the other ranks own to the same. Rank 0 alone reads model.weights. Collective.
-void initialize_other_ranks(const RunConfig& config, Model& model, const Communicator& comm);
+/// Sets the parameters with which training begins: by run.seed, and by model.weights if given, which is then logged.
+/// Returns what it has taken of model.weights. On rank 0, whose parameters the others get when they are shared; except
+/// for what ranks own if the values are divided.
+std::vector<NamedArray> initialize_parameters(const RunConfig& config, Model& model);
+/// If the values are divided, sets what the other ranks own. `weights`: on rank 0, what initialize_parameters has
+/// returned. Collective.
+void initialize_other_ranks(const RunConfig& config, Model& model, std::vector<NamedArray> weights,
+                            const Communicator& comm);
 
 }  // namespace lockstep

@@ -4,6 +4,8 @@
 #include "run/training/training_run.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "base/heartbeat.hpp"
@@ -30,13 +32,27 @@ std::string banner(const OpenedDeck& deck) {
       counted(ExecSpace().concurrency(), "thread"), deck.total_steps(), end_of_run_text(config, examples));
 }
 
+/// remark_on_parts of what ranks own. Collective.
+std::optional<std::string> remark_on_owned(const ParallelConfig& config, const ParameterLayout& layout,
+                                           const Communicator& ranks) {
+  const auto owned = static_cast<double>(layout.owned_count());
+  double sum = owned;
+  ranks.all_reduce_sum(std::span(&sum, 1));
+  return remark_on_parts(config, ranks.all_reduce_max(owned), sum / ranks.size());
+}
+
 }  // namespace
 
 ExitStatus TrainingRun::run() {
   log("{}", banner(deck_));
-  for (const std::string& remark : run_remarks(deck_.config, trainer_.model().graph(), trainer_.partition(),
-                                               deck_.examples(), Topology(comm_).nodes))
+  for (const std::string& remark :
+       run_remarks(deck_.config, trainer_.model().graph(), trainer_.partition(), deck_.examples()))
     warn("{}", remark);
+  if (const ParallelConfig& parallel = deck_.config.parallel;
+      parallel.sharding.divides() || parallel.sharding.chooses_shard)
+    if (const std::optional<std::string> remark = remark_on_owned(parallel, trainer_.model().parameters().layout(),
+                                                                  comm_))
+      warn("{}", *remark);
   if (!folder_.resumed_from().empty() && !is_complete_)
     log("resumes from {} at step {}", folder_.resumed_from(), trainer_.steps());
   if (is_complete_) {

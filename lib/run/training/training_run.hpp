@@ -58,7 +58,7 @@ class TrainingRun {
 
  private:
   // training_run_set_up.cpp
-  bool open_folder();
+  std::optional<std::vector<NamedArray>> open_folder();
 
   // training_run.cpp
   bool train_to_the_end();

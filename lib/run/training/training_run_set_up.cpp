@@ -31,16 +31,18 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
   const bool takes_up = earlier_ && earlier_->has_begun;
   comm_.run_on_root([&] { folder_.claim(); });
   checkpoints_.recover_from_neighbours(takes_up);
-  bool begins = false;
+  std::optional<std::vector<NamedArray>> weights;
   comm_.run_on_root([&] {
     if (takes_up) folder_.take_up();
-    begins = open_folder();
+    weights = open_folder();
     if (earlier_ && !is_complete_) earlier_->has_begun = true;
   });
   watchdog_->set_shared_folder(folder_.waiting());
   is_complete_ = comm_.from_root(is_complete_) != 0;
   if (earlier_ && !is_complete_) earlier_->has_begun = true;  // on all ranks, in case rank 0 is lost
-  if (comm_.from_root(begins) != 0) initialize_other_ranks(deck_.config, trainer_.model(), comm_);
+  if (comm_.from_root(weights.has_value()) != 0)
+    initialize_other_ranks(deck_.config, trainer_.model(), std::move(weights).value_or(std::vector<NamedArray>()),
+                           comm_);
   saved_state_.share();
   if (!is_complete_) checkpoints_.make_room();
   checkpoint_schedule_.copied(trainer_.steps());
@@ -49,16 +51,17 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
   watchdog_->set_idle(true);  // nothing is expected before `run`
 }
 
-/// Finds where to begin, and makes the files that the run will write. On rank 0. Returns whether there is no checkpoint
-/// to go on from.
-bool TrainingRun::open_folder() {
+/// Finds where to begin, and makes the files that the run will write. On rank 0. Returns what the run takes of
+/// model.weights; none if there is a checkpoint to go on from.
+std::optional<std::vector<NamedArray>> TrainingRun::open_folder() {
   const RunConfig& config = deck_.config;
   if (!folder_.goes_on_by_itself()) with_positions(config.source, [&] { require_resumed_file(config); });
   const std::optional<Checkpoint> checkpoint = folder_.find_checkpoint();
+  std::optional<std::vector<NamedArray>> weights;
   if (checkpoint) {
     saved_state_.restore(*checkpoint, folder_.resumed_from());
   } else {
-    initialize_parameters(config, trainer_.model());
+    weights = initialize_parameters(config, trainer_.model());
     if (!config.run.branch_from.empty()) saved_state_.branch();
   }
   is_complete_ = finished() && folder_.has_ended();
@@ -69,13 +72,13 @@ bool TrainingRun::open_folder() {
                           .examples = deck_.examples(),
                           .complete = is_complete_};
   if (checkpoint) check_changes(config, deck_.text, *checkpoint, point);
-  if (is_complete_) return !checkpoint;
+  if (is_complete_) return weights;
   folder_.prepare(step, deck_.text);
   if (checkpoint) say_what_has_changed(config, deck_.text, *checkpoint, point);
   progress_.open(folder_.metrics(), folder_.goes_on() ? state_.curves.metrics_rows : 0);
   const bool is_there = folder_.goes_on() && std::filesystem::exists(folder_.checkpoints() / checkpoint_name(step));
   checkpoints_.open(is_there ? step : -1);
-  return !checkpoint;
+  return weights;
 }
 
 }  // namespace lockstep

@@ -218,7 +218,7 @@ TEST(DividedStep, UpdatesAPartOfTheParameters) {
   const auto owned = [&](const std::string& shard) {
     const Workload divided(equal_units("shard: " + shard));
     const std::int64_t largest = largest_part(divided.config().parallel, divided.layout(),
-                                              {8, static_cast<int>(machine.nodes_of(8))});
+                                              {8, static_cast<int>(machine.nodes_of(8))}, true);
     return static_cast<double>(largest) / static_cast<double>(divided.layout().trained_size());
   };
   EXPECT_NEAR(owned("optimizer"), 1.0 / 8, 0.02);
@@ -226,6 +226,19 @@ TEST(DividedStep, UpdatesAPartOfTheParameters) {
   EXPECT_NEAR(computing("parameters"), computing("optimizer"), 1e-9);
   EXPECT_NEAR(computing("parameters, shard_group: 2") - computing("optimizer"),
               update * (owned("parameters, shard_group: 2") - owned("optimizer")), 1e-9);
+}
+
+TEST(DividedStep, TakesGathersAlsoIfOneRankOwnsAll) {
+  const Machine machine = cluster(1);
+  Workload workload(equal_units("shard: parameters"));
+  workload.change([](TrainingConfig& config) { config.parallel.sums.bucket_mb = 0.0164; });  // one block each
+  const StepPlan plan = workload.plan({8, 8}).plan;
+  SumsOfRanks sums(machine, workload.config().parallel);
+  const StepExchange exchange = step_exchange(workload, workload.config().parallel, machine, 8, plan, sums);
+  EXPECT_EQ(exchange.updated, 1);
+  const double gathers = seconds_of(exchange.gathers);
+  EXPECT_GT(gathers, 0);
+  EXPECT_GT(Predictor(machine, workload).predict(8).exposed, gathers / 2);
 }
 
 TEST(DividedStep, ComputesBlocksAgain) {

@@ -190,10 +190,10 @@ TEST(Ways, StatesTakeTheTimeThatNothingHides) {
     const double state = memory.offloaded, parameters = static_cast<double>(workload.parameters());
     const ParameterLayout& layout = workload.layout();
     EXPECT_NEAR(state,
-                8 * parameters * static_cast<double>(largest_part(workload.config().parallel, layout, ranks)) /
+                8 * parameters * static_cast<double>(largest_part(workload.config().parallel, layout, ranks, true)) /
                     static_cast<double>(layout.trained_size()),
                 1);
-    EXPECT_EQ(memory.states, bytes_of_blocks(workload, static_cast<std::int64_t>(state / 8)));
+    EXPECT_EQ(memory.states, bytes_of_blocks(workload, std::llround(state / 8)));
     machine.disk_gbps = machine.host_copy_gbps = std::nullopt;
     EXPECT_FALSE(Predictor(machine, workload).states_seconds(ranks.all, memory)) << "at no known rate";
     const PhaseSeconds pass = ComputeTimes(machine, workload).of(16);
