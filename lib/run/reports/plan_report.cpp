@@ -20,6 +20,8 @@
 #include "core/device.hpp"
 #include "core/execution.hpp"
 #include "ops/device_description.hpp"
+#include "parallel/parallel_memory.hpp"
+#include "parallel/shard_groups.hpp"
 #include "run/experiment/experiment.hpp"
 #include "run/experiment/starting_weights.hpp"
 #include "run/folder/run_folder.hpp"
