@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "base/duration.hpp"
 #include "config/deck_scalars.hpp"
 #include "config/fields.hpp"
 #include "config/fields_hints.hpp"
@@ -46,7 +47,6 @@ class Reader final : public Fields {
   void number(std::string_view key, std::optional<double>& value, Range range, std::string_view) override {
     with(key, Presence::optional, [&](const DeckNode& node) { value = to_number(node, range); });
   }
-
   void numbers(std::string_view key, std::vector<double>& values, Range range, std::string_view) override {
     list(key, values, "a list of numbers such as [0.5, 0.5]",
          [&](const DeckNode& item) { return to_number(item, range); });
@@ -55,7 +55,6 @@ class Reader final : public Fields {
     list(key, values, "a list of whole numbers such as [28, 28, 1]",
          [&](const DeckNode& item) { return to_integer(item, range); });
   }
-
   void text(std::string_view key, std::string& value, std::string_view, Presence presence,
             const TextForm& form) override {
     with(key, presence, [&](const DeckNode& node) { value = to_text(node, form); });
@@ -262,7 +261,7 @@ class Reader final : public Fields {
       return trial.complaints.empty();
     };
     if (std::string key = reader.meant_by_value_; !key.empty()) {
-      if (!can_be_value_of(key) && std::ranges::count_if(reader.known_, can_be_value_of) == 1)
+      if (!number_of(node.text) && !can_be_value_of(key) && std::ranges::count_if(reader.known_, can_be_value_of) == 1)
         key = *std::ranges::find_if(reader.known_, can_be_value_of);
       if (can_be_value_of(key)) return of_wrong_type(node, wanted, spelled_out_as(node, key));
     }

@@ -295,7 +295,7 @@ class Studies(StudyTest):
         self.refused(66, ["nowhere", "not the folder of a study"], "report", "--study", "nowhere")
         self.refused(64, ["--study FOLDER"], "report")
         for option in (["--csv"], ["--sort", "loss"]):
-            self.refused(64, [f"{option[0]} excludes --study"], "report", "--study", "study", *option)
+            self.refused(64, [f"--study excludes {option[0]}"], "report", "--study", "study", *option)
 
 
 class Inputs(StudyTest):

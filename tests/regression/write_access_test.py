@@ -70,7 +70,11 @@ class ReadOnly(Folder):
         command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", program.PROGRAM]
         if not shutil.which("setpriv") or subprocess.run([*command, "--version"], capture_output=True).returncode != 0:
             self.skipTest("another user cannot start the program")
-        result = subprocess.run([*command, "train", "deck.yaml"], cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        (self.folder / "tmp").mkdir()
+        (self.folder / "tmp").chmod(0o1777)
+        environment = {**os.environ, "TMPDIR": str(self.folder / "tmp"), "OMPI_MCA_btl_sm_backing_directory": str(self.folder / "tmp")}
+        result = subprocess.run([*command, "train", "deck.yaml"], cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                                env=environment)
         self.assertEqual(result.returncode, 73, result)
         self.assertRegex(result.stderr, r"^error: run/lock: belongs to a?.*run that has ended \(.*\), but cannot be removed \(Operation not permitted\); choose another run.output_dir")
 

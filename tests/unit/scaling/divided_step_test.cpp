@@ -230,7 +230,7 @@ TEST(DividedStep, UpdatesAPartOfTheParameters) {
 
 TEST(DividedStep, TakesGathersAlsoIfOneRankOwnsAll) {
   const Machine machine = cluster(1);
-  Workload workload(equal_units("shard: parameters"));
+  Workload workload(equal_units("shard: optimizer"));
   workload.change([](TrainingConfig& config) { config.parallel.sums.bucket_mb = 0.0164; });  // one block each
   const StepPlan plan = workload.plan({8, 8}).plan;
   SumsOfRanks sums(machine, workload.config().parallel);
