@@ -294,7 +294,7 @@ class Studies(StudyTest):
         self.assertRegex(result.err, "warning: study/study.json: cannot be created .*some or all of measurements.csv, study.json and the pictures are not those of this report")
         self.refused(66, ["nowhere", "not the folder of a study"], "report", "--study", "nowhere")
         self.refused(64, ["--study FOLDER"], "report")
-        for option in (["--csv"], ["--sort", "loss"]):
+        for option in (["--csv"], ["--sort", "train_loss"]):
             self.refused(64, [f"--study excludes {option[0]}"], "report", "--study", "study", *option)
 
 
