@@ -68,6 +68,18 @@ class Disk(LockstepTest):
         self.assertNotEqual(kept, best)
         self.assertEqual((self.folder / "full/run/checkpoints/best").resolve().name, f"step-{kept:08}.h5")
 
+    def test_weights_are_read_by_the_first_rank_alone(self):
+        """Ranks that divide the parameters get theirs from it, and begin as whole ones do. No other rank can read the file."""
+        self.train("first")
+        weights = shutil.copy(self.folder / "first/run/checkpoints/latest", self.folder / "weights.h5")
+        curves = []
+        for shard in ("none", "parameters"):
+            keys = [f"model.weights={weights}", f"parallel={{shard: {shard}, share_parameters: false, unit_mb: 0.01, bucket_mb: 0.01}}"]
+            result = self.with_disk("weights.h5 read 0 EIO", *keys, name=shard, ranks=2, rank=1)
+            self.assertEqual(result.out.count("parameters loaded"), 1, result)
+            curves.append(without_times(metrics(self.folder / shard / "run")))
+        self.assertEqual(*curves)
+
     def test_every_call(self):
         self.train("whole")
         counts = self.folder / "counts"

@@ -69,16 +69,6 @@ class Weights(LockstepTest):
                      "model={layers: [flatten, {linear: 10}]}", "model.weights={file: w.h5, match: shapes, layout: NHWC}")
         self.refused(78, ["model.weights.rename", "must have one * each, or none"], "check", "deck.yaml", 'model.weights={file: w.h5, rename: {"a*": "b"}}')
 
-    def test_ranks_that_divide_parameters_get_them_from_the_first(self):
-        """The others need not see the file."""
-        curves = []
-        for shard in ("none", "parameters"):
-            out = self.lockstep("train", "deck.yaml", f"model.weights={self.checkpoint}", f"run.output_dir={shard}", f"parallel.shard={shard}",
-                                "parallel.share_parameters=false", "parallel.unit_mb=0.01", "parallel.bucket_mb=0.01", ranks=2).out
-            self.assertEqual(out.count("10 of 10 parameters loaded"), 1, out)
-            curves.append(without_times(metrics(self.folder / shard)))
-        self.assertEqual(*curves)
-
     def test_a_file_alone_is_meant_strictly(self):
         self.lockstep("train", "deck.yaml", f"model.weights={self.checkpoint}", "run.steps=1")
         self.assertIn(f'  weights:\n    file: "{self.checkpoint}"\n    match: strict', (self.folder / "run/deck.yaml").read_text())
