@@ -80,10 +80,10 @@ TEST_P(ShardedRuns, HaveTheBitsOfWholeOnes) {
     comm.all_reduce_sum(owned);
     EXPECT_EQ(owned[0], static_cast<double>(layout.trained_size()));
     const ParallelConfig& parallel = run.config.parallel;
-    const RankCount ranks{comm.size(), Topology(comm).nodes};
-    if (ranks.all % ranks.nodes == 0)  // plans are for nodes of equally many ranks
+    const Topology topology(comm);
+    if (topology.smallest * topology.nodes == comm.size())  // as plans assume
       EXPECT_EQ(comm.all_reduce_max(layout.owned_count()),
-                largest_part(parallel, layout, ranks, may_share_parameters(parallel)));
+                largest_part(parallel, layout, {comm.size(), topology.nodes}, may_share_parameters(parallel)));
   }
   EXPECT_EQ(outcomes[0].parameters, outcomes[1].parameters);
   if (comm.is_root()) {
