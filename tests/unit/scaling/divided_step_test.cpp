@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "core/execution.hpp"
+#include "parallel/parallel_memory.hpp"
 #include "scaling/lanes.hpp"
 #include "scaling/prediction.hpp"
 
@@ -218,7 +219,8 @@ TEST(DividedStep, UpdatesAPartOfTheParameters) {
   const auto owned = [&](const std::string& shard) {
     const Workload divided(equal_units("shard: " + shard));
     const std::int64_t largest = largest_part(divided.config().parallel, divided.layout(),
-                                              {8, static_cast<int>(machine.nodes_of(8))}, true);
+                                              {8, static_cast<int>(machine.nodes_of(8))},
+                                              may_share_parameters(divided.config().parallel));
     return static_cast<double>(largest) / static_cast<double>(divided.layout().trained_size());
   };
   EXPECT_NEAR(owned("optimizer"), 1.0 / 8, 0.02);

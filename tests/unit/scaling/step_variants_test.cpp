@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "core/execution.hpp"
+#include "parallel/parallel_memory.hpp"
 #include "scaling/shard_times.hpp"
 #include "support/scratch.hpp"
 #include "train/choose_shard.hpp"
@@ -190,7 +191,9 @@ TEST(Ways, StatesTakeTheTimeThatNothingHides) {
     const double state = memory.offloaded, parameters = static_cast<double>(workload.parameters());
     const ParameterLayout& layout = workload.layout();
     EXPECT_NEAR(state,
-                8 * parameters * static_cast<double>(largest_part(workload.config().parallel, layout, ranks, true)) /
+                8 * parameters *
+                    static_cast<double>(largest_part(workload.config().parallel, layout, ranks,
+                                                     may_share_parameters(workload.config().parallel))) /
                     static_cast<double>(layout.trained_size()),
                 1);
     EXPECT_EQ(memory.states, bytes_of_blocks(workload, std::llround(state / 8)));
@@ -217,9 +220,10 @@ TEST(Ways, EfficienciesCompareTheTrafficOfStates) {
   for (const auto& [shard, efficiency] : {std::pair("none", 1. / 4), {"optimizer", 8. / 4}}) {
     Workload workload(large_layers("shard: " + std::string(shard) + ", " + offloads_to()));
     const bool divides = workload.config().parallel.sharding.divides();
-    const double largest = divides ? static_cast<double>(
-                                         largest_part(workload.config().parallel, workload.layout(), {8, 2}, true))
-                                   : 1;
+    const double largest = divides
+                               ? static_cast<double>(largest_part(workload.config().parallel, workload.layout(), {8, 2},
+                                                                  may_share_parameters(workload.config().parallel)))
+                               : 1;
     const double unevenness = divides ? 8 * largest / static_cast<double>(workload.layout().trained_size()) : 1;
     const Prediction on_eight = Predictor(machine, workload).predict(8);
     EXPECT_NEAR(on_eight.weak, efficiency / unevenness, 0.01) << shard;
