@@ -215,7 +215,7 @@ TEST(DividedStep, UpdatesAPartOfTheParameters) {
   Workload workload(equal_units("shard: none"));
   const double update = ComputeTimes(machine, workload).of(8).optimizer;
   ASSERT_GT(update, 0);
-  // Of the rank that owns most.
+  // The share of the parameters of the rank that owns most of them, which is the last one to end its update.
   const auto owned = [&](const std::string& shard) {
     const Workload divided(equal_units("shard: " + shard));
     const std::int64_t largest = largest_part(divided.config().parallel, divided.layout(),
