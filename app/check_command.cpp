@@ -112,15 +112,13 @@ void check(const Communicator& comm, RunConfig& config, const CheckOptions& opti
   std::optional<Error> refusal;
   std::vector<std::string> remarks;
   if (!options.schedule && !options.deck_alone) {
-    const bool elsewhere = !options.machine.empty() || !options.device.empty();
-    const PlanReport plan = plan_report(config, count, elsewhere ? PlannedRun::elsewhere : PlannedRun::here);
+    const PlannedRun run = !options.machine.empty() || !options.device.empty() ? PlannedRun::elsewhere
+                           : options.nodes > 0                                 ? PlannedRun::on_other_nodes
+                                                                               : PlannedRun::here;
+    const PlanReport plan = naming_missing_files(config.source, [&] { return plan_report(config, count, run); });
     text += "\n" + plan.text;
     refusal = plan.refusal;
     remarks = plan.remarks;
-    if (refusal && (options.ranks > 0 || options.nodes > 0 || options.memory)) {  // the run may be another one
-      remarks.push_back(fmt::format("`train` would refuse this: {}", refusal->what()));
-      refusal.reset();
-    }
   }
   if (options.nodes != 0 || options.memory)
     text += step_variants_report(config, {count, options.memory.value_or(0), options.machine});

@@ -28,7 +28,7 @@ RunConfig DeckArguments::read(const Communicator& comm) const {
     DeckNode deck = parse_deck(text, file);
     require_kind(deck, FileKind::deck);
     for (const auto& assignment : overrides) apply_override(deck, assignment);
-    config = read_run_config(std::move(deck));
+    config = naming_missing_files(deck, [&] { return read_run_config(deck); });
   });
   return config;
 }

@@ -37,8 +37,9 @@ void declare_train(CLI::App& app, Command& chosen) {
       RunConfig config = deck->read(ranks);
       agreed_deck(ranks, write_config(config));  // which decides on the collective calls from here on
       predict_shards(config, ranks);
-      if (config.parallel.survive) return train_surviving(config, comm, over_network);
-      return TrainingRun(config, ranks).run();
+      return naming_missing_files(config.source, [&] {
+        return config.parallel.survive ? train_surviving(config, comm, over_network) : TrainingRun(config, ranks).run();
+      });
     };
     chosen = {Start::ranks, work};
   });

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,7 +12,9 @@
 #include <cctype>
 #include <cerrno>
 #include <charconv>
+#include <cinttypes>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <initializer_list>
@@ -49,7 +50,7 @@ double seconds_since_process_start() {
 }
 
 std::uint64_t process_namespace() {
-  struct stat status{};
+  struct stat status {};
   return ::stat("/proc/self/ns/pid", &status) == 0 ? static_cast<std::uint64_t>(status.st_ino) : 0;
 }
 
@@ -111,7 +112,8 @@ std::string host_name() {
 
 std::string process_name() {
   std::string name = host_name();
-  std::ranges::replace_if(name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '.'; }, '_');
+  std::ranges::replace_if(
+      name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '.'; }, '_');
   return fmt::format("{}-{}", name, ::getpid());
 }
 
@@ -147,14 +149,17 @@ void end_by_signal(int number) {
 std::int64_t resident_bytes() {
   std::ifstream statm("/proc/self/statm");
   std::int64_t total = 0, resident = 0;
-  if (!(statm >> total >> resident)) return peak_rss_bytes();
+  if (!(statm >> total >> resident)) return 0;
   return resident * ::sysconf(_SC_PAGESIZE);
 }
 
 std::int64_t peak_rss_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;  // Linux counts in KiB
+  // Not getrusage's ru_maxrss, which begins with the peak of the process that has started this program.
+  std::ifstream status("/proc/self/status");
+  std::int64_t kib = 0;
+  for (std::string line; std::getline(status, line);)
+    if (std::sscanf(line.c_str(), "VmHWM: %" SCNd64, &kib) == 1) break;
+  return kib * 1024;
 }
 
 }  // namespace lockstep

@@ -59,9 +59,9 @@ void open_standard_streams();
 /// Safe to call from a signal handler.
 [[noreturn]] void end_by_signal(int number);
 
-/// Peak resident memory of this process, in bytes.
+/// Peak resident memory of this process since its program began, in bytes; 0 where /proc does not say.
 std::int64_t peak_rss_bytes();
-/// Current resident memory of this process, in bytes.
+/// Current resident memory of this process, in bytes; 0 where /proc does not say.
 std::int64_t resident_bytes();
 
 }  // namespace lockstep

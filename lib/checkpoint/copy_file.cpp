@@ -118,11 +118,12 @@ std::string copy_head(const CopyOrigin& origin, const std::map<std::string, std:
     all.push_back(json_of(each));
     prefix.numbers += each.values.bytes();
   }
-  const std::string description = nlohmann::json{{"run", origin.run},        {"start", origin.start},
-                                                 {"step", origin.step},      {"owner", origin.owner},
-                                                 {"owners", origin.owners},  {"texts", texts},
-                                                 {"numbers", std::move(all)}}
-                                      .dump();
+  std::string description = nlohmann::json{{"run", origin.run},        {"start", origin.start},   {"step", origin.step},
+                                           {"owner", origin.owner},    {"owners", origin.owners}, {"texts", texts},
+                                           {"numbers", std::move(all)}}
+                                .dump();
+  // Numbers begin where any of their types may, so that blocks of the file hold whole numbers.
+  description.append((sizeof(double) - description.size() % sizeof(double)) % sizeof(double), ' ');
   prefix.description = description.size();
   return std::string(reinterpret_cast<const char*>(&prefix), sizeof prefix) + description;
 }

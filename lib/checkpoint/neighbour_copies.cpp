@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
+#include <functional>
 #include <random>
 #include <span>
 #include <utility>
@@ -69,43 +71,55 @@ class PartFile {
 
 /// This rank's copy, on its way to its own node's memory and to the next node: first its size, and then blocks, of
 /// which only the last may be shorter than the others.
-struct Sent {
+class Sent {
+ public:
   /// `room`: of block_bytes.
-  Sent(const std::string& head, std::byte* room) : block(room) { pieces.push_back(std::as_bytes(std::span(head))); }
+  explicit Sent(std::byte* room) : block_(room) {}
 
-  void add(Bytes numbers) { pieces.push_back(numbers); }
-  /// Call after everything else is added.
+  /// Adds so many bytes, which `read(first, to)` then reads in order, from byte `first` on.
+  using Read = std::function<void(std::size_t first, std::span<std::byte> to)>;
+  void add(std::size_t bytes, Read read) {
+    pieces_.push_back({bytes, std::move(read)});
+    size += bytes;
+  }
+  /// Adds the hash of everything before; call last.
   void add_hash() {
-    pieces.push_back(std::as_bytes(std::span(&hash_value, 1)));
-    for (const Bytes& piece : pieces) size += piece.size();
+    add(sizeof(std::uint64_t), [this](std::size_t first, std::span<std::byte> to) {
+      const std::uint64_t value = hash_.value();
+      std::memcpy(to.data(), reinterpret_cast<const std::byte*>(&value) + first, to.size());
+    });
   }
 
   /// Returns the next block, which is valid until the next call; empty after the last one.
   Bytes take_block() {
     std::size_t filled = 0;
-    while (filled < block_bytes && piece < pieces.size()) {
-      const bool is_hash = piece + 1 == pieces.size();
-      if (is_hash) hash_value = hash.value();
-      const Bytes rest = pieces[piece].subspan(taken);
-      const Bytes now = rest.first(std::min(rest.size(), block_bytes - filled));
-      std::ranges::copy(now, block + filled);
-      if (!is_hash) hash.add(now.data(), now.size());
+    while (filled < block_bytes && piece_ < pieces_.size()) {
+      const Piece& piece = pieces_[piece_];
+      const std::span<std::byte> now(block_ + filled, std::min(piece.bytes - taken_, block_bytes - filled));
+      piece.read(taken_, now);
+      if (piece_ + 1 < pieces_.size()) hash_.add(now.data(), now.size());
       filled += now.size();
-      taken += now.size();
-      if (taken < pieces[piece].size()) continue;
-      taken = 0;
-      ++piece;
+      taken_ += now.size();
+      if (taken_ < piece.bytes) continue;
+      taken_ = 0;
+      ++piece_;
     }
-    return {block, filled};
+    return {block_, filled};
   }
 
   std::uint64_t size = 0;  ///< of the file
-  std::vector<Bytes> pieces;
-  std::size_t piece = 0, taken = 0;  ///< index of the next piece; bytes of it that are taken
-  RunningHash hash;
-  std::uint64_t hash_value = 0;
-  std::byte* block;
   std::optional<PartFile> file;
+
+ private:
+  struct Piece {
+    std::size_t bytes;
+    Read read;
+  };
+
+  std::vector<Piece> pieces_;
+  std::size_t piece_ = 0, taken_ = 0;  ///< index of the next piece; bytes of it that are taken
+  RunningHash hash_;
+  std::byte* block_;
 };
 
 /// The copies of other ranks, which arrive one after the other.
@@ -199,8 +213,14 @@ void NeighbourCopies::exchange(std::int64_t step, const std::map<std::string, st
     head = copy_head({.run = run_, .start = start_, .step = step, .owner = rank, .owners = ranks_.all.size()}, texts,
                      numbers_.numbers());
   });
-  Sent sent(head, sent_block_.get());
-  for (std::size_t of = 0; of < numbers_.numbers().size(); ++of) sent.add(numbers_.copied(of));
+  Sent sent(sent_block_.get());
+  sent.add(head.size(), [&head](std::size_t first, std::span<std::byte> to) {
+    std::memcpy(to.data(), head.data() + first, to.size());
+  });
+  for (std::size_t of = 0; of < numbers_.numbers().size(); ++of)
+    sent.add(numbers_.numbers()[of].values.bytes(), [this, of, &guarded](std::size_t first, std::span<std::byte> to) {
+      guarded([&] { numbers_.read_copy(of, first, to); });
+    });
   sent.add_hash();
   guarded([&] { sent.file.emplace(folder_.file(node, rank, step)); });
   if (transport_) transport_->send(next_, &sent.size, sizeof sent.size);

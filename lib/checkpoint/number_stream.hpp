@@ -39,10 +39,9 @@ class NumberStream {
   /// Copies what this rank holds. From then on the copy is given, so the numbers may change. (The file of offloaded
   /// numbers keeps this version itself: PassingBlocks::hold.)
   void copy(const ExecSpace& space);
-  /// What this rank held of numbers()[of] when it was copied, on the host.
-  std::span<const std::byte> copied(std::size_t of) const {
-    return {static_cast<const std::byte*>(given_[of].data), given_[of].bytes()};
-  }
+  /// Reads `to.size()` bytes, from byte `first` on, of what this rank held of numbers()[of] when it was copied. Both
+  /// are multiples of an element's size. Throws io_error if a file of offloaded numbers fails.
+  void read_copy(std::size_t of, std::size_t first, std::span<std::byte> to) const;
   /// From now on, the numbers themselves are given again.
   void forget_copy() { is_copied_ = false; }
 

@@ -13,10 +13,6 @@ Sampler::Sampler(const Options& options, SamplerPosition start) : options_(optio
   if (!options_.sampling) options_.sampling = each_once(options.dataset_size, options.shuffle, options.seed);
   order_ = options_.sampling(start.epoch);
   order_epoch_ = start.epoch;
-  const std::int64_t batch = options_.batch_at(position_);
-  validate(!options_.drop_last || batch <= order_.size, ExitStatus::bad_data,
-           "a batch of {} examples is larger than an epoch of {} (drop_last then leaves nothing); use a smaller batch",
-           batch, order_.size);
   validate(options_.parts_of_batch == 0 || position_ == position_after(options_.batches), ExitStatus::bad_data,
            "epoch {}, example {} is not where {} batches of {} examples end (the run takes parts of batches in an "
            "order of their own); continue it with the batch.global and data that it began with",
@@ -83,7 +79,8 @@ std::optional<BatchPlan> Sampler::next_parts() {
 }
 
 bool Sampler::end_epoch() {
-  const std::int64_t least = options_.drop_last ? options_.batch_at(position_) : 1;
+  // A batch that is larger than the dataset is the dataset.
+  const std::int64_t least = options_.drop_last ? std::min(options_.batch_at(position_), order_.size) : 1;
   if (order_.size - position_.next >= least) return false;
   position_ = {position_.epoch + 1, 0};
   order_ = options_.sampling(position_.epoch);

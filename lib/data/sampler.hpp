@@ -79,7 +79,7 @@ class Sampler {
     std::function<std::span<const std::int64_t>(std::int64_t step)> parts_of;
   };
 
-  /// Throws bad_data if there are no examples or, with drop_last, fewer than the batch at `start`.
+  /// Throws bad_data if there are no examples. A batch that is larger than the dataset is the dataset.
   explicit Sampler(const Options& options, SamplerPosition start = {});
 
   /// Returns the next batch; none after the last epoch, and after the last parts that are known.

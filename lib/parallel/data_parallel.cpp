@@ -19,8 +19,9 @@ DataParallel::DataParallel(const ParallelConfig& config, std::span<const AllRedu
   const Tensor gradients = parameters.gradients();
   GradientBuckets buckets(parameters.layout(), config);
   std::unique_ptr<Collective> compressed;
-  if (config.compress.present && ranks_.size() > 1) {
-    compression_ = std::make_unique<Compression>(config, groups.ranks, memory_, parameters.layout(), basis);
+  if (config.compress.present && ranks_.size() > 1)
+    compression_ = Compression::make(config, groups.ranks, memory_, parameters.layout(), basis);
+  if (compression_) {
     buckets.trained = compression_->buckets();
     compressed = compression_->make_sum({gradients.dtype, gradients.data});
   }

@@ -55,10 +55,11 @@ std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Co
   return std::nullopt;
 }
 
-ParameterDivision parameter_division(const ParallelConfig& config, int ranks, bool shares) {
+ParameterDivision parameter_division(const ParallelConfig& config, int group, bool shares) {
   const bool elsewhere = config.offloads_parameters();
-  return {.gradients = ranks > 1 && config.divides_gradients(),
-          .values = elsewhere || (ranks > 1 && config.sharding.shard >= Shard::parameters && !shares),
+  // Fixed trees add up whole gradients.
+  return {.gradients = group > 1 && config.sharding.shard >= Shard::gradients && !config.deterministic.present,
+          .values = elsewhere || (group > 1 && config.sharding.shard >= Shard::parameters && !shares),
           .values_elsewhere = elsewhere,
           .unit_mb = config.sharding.unit_mb,
           .prefetch = config.sharding.prefetch};

@@ -35,8 +35,9 @@ ParallelMemory parallel_memory(const ParallelConfig& config, const ShardGroups& 
                                const StepPlan& plan, DType dtype);
 /// Whether a node's ranks have one copy of divided parameters, or of their windows, if there is memory for it.
 bool may_share_parameters(const ParallelConfig& config);
-/// Returns what so many ranks divide, as the deck wants it. `shares` says that all of them share one copy of the values
-/// in memory. They then do not divide the values, unless what ranks own is offloaded.
-ParameterDivision parameter_division(const ParallelConfig& config, int ranks, bool shares);
+/// Returns what the ranks of a group divide, as the deck wants it; `group` is their number. `shares` says that all of
+/// them share one copy of the values in memory. They then do not divide the values, unless what ranks own is offloaded.
+/// Whatever depends on divided gradients or values (micro-batches with sums of their own, windows, plans) asks this.
+ParameterDivision parameter_division(const ParallelConfig& config, int group, bool shares);
 
 }  // namespace lockstep

@@ -124,12 +124,13 @@ std::string prediction_line(const RunConfig& config, const std::string& file, Ra
   Machine machine = read_machine(file);
   const int ranks = count.all;
   if (count.nodes > 0) machine.ranks_per_node = ranks / count.nodes;
-  if (const auto not_this = not_predicted(config.parallel))
-    return fmt::format("expected             not predicted: {}\n", not_this->why);
+  const auto not_predicted_as = [](const std::string& why) {
+    return fmt::format("expected             not predicted: {}\n", why);
+  };
+  if (const auto not_this = not_predicted(config.parallel)) return not_predicted_as(not_this->why);
   if (ranks > most_ranks)
-    return fmt::format("expected             not predicted: {} ranks are more than the {} that can be predicted\n",
-                       ranks, most_ranks);
-  return with_positions(config.source, [&] {
+    return not_predicted_as(fmt::format("{} ranks are more than the {} that can be predicted", ranks, most_ranks));
+  try {
     Workload workload(config);
     const Prediction p = Predictor(machine, workload).predict(ranks);
     const RunLength length = workload.length();
@@ -146,7 +147,9 @@ std::string prediction_line(const RunConfig& config, const std::string& file, Ra
             ? fmt::format(", which is more than the {} that a rank may use", bytes_text(1e9 * *machine.memory_gb))
             : "",
         p.states ? "" : "; without parallel.offload: the machine's file has neither disk_gbps nor host_copy_gbps");
-  });
+  } catch (const KeyError& error) {  // a run may be possible that cannot be predicted
+    return not_predicted_as(error.what());
+  }
 }
 
 }  // namespace lockstep

@@ -18,9 +18,9 @@ using Overlap = GradientSumConfig::Overlap;
 /// Ways of overlapping that BucketedReducer would try. On hosts, a thread for sums waits for its turn on a core that
 /// computes, and hides hardly more than looking between layers does (perf/results/predict-scaling.md), so it is left
 /// out. For divided gradients nothing is tried: they are summed between layers, or on one node at once.
-std::vector<Overlap> overlaps_of(const ParallelConfig& config, bool one_node, bool has_devices) {
-  if (config.sums.overlap != Overlap::automatic) return {config.sums.overlap};
-  if (config.divides_gradients()) return {one_node ? Overlap::none : Overlap::poll};
+std::vector<Overlap> overlaps_of(Overlap wanted, bool divides_gradients, bool one_node, bool has_devices) {
+  if (wanted != Overlap::automatic) return {wanted};
+  if (divides_gradients) return {one_node ? Overlap::none : Overlap::poll};
   if (has_devices) return {Overlap::none, Overlap::poll, Overlap::thread};
   return one_node ? std::vector{Overlap::none} : std::vector{Overlap::none, Overlap::poll};
 }
@@ -46,13 +46,17 @@ class Builder {
   StepExchange build() {
     exchange_.points = workload_.ready_points(plan_);
     if (ranks_ == 1) return std::move(exchange_);
+    if (divides_)
+      exchange_.windows = plan_windows(workload_.graph(), workload_.layout(), plan_,
+                                       parameter_division(config_, group_, shares_ && sums_.one_node()));
     add_sums();
     constexpr double vote_bytes = 40;
     exchange_.vote = all_.ordered(vote_bytes);
     if (config_.ranks_of_statistics(ranks_) > 1)
       for (const double exchanged : workload_.statistics(plan_))
         exchange_.statistics = exchange_.statistics + statistics_.ordered(exchanged);
-    exchange_.overlaps = overlaps_of(config_, all_.one_node(), machine_.has_devices());
+    exchange_.overlaps = overlaps_of(config_.sums.overlap, exchange_.divides_gradients(), all_.one_node(),
+                                     machine_.has_devices());
     if (divides_) add_gathers();
     return std::move(exchange_);
   }
@@ -77,9 +81,9 @@ class Builder {
       for (const ElementRange& bucket : buckets) {
         ExchangeCost sum = sums_.of(operation, bucket.count, bytes_, travels);
         sum.seconds += copies(bucket.count, 2);
-        if (config_.divides_gradients() && operation == Operation::reduce_scatter) add_owners_copy(bucket.count, sum);
+        if (exchange_.divides_gradients() && operation == Operation::reduce_scatter) add_owners_copy(bucket.count, sum);
         ExchangeCost between = between_groups(operation, bucket.count, travels);
-        if (!config_.divides_gradients() || operation == Operation::all_reduce)
+        if (!exchange_.divides_gradients() || operation == Operation::all_reduce)
           sum = sum + std::exchange(between, ExchangeCost());
         exchange_.buckets.push_back(bucket);
         exchange_.sums.push_back(sum);
@@ -116,7 +120,6 @@ class Builder {
     if (layout.trained_size() > 0)
       exchange_.updated = static_cast<double>(largest_part(config_, layout, ranks, shares_)) /
                           static_cast<double>(layout.trained_size());
-    exchange_.windows = plan_windows(workload_.graph(), layout, plan_, parameter_division(config_, group_, all_share));
     if (exchange_.divides_gradients()) exchange_.turns = window_turns(exchange_.windows, buckets_);
     if (workload_.config().optimizer.rule().clip_norm > 0)
       exchange_.norms = sums_.of(Operation::all_reduce, array_blocks(layout.trained_size()), 8, 8);

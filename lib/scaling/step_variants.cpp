@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <set>
@@ -25,10 +26,9 @@ Machine any_machine(RankCount ranks, Precision precision) {
   return machine;
 }
 
-/// Numbers of examples to compute at once, the largest first.
-std::vector<std::int64_t> micro_batches(const Workload& workload, int ranks) {
+/// Numbers of examples to compute at once, the largest first; `planned` is that of the deck.
+std::vector<std::int64_t> micro_batches(const Workload& workload, int ranks, std::int64_t planned) {
   const BatchPartition partition = workload.partition(ranks);
-  const std::int64_t planned = partition.largest_micro_batch(workload.batch());
   const bool looks_at_all = std::ranges::any_of(
       workload.graph().nodes(), [](const GraphNode& node) { return node.layer->traits().needs_statistics; });
   if (looks_at_all) return {planned};
@@ -59,19 +59,23 @@ class Enumeration {
         predictor_(machine, workload),
         sums_(machine, workload.config().parallel),
         ranks_(ranks),
+        given_micro_(workload.config().batch.micro),
         groups_(groups()),
-        may_offload_(workload.config().optimizer.offloads() && !workload.config().parallel.local.present &&
-                     workload.config().checkpoint.neighbours_every == 0) {}
+        may_offload_(workload.config().optimizer.offloads() && !workload.config().parallel.local.present) {}
 
-  /// Adds the ways with these micro-batches and activations, which have one plan.
-  void add(Checkpointing checkpointing, std::int64_t micro) {
+  /// Adds the ways with these micro-batches and activations, which have one plan. `is_of_deck`: the micro-batches are
+  /// those of the deck.
+  void add(Checkpointing checkpointing, std::int64_t micro, bool is_of_deck) {
     workload_.change([&](TrainingConfig& config) {
       config.parallel.sharding.take(Shard::none);
       config.parallel.offload.present = false;
       config.model.checkpointing = checkpointing;
       config.batch.micro = micro;
+      if (is_of_deck) config.batch.micro = given_micro_;
     });
-    StepMemory memory = workload_.plan(ranks_);
+    std::optional<StepMemory> planned;
+    if (!can_be_built([&] { planned = workload_.plan(ranks_); })) return;
+    StepMemory& memory = *planned;
     // Leaves out ways that compute something twice without saving memory.
     if (checkpointing == Checkpointing::none) kept_[micro] = memory.activations;
     else if (memory.activations >= kept_[micro]) return;
@@ -82,16 +86,33 @@ class Enumeration {
             config.parallel.sharding.take(shard);
             config.parallel.sharding.shard_group = group;
             config.parallel.sharding.share_parameters = shares;
+            config.parallel.offload.present = false;
           });
-          if (is_possible())
-            add_variant(
-                {.shard = shard, .group = group, .shares = shares, .checkpointing = checkpointing, .micro = micro},
-                memory);
+          can_be_built([&] {
+            if (is_possible())
+              add_variant({.shard = shard,
+                           .group = group,
+                           .shares = shares,
+                           .checkpointing = checkpointing,
+                           .micro = micro,
+                           .is_micro_of_deck = is_of_deck},
+                          memory);
+          });
         }
   }
   std::vector<StepVariant> variants;
 
  private:
+  /// Does `plan`; returns false if the way cannot be built, because these ranks or other keys of the deck rule it out.
+  static bool can_be_built(const std::function<void()>& plan) {
+    try {
+      plan();
+      return true;
+    } catch (const KeyError&) {
+      return false;
+    }
+  }
+
   /// Whether the workload's way is possible, and not another one under a different name.
   bool is_possible() const {
     const RunConfig& config = workload_.config();
@@ -120,8 +141,10 @@ class Enumeration {
       ParallelConfig config = workload_.config().parallel;
       config.sharding.shard = Shard::optimizer;
       config.sharding.shard_group = group;
-      const int size = shard_group_size(config, ranks_.all, ranks_.nodes);
-      if (ranks_.all % size == 0 && sizes.insert(size).second) some.push_back(group);
+      can_be_built([&] {
+        const int size = shard_group_size(config, ranks_.all, ranks_.nodes);
+        if (ranks_.all % size == 0 && sizes.insert(size).second) some.push_back(group);
+      });
     };
     add({.number = {}, .word = ShardConfig::all});
     add({.number = {}, .word = ShardConfig::node});
@@ -168,6 +191,7 @@ class Enumeration {
   Predictor predictor_;
   SumsOfRanks sums_;
   RankCount ranks_;
+  std::optional<std::int64_t> given_micro_;  ///< the deck's batch.micro
   std::vector<NumberOrWord> groups_;
   bool may_offload_;
   std::map<std::int64_t, double> kept_;  ///< bytes of activations by micro-batch, if all activations are kept
@@ -180,9 +204,10 @@ std::vector<StepVariant> step_variants(Workload& workload, const std::optional<M
   const TrainingConfig given = workload.config();
   const Machine used = machine ? *machine : any_machine(ranks, given.precision.compute);
   Enumeration all(workload, used, ranks);
-  for (const std::int64_t micro : micro_batches(workload, ranks.all))
+  const std::int64_t planned = workload.partition(ranks.all).largest_micro_batch(workload.batch());
+  for (const std::int64_t micro : micro_batches(workload, ranks.all, planned))
     for (const Checkpointing checkpointing : {Checkpointing::none, Checkpointing::blocks})
-      all.add(checkpointing, micro);
+      all.add(checkpointing, micro, micro == planned);
   workload.change([&](TrainingConfig& config) { config = given; });
   for (StepVariant& variant : all.variants) {
     if (!machine) variant.seconds.reset();

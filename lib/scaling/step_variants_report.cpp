@@ -64,8 +64,8 @@ std::string keys_of(const StepVariant& variant, const ParallelConfig::Offload& d
   std::string text = fmt::format("parallel.shard={}", name_of(variant.shard));
   if (variant.shard != Shard::none)
     text += fmt::format(" parallel.shard_group={} parallel.share_parameters={}", group_of(variant), variant.shares);
-  text += fmt::format(" model.activation_checkpointing={} batch.micro={}", name_of(variant.checkpointing),
-                      variant.micro);
+  text += fmt::format(" model.activation_checkpointing={}", name_of(variant.checkpointing));
+  if (!variant.is_micro_of_deck) text += fmt::format(" batch.micro={}", variant.micro);
   const std::string place = memory_is_separate ? "memory" : "FOLDER";
   if (variant.offloads && !deck.present) text += fmt::format(" parallel.offload.optimizer={}", place);
   if (variant.offloads_parameters && deck.parameters.empty())
@@ -119,6 +119,7 @@ std::string step_variants_report(const RunConfig& config, const StepVariantOptio
     if (ranks.all > workload.batch())
       return fmt::format("{}{} ranks are more than the {} examples of a batch\n", none, ranks.all, workload.batch());
     const std::vector<StepVariant> variants = step_variants(workload, machine, ranks, limit);
+    if (variants.empty()) return fmt::format("{}none can be built on {}\n", none, counted(ranks.all, "rank"));
     std::string text = fmt::format("\nways on {} of {}\n", counted(ranks.all, "rank"), counted(ranks.nodes, "node"));
     text += fmt::format(columns, "shard", "group", "copy", "recomputed", "state", "micro", "memory/rank", "",
                         "sent/step", "messages", "step, ms");

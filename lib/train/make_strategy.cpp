@@ -54,7 +54,7 @@ LocalParallel::Parts local_parts(const TrainingConfig& config, const ShardGroups
 std::unique_ptr<ParallelStrategy> sums_of_updates(ParallelConfig config, const Topology& topology,
                                                   ParameterBuffer& parameters) {
   const int together = SimulatedGradients::ranks_of_gradient(config.asynchronous, topology.all.size());
-  config.asynchronous.recorded_members = 1;  // the pieces of a gradient are summed before
+  config.asynchronous.recorded.members = 1;  // the pieces of a gradient are summed before
   const Topology ranks = topology.of(topology.all.split(topology.all.rank() % together));
   return std::make_unique<DataParallel>(config, std::span<const AllReduceRow>(), ShardGroups(config, ranks),
                                         std::nullopt, nullptr, parameters);
@@ -90,7 +90,7 @@ std::unique_ptr<ParallelStrategy> make_strategy(const TrainingConfig& config, Tr
   const auto& [shards, group] = groups;
   const Topology& topology = shards.ranks;
   const ParallelConfig& parallel = config.parallel;
-  WorkersCourse course{.batch = config.batch.global, .syncs = problem.syncs, .last = problem.length.steps()};
+  WorkersCourse course{.batch = config.batch.global, .syncs = problem.syncs, .last = problem.known_steps};
   switch (parallel.strategy(topology.all.size())) {
     case StrategyKind::free:
       return std::make_unique<FreeParallel>(parallel, topology.all, group, std::move(course), parameters);

@@ -116,7 +116,7 @@ ModelMemory divided_memory(const DividedModel& model) {
 ModelMemory fixed_tree_memory(const DividedModel& model, ModelMemory memory) {
   const ParallelConfig& parallel = model.parallel;
   const int ranks = model.ranks.all;
-  if (const std::int64_t pieces = parallel.asynchronous.recorded_members;
+  if (const std::int64_t pieces = parallel.asynchronous.recorded.members;
       pieces > 1 && parallel.has_stepping_workers()) {
     memory.gradients += model.tree_bytes(pieces, 1);
   } else if (pieces > 1) {
@@ -161,33 +161,41 @@ ModelMemory free_memory(const DividedModel& model, ModelMemory memory) {
   const ParallelConfig& parallel = model.parallel;
   const int ranks = model.ranks.all;
   const double keepers = parallel.servers > 0 ? static_cast<double>(parallel.servers) : ranks;
-  if (!parallel.has_stepping_workers()) memory.states /= keepers;
-  memory.gradients += model.master_bytes() *
-                      ParameterStore::numbers(parallel, free_rules(parallel, ranks), model.trained() / keepers);
+  const FreeRules rules = free_rules(parallel, ranks);
+  const double slice = model.trained() / keepers;
+  if (parallel.has_stepping_workers()) {
+    memory.checkpoint += OuterOptimizer::numbers_each(parallel.local, rules.workers) * slice * model.master_bytes();
+  } else {
+    const double all = std::exchange(memory.states, memory.states / keepers);
+    memory.checkpoint -= all - memory.states;
+  }
+  memory.gradients += model.master_bytes() * ParameterStore::numbers(parallel, rules, slice);
   if (const auto members = static_cast<int>(parallel.asynchronous.members(ranks)); members > 1)
     memory.gradients += model.tree_bytes(members, members);
   return memory;
 }
 
-/// Workers that step by themselves have states and versions of their own. In a replay, only the file knows how many
-/// workers there are.
+/// Workers that step by themselves have states and versions of their own.
 ModelMemory stepping_workers_memory(const DividedModel& model, ModelMemory memory) {
   const AsynchronousConfig& asynchronous = model.parallel.asynchronous;
-  const std::int64_t workers = asynchronous.simulation.ranks,
+  const std::int64_t workers = asynchronous.simulated_workers(),
                      of_rank = (workers + model.ranks.all - 1) / model.ranks.all, collect = asynchronous.collect;
   const std::int64_t copies = (workers > 1 ? of_rank : 0) + OuterOptimizer::numbers_each(model.parallel.local, workers);
-  memory.states += static_cast<double>(of_rank) * memory.states +
-                   static_cast<double>(copies * model.layout.trained_size()) * model.master_bytes();
+  const double of_workers = static_cast<double>(of_rank) * memory.states +
+                            static_cast<double>(copies * model.layout.trained_size()) * model.master_bytes();
+  // A checkpoint holds the workers' states, and not those of the optimizer, which are the current worker's.
+  memory.checkpoint += of_workers - memory.states;
+  memory.states += of_workers;
   // The newest version; the changes of an update's rounds, and their sum.
   memory.gradients += static_cast<double>((1 + collect + OrderedSum::buffers(collect)) * model.layout.trained_size()) *
                       model.master_bytes();
   return memory;
 }
 
-/// Gradients of a schedule need versions of the parameters. In a replay, only the file knows of how many workers.
+/// Gradients of a schedule need versions of the parameters.
 ModelMemory simulated_memory(const DividedModel& model, ModelMemory memory) {
   const AsynchronousConfig& asynchronous = model.parallel.asynchronous;
-  const std::int64_t workers = asynchronous.simulation.ranks;
+  const std::int64_t workers = asynchronous.simulated_workers();
   const int copies = (workers > 1 ? 1 : 0) + (asynchronous.compensates() && asynchronous.adaptive ? 1 : 0);
   const double of_workers = copies * model.master_bytes() * static_cast<double>(workers * model.layout.trained_size());
   memory.states += of_workers;
@@ -198,7 +206,9 @@ ModelMemory simulated_memory(const DividedModel& model, ModelMemory memory) {
 /// Memory for synchronizations of replicas, or of workers that step by themselves.
 ModelMemory local_memory(const DividedModel& model, ModelMemory memory) {
   const LocalConfig& local = model.parallel.local;
-  memory.parameters += static_cast<double>(model.layout.summed_size()) * model.master_bytes();
+  const double replica = static_cast<double>(model.layout.summed_size()) * model.master_bytes();
+  memory.parameters += replica;
+  if (local.keeps_replicas()) memory.checkpoint += replica;
   if (local.outer == LocalConfig::Outer::adasum)
     memory.gradients += static_cast<double>(AdasumExchange::longest_part(model.layout)) * model.master_bytes();
   if (local.streams())

@@ -45,6 +45,8 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
 
   const RankGroups groups = rank_groups(config, topology);
   SumMemory memory = sum_memory(config, groups, graph, plan);
+  // Windows of gradients are used again in the next micro-batch.
+  partition_.sums_each = memory.on_hosts.windows.division.gradients;
   comm_.run_collectively([&] {
     options.windows = memory.on_hosts.windows;
     options.memory = memory.on_hosts.of_buffers(ParameterLayout(graph, config.dtype()), config.dtype(),

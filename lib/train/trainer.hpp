@@ -26,6 +26,7 @@ struct TrainingProblem {
   AugmentConfig augment;                                                        ///< of the batches' images
   std::uint64_t seed = 0;                                                       ///< of dropout and other random numbers
   RunLength length;                                                             ///< for the learning-rate schedule
+  std::int64_t known_steps = length.steps();                                    ///< see Trainer::known_steps
   std::vector<AllReduceRow> measured;                                           ///< see make_all_reduce
   PushOrder pushes;                                                             ///< for parallel.asynchronous
   std::function<bool(std::int64_t)> syncs = [](std::int64_t) { return true; };  ///< see WorkersCourse
@@ -54,7 +55,8 @@ class Trainer final : public Stateful {
   /// Collective.
   std::optional<StepFinding> settle();
   /// Returns metrics of a dataset; none if `gives_up` (see Evaluator::evaluate) says so. Collective.
-  std::optional<Metrics> evaluate(const Dataset& data, const std::function<bool()>& gives_up = [] { return false; });
+  std::optional<Metrics> evaluate(
+      const Dataset& data, const std::function<bool()>& gives_up = [] { return false; });
   /// Returns metrics of a batch, of which `batch` is this rank's share. Collective.
   Metrics evaluate(const HostBatch& batch);
   /// Sets a function that is called before parameters change: readers of parameters that run beside the gradients'
@@ -63,6 +65,8 @@ class Trainer final : public Stateful {
 
   /// Number of steps done, skipped ones included. The last one counts before it is settled.
   std::int64_t steps() const { return update_->count().done; }
+  /// Number of steps whose gradients have a known order: all, unless a record of asynchronous training ends earlier.
+  std::int64_t known_steps() const { return problem_.known_steps; }
   /// Returns loss, metrics and gradient norm of the last step, over all ranks. Collective.
   StepMetrics step_metrics();
   LoggedScales logged_scales() const;

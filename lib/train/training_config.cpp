@@ -63,8 +63,7 @@ void DeviceOptions::describe(Fields& fields) {
 
 namespace {
 
-void check_free(const ParallelConfig& parallel, bool norms, int ranks) {
-  static_cast<void>(parallel.workers(ranks));  // throws if it is wrong
+void check_free(const ParallelConfig& parallel, bool norms) {
   validate_key(!norms, parallel.backup.present ? "parallel.backup" : "parallel.asynchronous.schedule.free",
                "lets each rank read the parameters in its own time, so batch_norm's running statistics would depend on "
                "timing; use another norm{}",
@@ -101,28 +100,41 @@ void check_asynchronous(const TrainingConfig& config, bool norms, int ranks) {
 
 }  // namespace
 
-BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph, int ranks) {
+void check_ranks(const TrainingConfig& config, int ranks) {
   const ParallelConfig& parallel = config.parallel;
   for (const auto& [begin, batch] : config.batch.ramp)
     validate_key(
         batch >= ranks, "batch.ramp",
         "{:.0f} examples, from {} on, are less than one per rank on {} ranks; use larger batches, or fewer ranks",
         batch, begin, ranks);
-  const bool norms = std::ranges::any_of(graph.nodes(),
-                                         [](const GraphNode& node) { return node.layer->traits().needs_statistics; });
-  const std::int64_t members = parallel.asynchronous.members(ranks);
-  const std::int64_t shards = parallel.tree_leaves();
   const LocalConfig& local = parallel.local;
   if (local.present && local.group && !local.asynchronous)
     validate_key(ranks % *local.group == 0, "parallel.local.group",
                  "{} ranks cannot be divided into groups of {}; use a divisor of the ranks, or node", ranks,
                  *local.group);
+  if (parallel.runs_freely()) {  // these throw if they are wrong
+    static_cast<void>(parallel.workers(ranks));
+    static_cast<void>(parallel.gradients_of_update(ranks));
+  }
+  validate_key(!parallel.deterministic.present || parallel.deterministic.shards % ranks == 0,
+               "parallel.deterministic.shards",
+               "{} shards cannot be divided evenly among {} ranks; use a multiple, or fewer ranks",
+               parallel.deterministic.shards, ranks);
+}
+
+BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph, int ranks) {
+  check_ranks(config, ranks);
+  const ParallelConfig& parallel = config.parallel;
+  const bool norms = std::ranges::any_of(graph.nodes(),
+                                         [](const GraphNode& node) { return node.layer->traits().needs_statistics; });
+  const std::int64_t members = parallel.asynchronous.members(ranks);
+  const std::int64_t shards = parallel.tree_leaves();
+  const LocalConfig& local = parallel.local;
   if (local.present && local.streams() && !local.asynchronous)
     local_fragments(ParameterLayout(graph, config.dtype()), local.fragments);  // throws if it is wrong
   BatchPartition partition{.ranks = ranks, .micro = config.batch.micro.value_or(config.batch.largest())};
   // Layers that look at all replicas see one share. If no layer looks beyond an example, the share need not be divided.
   if (norms && !parallel.sync_batch_norm) partition.shards = parallel.virtual_replicas;
-  partition.sums_each = ranks > 1 && parallel.divides_gradients();
   if (ranks > 1) partition.share_limit = parallel.share_limit();
   // With measured shares, other examples would have statistics in common: those of a rank, and those of all ranks'
   // micro-batches of one number.
@@ -134,7 +146,7 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
                "parallel.shares",
                "measured would change which examples share a micro-batch, and so batch_norm's statistics; leave "
                "batch.micro out, or use deterministic");
-  if (parallel.runs_freely()) check_free(parallel, norms, ranks);
+  if (parallel.runs_freely()) check_free(parallel, norms);
   if (parallel.asynchronous.present) check_asynchronous(config, norms, ranks);
   // Whatever the number of ranks, a rank has one part of a batch at a time, or a piece of one.
   if (parallel.runs_freely()) partition.ranks = parallel.parts_of_batch(ranks) * members;
@@ -144,8 +156,6 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
     partition.separate = members > 1;
   }
   if (shards == 0) return partition;
-  validate_key(shards % ranks == 0, "parallel.deterministic.shards",
-               "{} shards cannot be divided evenly among {} ranks; use a multiple, or fewer ranks", shards, ranks);
   validate_key(!parallel.deterministic.present || !norms || !parallel.sync_batch_norm, "parallel.sync_batch_norm",
                "a deterministic run computes each shard separately, and batch_norm must do so too; set it to false");
   partition.shards = shards / ranks;

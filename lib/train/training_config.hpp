@@ -102,6 +102,9 @@ struct TrainingConfig {
   }
 };
 
+/// Throws KeyError if so many ranks cannot train by this deck, whatever its data and its network are.
+void check_ranks(const TrainingConfig& config, int ranks);
+
 /// Returns how batches are divided on so many ranks. Throws KeyError if parts or shards cannot be dealt out to them.
 BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph, int ranks);
 

@@ -99,6 +99,18 @@ class Neighbours(LockstepTest):
             file.unlink()
         self.goes_on(step, *NODES)
 
+    def test_offloaded_states_are_in_the_copies(self):
+        if "stand-in" in self.lockstep("info").out:
+            self.skipTest("states are offloaded to files on hosts")
+        (self.folder / "states").mkdir()
+        self.deck(**{**DECK, "parallel": {**DECK["parallel"], "offload": {"optimizer": "states", "parameters": "states", "block_mb": 0.1}}})
+        if program.run("check", "deck.yaml", cwd=self.folder).status == 73:
+            self.skipTest("the disk of this test has no O_DIRECT")
+        step = self.train_and_kill(1)
+        for file in self.files("*-node1-*"):
+            file.unlink()
+        self.goes_on(step, *NODES)
+
     def test_fewer_ranks_go_on(self):
         step = self.train_and_kill(3)
         for file in self.files("*-node0-*"):

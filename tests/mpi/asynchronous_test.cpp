@@ -324,7 +324,6 @@ TEST(Asynchronous, DecksThatItIsNotDefinedForAreRefused) {
   const auto with = [&](const std::string& more) { return deep_deck(asynchronously(schedule) + more); };
   expect_refused(with(", shard: optimizer"), "parallel.asynchronous: needs whole copies");
   expect_refused(with(", deterministic: {shards: 8}"), "parallel.asynchronous: determines by itself");
-  expect_refused(with(", wire: bf16"), "parallel.wire: asynchronous");
   expect_refused(with(", virtual_replicas: 2"), "parallel.virtual_replicas: asynchronous");
   expect_refused(with(", sync_batch_norm: true").replace(with("").find("sync_batch_norm: false, "), 24, ""),
                  "parallel.sync_batch_norm: asynchronous workers");

@@ -107,7 +107,6 @@ TEST(BackupDecks, ThatItIsNotDefinedForAreRefused) {
                  fmt::format("parallel.backup.ranks: {} of {} ranks that compute leave none for a step", ranks, ranks));
   expect_refused(deck_with(fmt::format("servers: {}, asynchronous: {{schedule: {{free: true}}}}", ranks), sgd),
                  fmt::format("parallel.servers: {} of {} ranks leave none to compute", ranks, ranks));
-  expect_refused(deck_with("servers: 1", sgd), "parallel.servers: are for ranks that run freely");
   expect_refused(deck_with("servers: 1, asynchronous: {groups: 1, schedule: {free: true}}", sgd),
                  "parallel.servers: serve single ranks");
   expect_refused(backed(", asynchronous: {schedule: {free: true}}"),
@@ -116,7 +115,7 @@ TEST(BackupDecks, ThatItIsNotDefinedForAreRefused) {
   expect_refused(deck_with("backup: {ranks: 1, record: a}", sgd),
                  "parallel.backup.record: has no effect with mode: duplicate");
   expect_refused(backed(", local: 4"), "parallel.backup: updates the parameters of all ranks");
-  expect_refused(backed(", all_reduce: ring"), "parallel.all_reduce: backup cuts batches");
+  expect_refused(backed(", virtual_replicas: 2"), "parallel.virtual_replicas: backup cuts batches");
   expect_refused(backed("", "{type: sgd, clip_norm: 1}"), "parallel.backup: gives each rank a part of an update");
   if (ranks == 1) return;
   expect_refused(changed_backup("relu", "batch_norm"), "parallel.backup: lets each rank read");

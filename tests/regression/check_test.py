@@ -130,15 +130,14 @@ class AfterARun(LockstepTest):
         self.deck()
         self.lockstep("train", "deck.yaml")
         for options in (["--ranks", 64], ["--ranks", 4, "--nodes", 2]):
-            result = self.lockstep("check", "deck.yaml", *options, "batch.global=32")
+            result = self.refused(78, ["batch.global: was 16 in run/checkpoints/step-00000004.h5 and is 32"], "check", "deck.yaml", *options, "batch.global=32")
             self.assertIn("memory of a step ", result.out)
-            self.assertRegex(result.err, "warning: `train` would refuse this: .*batch.global: was 16 in run/checkpoints/step-00000004.h5 and is 32")
         out = self.lockstep("check", "deck.yaml", "--ranks", 8, "--machine", SOURCE / "docs/user/machines/ethernet_10g.yaml", "batch.global=32").out
         self.assertIn("starts from          the newest checkpoint of its folder, which is not read", out)
         self.assertIn("starts from          run/checkpoints/step-00000004.h5, after step 4", self.lockstep("check", "deck.yaml").out)
         result = self.refused(78, ["batch.global: was 16 in run/checkpoints/step-00000004.h5 and is 32"], "check", "deck.yaml", "batch.global=32")
         self.assertIn("memory of a step ", result.out, "the plan comes first")
-        self.assertIn("starts from          nothing: run holds a run that this deck cannot continue", result.out)
+        self.assertIn("starts from          nothing: this deck cannot be trained in run", result.out)
 
 
 class Pipe(LockstepTest):

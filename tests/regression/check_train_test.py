@@ -41,7 +41,7 @@ class Time(LockstepTest):
         # The run's record of the order of gradients must not change.
         self.write("order.txt", "# lockstep pushes, as a run has left them")
         for ranks in (1, 2):
-            out = self.lockstep("check", "deck.yaml", "--time", "parallel.asynchronous={collect: 2, schedule: {simulate: {ranks: 2}, record: order.txt}}", ranks=ranks).out
+            out = self.lockstep("check", "deck.yaml", "--time", "run.overwrite=true", "parallel.asynchronous={collect: 2, schedule: {simulate: {ranks: 2}, record: order.txt}}", ranks=ranks).out
             lines = [line for line in out.splitlines() if line.startswith("time ")]
             self.assertEqual(len(lines), 1, out)
             self.assertRegex(lines[0], rf"^time {{17}}\d.* for 20 steps of \S+ ms \(the median of 3, on {ranks} rank{'s' if ranks > 1 else ''}\)")

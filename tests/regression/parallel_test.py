@@ -191,11 +191,7 @@ class Parallel(LockstepTest):
 
     def test_what_does_not_go_together(self):
         for parallel, words in (("{wire: fp16}", ["parallel.wire", "use bf16"]),
-                                ("{deterministic: {}, wire: bf16}", ["parallel.wire", "leave one out"]),
                                 ("{deterministic: {}, virtual_replicas: 2}", ["parallel.virtual_replicas", "leave one out"]),
-                                *((f"{{{way}, {key}: {value}}}", [f"parallel.{key}", f"{name} cuts batches and sums gradients in its own way", "leave one out"])
-                                  for name, way in (("deterministic", "deterministic: {}"), ("backup", "backup: 1"), ("asynchronous", "asynchronous: {schedule: {free: true}}"))
-                                  for key, value in (("leaders", 1), ("between_nodes", "ring"))),
                                 ("{all_reduce: ring, leaders: 2}", ["parallel.leaders", "all_reduce: ring does not distinguish nodes", "leave one out"]),
                                 ("{all_reduce: halving_doubling, between_nodes: ring}", ["parallel.between_nodes", "all_reduce: halving_doubling"]),
                                 *((f"{{{way}, group_size: 2}}", ["parallel.group_size", f"with {name} none do", "leave one out"])

@@ -187,6 +187,13 @@ class Metrics(LockstepTest):
         self.assertFalse(any(row["top_2"] for row in rows[len(before):]))
         self.assertTrue(all(row["top_5"] for row in rows[len(before):] if row["split"] == "validation"))
 
+    def test_metrics_that_are_always_the_same(self):
+        few = {"metrics": ["top_5"], "model": {"layers": [{"linear": 5}]},
+               "data": {"synthetic": {"kind": "random", "shape": [4], "classes": 5, "train": 320, "validation": 50}}}
+        for ranks in (1, 4):
+            self.assertEqual(self.train("run.overwrite=true", "run.resume=never", ranks=ranks, **few).err.count("warning: metrics: top_5 is always the same with 5 outputs; leave it out"), 1)
+        self.assertIn("top_5 is always the same", self.lockstep("check", "deck.yaml", "run.output_dir=other").err)
+
     def test_mistakes(self):
         values = {"loss": {"type": "mse"}, "model": {"layers": [{"linear": 1}]},
                   "data": {"synthetic": {"kind": "linear", "features": 4, "train": 320, "validation": 50}}}
@@ -194,9 +201,6 @@ class Metrics(LockstepTest):
                 ("perplexity is a metric of classes, but this loss reads values; remove it", {**values, "metrics": ["perplexity"]}),
                 ("r_squared is a metric of values, but this loss reads classes; remove it", {"metrics": ["r_squared"]}),
                 ("did you mean 'top_5'?", {"metrics": ["top5"]}),
-                ("top_5 is always the same with 5 outputs; remove it",
-                 {"metrics": ["top_5"], "model": {"layers": [{"linear": 5}]},
-                  "data": {"synthetic": {"kind": "random", "shape": [4], "classes": 5, "train": 320, "validation": 50}}}),
                 ("'top_5' is given twice; remove one", {"metrics": ["top_5", "top_5"]}),
                 ("evaluations of this deck do not compute top_3; add it to metrics",
                  {"metrics": ["top_2"], "run": {**DECK["run"], "target": {"metric": "validation_top_3", "value": 1}}})):

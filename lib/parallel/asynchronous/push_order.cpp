@@ -192,7 +192,7 @@ std::string PushOrder::text() const {
 }
 
 PushOrder PushOrder::parse(const std::string& text, const std::string& file, const AsynchronousConfig& config,
-                           std::int64_t updates, const Rounds& rounds) {
+                           std::int64_t updates, const Rounds& rounds, Length length) {
   std::istringstream in(text);
   std::string line, word;
   std::int64_t workers = 0, members = 1, steps = 1, collect = 0;
@@ -244,6 +244,12 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
     if (has_steps && !(in >> push.steps && push.steps > 0 && push.steps <= rounds.every)) break;
     if (has_parts) parts.push_back(part);
     (std::ssize(pushes) < updates * collect ? pushes : after).push_back(push);
+  }
+  if (const std::int64_t whole = std::ssize(pushes) / collect;
+      length == Length::may_be_shorter && in.eof() && whole > 0 && whole < updates) {
+    updates = whole;
+    after.assign(pushes.begin() + whole * collect, pushes.end());
+    pushes.resize(static_cast<std::size_t>(whole * collect));
   }
   // What follows the updates that are needed may have been lost with a node.
   validate(in.eof() || std::ssize(pushes) == updates * collect, ExitStatus::bad_data,

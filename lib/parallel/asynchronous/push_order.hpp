@@ -24,6 +24,8 @@ class PushOrder {
     bool operator==(const Push&) const = default;
   };
 
+  enum class Length { all_updates, may_be_shorter };
+
   PushOrder() = default;
   /// `pushes` are those of whole updates. `parts` are the numbers of the parts of batches (PartRequest) that the pushes
   /// are gradients of; empty: the batches' parts in their order. `after` are pushes that are under way after the last
@@ -34,6 +36,7 @@ class PushOrder {
 
   int workers() const { return workers_; }
   std::int64_t collect() const { return collect_; }
+  std::int64_t updates() const { return std::ssize(pushes_) / collect_; }
   /// Ranks of each worker. The worker's gradients are sums of the gradients of so many equal pieces, in the tree of
   /// DeterministicReducer.
   std::int64_t members() const { return members_; }
@@ -74,13 +77,14 @@ class PushOrder {
   /// What every record file begins with.
   static constexpr std::string_view mark = "# lockstep pushes";
   /// The order as the text of a record, and back: first lines, and one for each push. `parse` throws Error(bad_data)
-  /// for text that is no record of so many updates, or of other rounds.
+  /// for text that is no record of so many updates, or of other rounds. With Length::may_be_shorter, fewer updates will
+  /// do: the run that has left the record may have ended early.
   std::string text() const;
   static std::string head(int workers, std::int64_t members, const Rounds& rounds, std::int64_t collect,
                           std::optional<std::int64_t> parts_of_batch);
   static std::string line(const Push& push, std::optional<std::int64_t> part);
   static PushOrder parse(const std::string& text, const std::string& file, const AsynchronousConfig& config,
-                         std::int64_t updates, const Rounds& rounds = {});
+                         std::int64_t updates, const Rounds& rounds = {}, Length length = Length::all_updates);
 
  private:
   void plan_copies();

@@ -77,8 +77,17 @@ CompressionMemory compression_memory(const ParallelConfig& config, const Paramet
           .buffers = static_cast<double>(buffer_bytes(compress, buckets, places, element_bytes))};
 }
 
+std::unique_ptr<Compression> Compression::make(const ParallelConfig& config, const Topology& ranks,
+                                               const std::optional<NodeMemory>& memory, const ParameterLayout& layout,
+                                               const CompressionBasis& basis) {
+  const int places = memory ? ranks.nodes : ranks.all.size();
+  if (places > 1) return std::unique_ptr<Compression>(new Compression(config, ranks, memory, layout, basis, places));
+  log("parallel.compress: nothing is compressed: all ranks are on one node");
+  return nullptr;
+}
+
 Compression::Compression(const ParallelConfig& config, const Topology& ranks, const std::optional<NodeMemory>& memory,
-                         const ParameterLayout& layout, const CompressionBasis& basis)
+                         const ParameterLayout& layout, const CompressionBasis& basis, int places)
     : config_(config.compress),
       between_nodes_(config.sums.between_nodes),
       ranks_(ranks),
@@ -86,13 +95,8 @@ Compression::Compression(const ParallelConfig& config, const Topology& ranks, co
       step_{.seed = basis.seed},
       momentum_(basis.momentum),
       trained_(trained_parameters(layout.parameters())),
-      places_(memory ? (ranks.one_node() ? 0 : ranks.nodes) : ranks.all.size()) {
+      places_(places) {
   buckets_ = buckets_of(trained_, layout.trained_size(), config.sums.bucket_mb, size_of(layout.master()));
-  if (places_ < 2) {
-    places_ = 0;
-    log("parallel.compress: nothing is compressed: all ranks are on one node");
-    return;
-  }
   using Method = CompressConfig::Method;
   if (!memory) place_ = ranks.all.rank();
   else if (ranks.node.is_root()) place_ = ranks.node_of[static_cast<std::size_t>(ranks.all.rank())];

@@ -35,14 +35,16 @@ CompressionMemory compression_memory(const ParallelConfig& config, const Paramet
 /// keeps an error of its own.
 class Compression {
  public:
-  /// `memory` is that of the node's gradients, if its ranks share any. Collective.
-  Compression(const ParallelConfig& config, const Topology& ranks, const std::optional<NodeMemory>& memory,
-              const ParameterLayout& layout, const CompressionBasis& basis);
+  /// `memory` is that of the node's gradients, if its ranks share any. Returns null, and says so, if nothing travels
+  /// between places: sums are then exact. Collective.
+  static std::unique_ptr<Compression> make(const ParallelConfig& config, const Topology& ranks,
+                                           const std::optional<NodeMemory>& memory, const ParameterLayout& layout,
+                                           const CompressionBasis& basis);
 
   /// The buckets of the trained gradients; each begins with a tensor.
   std::vector<ElementRange> buckets() const;
   /// Whether sums have the optimizer's momentum in them, so that the optimizer must add none.
-  bool applies_momentum() const { return places_ > 0 && config_.corrects_momentum(); }
+  bool applies_momentum() const { return config_.corrects_momentum(); }
   /// Makes the sum of the buckets in the host's flat buffer of gradients. Collective.
   std::unique_ptr<Collective> make_sum(const ReduceBuffer& gradients);
   /// Begins step number `number`, of `examples` on all ranks.
@@ -59,6 +61,8 @@ class Compression {
   void share(const ExecSpace& space) const;
 
  private:
+  Compression(const ParallelConfig& config, const Topology& ranks, const std::optional<NodeMemory>& memory,
+              const ParameterLayout& layout, const CompressionBasis& basis, int places);
   template <class T>
   std::unique_ptr<Collective> between_places(const Communicator& places, const ReduceBuffer& gradients);
 
@@ -70,7 +74,7 @@ class Compression {
   Momentum momentum_;
   std::vector<CompressedBucket> buckets_;
   SharedLayout trained_, thin_layout_;
-  int places_, place_ = -1;          ///< number of places that have errors; this rank's place, or -1
+  int places_, place_ = -1;          ///< number of places; this rank's place, or -1
   OwnedTensor errors_, velocities_;  ///< laid out like the flat buffer
   OwnedTensor thin_;                 ///< all Q, one after the other
 };

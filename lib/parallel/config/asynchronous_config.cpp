@@ -68,7 +68,7 @@ void AsynchronousConfig::describe(Fields& fields) {
 }
 
 std::int64_t AsynchronousConfig::members(int ranks) const {
-  if (!free || !groups) return recorded_members;
+  if (!free || !groups) return recorded.members;
   validate_key(ranks % *groups == 0, "parallel.asynchronous.groups",
                "{} ranks cannot be divided into {} groups of equal size; give a divisor of the number of ranks", ranks,
                *groups);

@@ -41,9 +41,12 @@ struct AsynchronousConfig : Config {
   bool free = false;   ///< the ranks are the workers, in the order in which they come
   std::string replay;  ///< path; empty: none
   std::string record;  ///< path; empty: none
-  /// Number of ranks that have computed each gradient of a replay, as its file says (PushOrder::members), once it is
-  /// read.
-  std::int64_t recorded_members = 1;
+  /// What the file of a replay says, once it is read: the number of ranks that have computed each gradient
+  /// (PushOrder::members), and the number of workers.
+  struct Record {
+    std::int64_t members = 1, workers = 1;
+  };
+  Record recorded;
 
   void describe(Fields& fields) override;
 
@@ -51,6 +54,8 @@ struct AsynchronousConfig : Config {
   /// computed it. Throws KeyError (parallel.asynchronous.groups) if so many ranks cannot be divided into the deck's
   /// groups.
   std::int64_t members(int ranks) const;
+  /// Number of workers of a schedule that is simulated or replayed.
+  std::int64_t simulated_workers() const { return simulation.present ? simulation.ranks : recorded.workers; }
   bool compensates() const { return present && staleness == Staleness::compensate; }
   /// The weight of the correction: the deck's, or that of Zheng et al. 2017.
   double lambda_or_default() const { return lambda.value_or(adaptive ? 2 : 0.04); }

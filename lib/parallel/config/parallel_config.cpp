@@ -118,6 +118,7 @@ void ParallelConfig::describe(Fields& fields) {
       "servers", servers, not_negative,
       "number of ranks, the first ones, that compute nothing and serve the parameters to asynchronous or backup ranks "
       "all the time (0: all ranks keep parts of the parameters, which they serve between their layers)");
+  leave_out_unused();
   check(fields);
 }
 

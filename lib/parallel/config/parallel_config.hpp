@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "config/fields.hpp"
 #include "parallel/config/asynchronous_config.hpp"
@@ -102,8 +103,6 @@ struct ParallelConfig : Config {
   }
   /// Whether the other keys of the deck let ranks divide so much.
   bool allows(Shard wanted) const;
-  /// Whether no rank has all gradients. (Fixed trees add up whole gradients.)
-  bool divides_gradients() const { return sharding.shard >= Shard::gradients && !deterministic.present; }
   /// Whether the ranks' shares of a batch may change.
   bool measures_shares() const { return shares == Shares::measured; }
   /// Largest number of examples or shards, out of `total`, that one of `ranks` ranks may come to have.
@@ -122,14 +121,20 @@ struct ParallelConfig : Config {
   /// none.
   std::int64_t tree_leaves() const {
     if (deterministic.present) return deterministic.shards;
-    const std::int64_t pieces = asynchronous.collect * asynchronous.recorded_members;
+    const std::int64_t pieces = asynchronous.collect * asynchronous.recorded.members;
     return asynchronous.present && !asynchronous.free && !local.present && pieces > 1 ? pieces : 0;
   }
   void describe(Fields& fields) override;
+  /// Says, for warnings, which keys of the deck have no effect with its way of training. One deck may serve several
+  /// ways, so these keys are no error; they are read as if they were not given.
+  std::vector<std::string> remarks() const;
 
  private:
+  void leave_out_unused();
   /// Checks the rules between keys.
   void check(Fields& fields) const;
+
+  std::vector<std::string> unused_;  ///< remarks on keys that were left out
 };
 
 }  // namespace lockstep

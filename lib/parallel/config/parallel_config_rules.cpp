@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -11,30 +13,22 @@
 namespace lockstep {
 namespace {
 
-/// Refuses keys that have no use beside deterministic, asynchronous or backup.
-void check_own_sums(const ParallelConfig& config, Fields& fields) {
-  const std::pair<std::string_view, bool> of_no_use[] = {
-      {"virtual_replicas", config.virtual_replicas != 1},
-      {"all_reduce", config.sums.all_reduce != nullptr},
-      {"all_reduce_table", !config.sums.all_reduce_table.empty()},
-      {"between_nodes", config.sums.between_nodes != nullptr},
-      {"leaders", config.sums.leaders.has_value()},
-      {"wire", config.sums.wire != GradientSumConfig::Wire::fp32},
-      {"overlap", config.sums.overlap != GradientSumConfig::Overlap::automatic &&
-                      config.sums.overlap != GradientSumConfig::Overlap::none},
-  };
-  const char* const own_way = config.deterministic.present  ? "deterministic"
-                              : config.asynchronous.present ? "asynchronous"
-                              : config.backup.present       ? "backup"
-                                                            : nullptr;
-  for (const auto& [key, is_set] : of_no_use)
-    fields.check(
-        !own_way || !is_set, key,
-        fmt::format("{} cuts batches and sums gradients in its own way, after the backward pass; leave one out",
-                    own_way ? own_way : ""));
-  fields.check(!config.group_size || (config.sync_batch_norm && !own_way), "group_size",
+/// Name of the key that cuts batches and sums gradients in a way of its own; null: there is none.
+const char* own_way(const ParallelConfig& config) {
+  return config.deterministic.present  ? "deterministic"
+         : config.asynchronous.present ? "asynchronous"
+         : config.backup.present       ? "backup"
+                                       : nullptr;
+}
+
+/// Refuses keys that would change what is computed, but not beside deterministic, asynchronous or backup.
+void check_own_way(const ParallelConfig& config, Fields& fields) {
+  const char* const way = own_way(config);
+  fields.check(!way || config.virtual_replicas == 1, "virtual_replicas",
+               fmt::format("{} cuts batches in its own way; leave one out", way ? way : ""));
+  fields.check(!config.group_size || (config.sync_batch_norm && !way), "group_size",
                fmt::format("is for ranks that share batch_norm's statistics, and with {} none do; leave one out",
-                           own_way ? own_way : "sync_batch_norm: false"));
+                           way ? way : "sync_batch_norm: false"));
 }
 
 void check_shard(const ParallelConfig& config, Fields& fields) {
@@ -108,10 +102,6 @@ void check_free(const ParallelConfig& config, Fields& fields) {
   fields.check(!config.asynchronous.present || !config.backup.present, "backup",
                "cannot be combined with asynchronous (steps wait for the newest gradients with backup, and do not "
                "with asynchronous); leave one out");
-  fields.check(
-      config.servers == 0 || config.runs_freely(), "servers",
-      "are for ranks that run freely (backup, or asynchronous.schedule.free), but these ranks step together; leave "
-      "it out");
   fields.check(config.servers == 0 || !config.asynchronous.groups, "servers",
                "serve single ranks, but asynchronous.groups puts several into one worker; leave one out");
 }
@@ -135,8 +125,38 @@ void check_compress(const ParallelConfig& config, Fields& fields) {
 
 }  // namespace
 
+void ParallelConfig::leave_out_unused() {
+  const auto leave_out = [this](std::string_view key, bool is_set, auto& value, auto unset, const std::string& why) {
+    if (!is_set) return;
+    value = unset;
+    unused_.push_back(fmt::format("parallel.{}: has no effect ({}); leave it out", key, why));
+  };
+  leave_out("servers", servers != 0 && !runs_freely(), servers, 0,
+            "only ranks that run freely, with backup or asynchronous.schedule.free, have servers");
+  const char* const way = own_way(*this);
+  if (!way) return;
+  const std::string why = fmt::format("{} sums gradients in its own way, after the backward pass", way);
+  const GradientSumConfig usual;
+  leave_out("all_reduce", sums.all_reduce != nullptr, sums.all_reduce, nullptr, why);
+  leave_out("all_reduce_table", !sums.all_reduce_table.empty(), sums.all_reduce_table, "", why);
+  leave_out("between_nodes", sums.between_nodes != nullptr, sums.between_nodes, nullptr, why);
+  leave_out("leaders", sums.leaders.has_value(), sums.leaders, std::nullopt, why);
+  leave_out("wire", sums.wire != usual.wire, sums.wire, usual.wire, why);
+  leave_out("overlap", sums.overlap != usual.overlap && sums.overlap != GradientSumConfig::Overlap::none, sums.overlap,
+            usual.overlap, why);
+  // Where ranks divide the model, buckets also say which parts they own.
+  leave_out("bucket_mb", sums.bucket_mb != usual.bucket_mb && !sharding.divides() && !sharding.chooses_shard,
+            sums.bucket_mb, usual.bucket_mb, why);
+}
+
+std::vector<std::string> ParallelConfig::remarks() const {
+  std::vector<std::string> remarks = unused_;
+  std::ranges::move(sharding.remarks(), std::back_inserter(remarks));
+  return remarks;
+}
+
 void ParallelConfig::check(Fields& fields) const {
-  check_own_sums(*this, fields);
+  check_own_way(*this, fields);
   sums.check(fields);
   if (sharding.divides()) check_shard(*this, fields);
   if (local.present) check_local(*this, fields);

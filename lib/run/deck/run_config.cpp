@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/duration.hpp"
+#include "data/held_out.hpp"
 #include "data/sampler.hpp"
 #include "run/deck/other_names.hpp"
 
@@ -105,7 +106,8 @@ std::string metric_meanings() {
 void RunConfig::describe(Fields& fields) {
   const auto section = [&](std::string_view key, auto& part, std::string_view help,
                            Presence presence = Presence::optional) {
-    fields.section(key, [&part](Fields& inner) { part.describe(inner); }, help, presence);
+    fields.section(
+        key, [&part](Fields& inner) { part.describe(inner); }, help, presence);
   };
   fields.other_names(other_names_of_keys());
   section("run", run, "Length of the run, when to stop early, and where to write the results");
@@ -131,13 +133,7 @@ void RunConfig::describe(Fields& fields) {
   section("providers", providers,
           "Libraries that compute matrix products, convolutions, attention and recurrent layers");
   section("device", device, "How kernels are launched on a GPU");
-  fields.section(
-      "checkpoint",
-      [this](Fields& inner) {
-        checkpoint.describe(inner);
-        check_checkpoint(inner);
-      },
-      "When checkpoints are written, and how many are kept");
+  section("checkpoint", checkpoint, "When checkpoints are written, and how many are kept");
   fields.optional_section(
       "loss_watch", loss_watch.present,
       [this](Fields& inner) {
@@ -151,11 +147,6 @@ void RunConfig::describe(Fields& fields) {
 
 RunLength run_length(const RunConfig& config, std::int64_t examples) {
   const std::vector<RunLength::Stage> stages = config.batch.stages();
-  for (const RunLength::Stage& stage : stages)
-    validate_key(!config.data.drop_last || stage.batch <= examples,
-                 stage.begin.count > 0 ? "batch.ramp" : "batch.global",
-                 "{} examples are more than the {} training examples (data.drop_last would leave none); use fewer",
-                 stage.batch, examples);
   const RunLength length(examples, config.data.drop_last, stages, config.run.epochs, config.run.steps);
   for (std::size_t i = 1; i < stages.size(); ++i) {
     validate_key(length.step_of(stages[i].begin) > length.step_of(stages[i - 1].begin), "batch.ramp",
@@ -179,6 +170,28 @@ RunConfig read_run_config(DeckNode deck) {
   read_config(deck, config);
   config.source = std::move(deck);
   return config;
+}
+
+std::string missing_files(const DeckNode& deck, const std::string& error) {
+  std::string text;
+  for (const auto& [section, key] : {std::pair("data", "file"),
+                                     {"data", "validation_file"},
+                                     {"data", "test_file"},
+                                     {"model", "weights"},
+                                     {"run", "resume"},
+                                     {"run", "branch_from"}}) {
+    const DeckNode* node = deck.find(section);
+    if (node) node = node->find(key);
+    if (node && node->kind == DeckNode::Kind::mapping) node = node->find("file");
+    if (!node || node->text.empty() || node->text == "auto" || node->text == "never") continue;
+    if (error.find(node->path) != std::string::npos) continue;
+    try {
+      require_file_of(node->path, DataPlace::of(node->text).file);
+    } catch (const KeyError& missing) {
+      text += fmt::format("\n{}", located(deck, missing).what());
+    }
+  }
+  return text;
 }
 
 namespace {

@@ -32,6 +32,8 @@ struct RunOptions {
     bool in_steps = false;   ///< else in epochs
   };
   Interval evaluation_interval() const;
+  /// Whether an evaluation may end the run before its last step.
+  bool may_end_early() const { return target.present || patience.present; }
   std::optional<double> wall_limit() const;  ///< `wall_time` in seconds; none: no limit
   void describe(Fields& fields);
 };
@@ -62,14 +64,13 @@ struct RunConfig : Config, TrainingConfig {
  private:
   // Rules between keys of different sections.
   void check_branch(Fields& fields) const;
-  void check_parallel(Fields& section) const;    // keys of `parallel`
-  void check_checkpoint(Fields& section) const;  // keys of `checkpoint`
-  void check_reaction(Fields& section) const;    // keys of `loss_watch`, if it is there
+  void check_parallel(Fields& section) const;  // keys of `parallel`
+  void check_reaction(Fields& section) const;  // keys of `loss_watch`, if it is there
   void check_loss_watch(Fields& fields) const;
 };
 
 /// Returns the length of the run on `examples` training examples, if neither target nor patience ends it before. Throws
-/// KeyError if data.drop_last leaves no batch, or if the points of batch.ramp are out of order.
+/// KeyError if the points of batch.ramp are out of order.
 RunLength run_length(const RunConfig& config, std::int64_t examples);
 /// Says which of run.epochs and run.steps ends a run that has both, as in " (run.steps; run.epochs would be 3600)".
 /// Empty if only one is given or both end it at the same step.
@@ -77,6 +78,23 @@ std::string end_of_run_text(const RunConfig& config, std::int64_t examples);
 
 /// Throws Error(bad_deck) for everything that the deck alone shows to be wrong; a DeckError if that is one thing.
 RunConfig read_run_config(DeckNode deck);
+/// Returns a line for each file that the deck starts from and that does not exist, each after a line break; none for
+/// keys that `error` is about.
+std::string missing_files(const DeckNode& deck, const std::string& error);
+/// Returns what `work` returns for a deck. An error in the deck itself (bad_deck) is thrown on with its missing_files:
+/// whoever corrects it learns of both at once.
+template <class Work>
+auto naming_missing_files(const DeckNode& deck, const Work& work) {
+  try {
+    return work();
+  } catch (const SharedError& error) {
+    if (error.status() != ExitStatus::bad_deck) throw;
+    throw SharedError(error.status(), error.what() + missing_files(deck, error.what()));
+  } catch (const Error& error) {
+    if (error.status() != ExitStatus::bad_deck) throw;
+    throw Error(error.status(), error.what() + missing_files(deck, error.what()));
+  }
+}
 /// Reads the deck that a run has stored, for example in a checkpoint. Keys of earlier versions count under their
 /// present names.
 RunConfig read_stored_config(const std::string& text, const std::string& file);

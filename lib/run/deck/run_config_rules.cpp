@@ -120,11 +120,6 @@ void RunConfig::check_parallel(Fields& section) const {
   check_compress(*this, section);
 }
 
-void RunConfig::check_checkpoint(Fields& section) const {
-  section.check(checkpoint.neighbours_every == 0 || !parallel.offload.present, "neighbours_every",
-                "copies the optimizer's state to memory, but parallel.offload is there to save memory; leave one out");
-}
-
 void RunConfig::check_reaction(Fields& section) const {
   const bool rolls_back = loss_watch.on_anomaly == LossWatchConfig::Action::rollback;
   section.check(!rolls_back || checkpoint.regular(), "on_anomaly",

@@ -179,9 +179,16 @@ void check_metrics(std::span<const std::string> names, const Loss& loss, const S
     const MetricKind& kind = *find_metric(name);
     validate_key(kind.of_classes == classes, "metrics", "{} is a metric of {}, but this loss reads {}; remove it", name,
                  classes ? "values" : "classes", classes ? "classes" : "values");
-    validate_key(output[-1] >= kind.least_outputs, "metrics", "{} is always the same with {} outputs; remove it", name,
-                 output[-1]);
   }
+}
+
+std::vector<std::string> metric_remarks(std::span<const std::string> names, const Shape& output) {
+  std::vector<std::string> remarks;
+  for (const std::string& name : names)
+    if (output[-1] < find_metric(name)->least_outputs)
+      remarks.push_back(
+          fmt::format("metrics: {} is always the same with {}; leave it out", name, counted(output[-1], "output")));
+  return remarks;
 }
 
 Experiment open_experiment(const RunConfig& config, const SharedReading& reading) {
@@ -228,7 +235,7 @@ std::string batch_text(const RunConfig& config, const BatchPartition& partition,
 
 std::vector<std::string> run_remarks(const RunConfig& config, const Graph& graph, const BatchPartition& partition,
                                      std::int64_t examples) {
-  std::vector<std::string> remarks = config.parallel.sharding.remarks();
+  std::vector<std::string> remarks = config.parallel.remarks();
   const RunLength length = run_length(config, examples);
   std::vector<RunLength::Stage> stages = config.batch.stages();
   const auto never = std::ranges::find_if(stages, [&](const RunLength::Stage& stage) {
@@ -268,6 +275,7 @@ std::vector<std::string> run_remarks(const RunConfig& config, const Graph& graph
                       "remove that layer ({})",
                       last.name, type, loss, afterwards));
   };
+  std::ranges::move(metric_remarks(config.metrics, graph.output_shape()), std::back_inserter(remarks));
   has_its_own("softmax", "cross_entropy", "predict --probabilities applies one");
   has_its_own("sigmoid", "binary_cross_entropy", "predict then gives logits, whose sigmoids are the probabilities");
   return remarks;

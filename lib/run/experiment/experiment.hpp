@@ -37,14 +37,16 @@ std::int64_t vocabulary_of(const Graph& graph);
 void check_inputs(const Dataset& data, const AugmentConfig& augment, const Graph& graph);
 /// Throws KeyError unless these metrics suit the loss and an output of this shape.
 void check_metrics(std::span<const std::string> names, const Loss& loss, const Shape& output);
+/// Returns warnings about metrics that have the same value whatever an output of this shape is.
+std::vector<std::string> metric_remarks(std::span<const std::string> names, const Shape& output);
 /// Throws unless the network and the loss can read the examples of `data`.
 void check_examples(const Dataset& data, const AugmentConfig& augment, const Graph& graph, const Loss& loss);
 
 /// Says how a batch is divided, as in "batch 50 = 8 ranks × 6 or 7". `examples`: number of training examples.
 std::string batch_text(const RunConfig& config, const BatchPartition& partition, std::int64_t examples);
 /// Returns warnings about what may not be intended: keys without effect, a batch larger than the data, ranks without
-/// work, a warm-up longer than the run, a ramp of batches beyond its end, a batch_norm of single values, a softmax or
-/// sigmoid in front of a loss that applies its own.
+/// work, a warm-up longer than the run, a ramp of batches beyond its end, a batch_norm of single values, metrics that
+/// are always the same, a softmax or sigmoid in front of a loss that applies its own.
 std::vector<std::string> run_remarks(const RunConfig& config, const Graph& graph, const BatchPartition& partition,
                                      std::int64_t examples);
 /// Returns a warning if `largest`, the number of parameters of the rank that owns most of a divided model, is far above

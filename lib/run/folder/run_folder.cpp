@@ -63,15 +63,31 @@ Error cannot_be_changed(const fs::path& folder, const std::string& why) {
                       folder.string(), why)};
 }
 
+/// Says that a path is a link that leads nowhere; else `problem`.
+std::string problem_with(const fs::path& path, const std::string& problem) {
+  std::error_code ignored;
+  if (!fs::is_symlink(path, ignored) || fs::exists(path, ignored)) return problem;
+  return fmt::format("it is a link to {}, which does not exist", fs::read_symlink(path, ignored).string());
+}
+
 /// Makes a folder, and those above it. Returns whether there was none.
 bool make_folder(const fs::path& folder) {
-  std::error_code code, ignored;
+  std::error_code code;
   const bool is_new = fs::create_directories(folder, code);
   if (!code) return is_new;
-  const bool leads_nowhere = fs::is_symlink(folder, ignored) && !fs::exists(folder, ignored);
-  throw cannot_be_changed(folder, leads_nowhere ? fmt::format("it is a link to {}, which does not exist",
-                                                              fs::read_symlink(folder, ignored).string())
-                                                : code.message());
+  throw cannot_be_changed(folder, problem_with(folder, code.message()));
+}
+
+/// Throws cannot_create if a folder cannot be written or, where there is none, cannot be made, as far as can be seen
+/// without doing so.
+void require_writable(const fs::path& folder) {
+  std::error_code code;
+  fs::path nearest = fs::absolute(folder);  // the nearest folder that exists, or link that leads nowhere
+  while (!fs::exists(fs::symlink_status(nearest, code)) && nearest.has_relative_path()) nearest = nearest.parent_path();
+  int problem = 0;
+  if (!fs::is_directory(nearest, code)) problem = ENOTDIR;
+  else if (::access(nearest.c_str(), W_OK | X_OK) != 0) problem = errno;
+  if (problem != 0) throw cannot_be_changed(folder, problem_with(nearest, std::strerror(problem)));
 }
 
 /// Throws cannot_create if the folder has files that this run must not replace or remove. Checked for a run that goes
@@ -247,8 +263,7 @@ bool RunFolder::has_ended() const {
 
 void RunFolder::claim() {
   made_ = make_folder(path());
-  why_read_only_ = ::access(path().c_str(), W_OK | X_OK) == 0 ? 0 : errno;
-  if (why_read_only_ == 0) lock_ = std::make_unique<RunLock>(path());
+  if (::access(path().c_str(), W_OK | X_OK) == 0) lock_ = std::make_unique<RunLock>(path());
 }
 
 void RunFolder::take_up() {
@@ -262,23 +277,31 @@ RunFolder::~RunFolder() {
   if (made_) fs::remove(path(), ignored);  // only if it is empty
 }
 
+void RunFolder::check(std::int64_t step, const std::string& resolved) const {
+  try {
+    require_writable(path());
+    require_writable(checkpoints());
+    refuse_foreign_files(*this, input_deck_.position.file, deck_mark + resolved);
+    if (!record_.empty()) refuse_other_file(record_);
+    if (goes_on()) return;
+    refuse_earlier_run(*this, options_);
+    if (step == 0 && !options_.overwrite) refuse_other_record(*this, record_);
+    refuse_own_start(*this, "model.weights.file", weights_, input_deck_);
+    refuse_own_start(*this, "run.branch_from", options_.branch_from, input_deck_);
+  } catch (const fs::filesystem_error& error) {
+    throw cannot_be_changed(path(), error.code().message());
+  }
+}
+
 void RunFolder::prepare(std::int64_t step, const std::string& resolved) {
-  if (why_read_only_ != 0) throw cannot_be_changed(path(), std::strerror(why_read_only_));
+  check(step, resolved);
   const std::string deck = deck_mark + resolved;
   try {
-    refuse_foreign_files(*this, input_deck_.position.file, deck);
-    if (!record_.empty()) refuse_other_file(record_);
     if (!goes_on()) {
-      refuse_earlier_run(*this, options_);
-      if (step == 0 && !options_.overwrite) refuse_other_record(*this, record_);
       if (options_.resume == "auto") say_what_is_lost(*this);
-      refuse_own_start(*this, "model.weights.file", weights_, input_deck_);
-      refuse_own_start(*this, "run.branch_from", options_.branch_from, input_deck_);
       for (const fs::path& file : files_of_run(*this)) fs::remove(file);
     }
     make_folder(checkpoints());
-    const int error = ::access(checkpoints().c_str(), W_OK | X_OK) == 0 ? 0 : errno;
-    if (error != 0) throw cannot_be_changed(checkpoints(), std::strerror(error));
     remove_leftovers(*this);
     if (goes_on()) {
       quarantine_checkpoints_after(checkpoints(), step);

@@ -59,14 +59,16 @@ class RunFolder : public RunPaths {
   /// Whether the run goes on from a checkpoint of this folder, so that its curves are continued.
   bool goes_on() const;
 
-  /// Makes way for this run, and writes its resolved `deck`. Throws cannot_create for a folder that cannot be written,
-  /// and for a file of another program that would be replaced.
-  /// If this folder's own run goes on, after `step`, its checkpoints of later steps (damaged ones, or those of a branch
-  /// that was left) are set aside.
-  /// Otherwise throws cannot_create if the folder holds an earlier run, unless run.overwrite says to remove it, which
-  /// is refused if this run begins with one of its files; with run.resume: auto, what a run without a checkpoint has
-  /// left is removed as well, unless that run has ended. Throws cannot_create likewise if a run at step 0 would replace
-  /// the record of the order of gradients of a run in another folder.
+  /// Throws cannot_create if a run that begins after `step`, with this resolved `deck`, must not write here: if the
+  /// folder cannot be written, or has a file of another program that would be replaced. Unless this folder's own run
+  /// goes on, also if it holds an earlier run that run.overwrite does not remove (what a run without a checkpoint has
+  /// left does not count with run.resume: auto, unless that run has ended), if this run begins with a file of that run,
+  /// and if at step 0 it would replace the record of the order of gradients of a run in another folder. Changes
+  /// nothing.
+  void check(std::int64_t step, const std::string& deck) const;
+  /// Makes way for this run, after `check`, and writes its resolved `deck`. If this folder's own run goes on, its
+  /// checkpoints of later steps (damaged ones, or those of a branch that was left) are set aside; otherwise what an
+  /// earlier run has left is removed.
   void prepare(std::int64_t step, const std::string& deck);
   /// Whether the run that goes on here has ended already, by its summary: it was not stopped, and has not failed.
   bool has_ended() const;
@@ -84,8 +86,7 @@ class RunFolder : public RunPaths {
   std::string record_;   ///< path of the record of the order of gradients; empty: none
   DeckNode input_deck_;
   std::string resumed_from_;
-  bool made_ = false;      ///< `claim` has made the folder
-  int why_read_only_ = 0;  ///< errno of the check for write access; 0: the folder can be written
+  bool made_ = false;  ///< `claim` has made the folder
   std::unique_ptr<RunLock> lock_;
 };
 

@@ -2,12 +2,9 @@
 #include "run/reports/plan_report.hpp"
 
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <set>
 
@@ -19,6 +16,7 @@
 #include "config/deck.hpp"
 #include "core/device.hpp"
 #include "core/execution.hpp"
+#include "io/scratch_file.hpp"
 #include "ops/device_description.hpp"
 #include "parallel/parallel_memory.hpp"
 #include "parallel/shard_groups.hpp"
@@ -35,6 +33,16 @@ namespace lockstep {
 namespace fs = std::filesystem;
 
 namespace {
+
+/// Throws what a run would throw if the folder of offloaded states is of no use, or has no room for `bytes`: those of a
+/// node's ranks.
+void check_offload_folder(const std::string& folder, double bytes) {
+  const ScratchFile tried(folder);
+  const fs::space_info space = fs::space(folder);
+  validate(bytes <= static_cast<double>(space.available), ExitStatus::io_error,
+           "scratch file in {}: there is no room for {} of the ranks of a node (it has {}); make room", folder,
+           bytes_text(bytes), bytes_text(static_cast<double>(space.available)));
+}
 
 std::string layer_table(const Graph& graph) {
   std::string text = fmt::format("{:<20} {:<18} {:<14} {:>12}  {}\n", "layer", "type", "output", "parameters",
@@ -57,8 +65,17 @@ std::string layer_table(const Graph& graph) {
   return text;
 }
 
-/// Says what the first step begins with, which is read and checked as the trainer does it.
-std::string starting_point(const RunConfig& config, const Experiment& experiment, PlannedRun run) {
+/// Whether a run has ended in this folder after the checkpoint's step, and nothing is left to do.
+bool is_complete(const RunFolder& folder, const Checkpoint& checkpoint, const ResumePoint& point,
+                 const RunConfig& config) {
+  Selection selection(config.selection());
+  restore_state(checkpoint, point.file, [&](StateFields& fields) { selection.describe_state(fields); });
+  return folder.has_ended() && (point.step >= run_length(config, point.examples).steps() || selection.ends_run());
+}
+
+/// Says what the first step begins with. Reads and checks it, and the folder, as a run of the resolved `deck` does.
+std::string starting_point(const RunConfig& config, const std::string& deck, const Experiment& experiment,
+                           PlannedRun run) {
   const auto parameters = ParameterLayout(experiment.graph, config.dtype()).parameters();
   RunFolder folder(config);
   require_resumed_file(config);
@@ -66,32 +83,25 @@ std::string starting_point(const RunConfig& config, const Experiment& experiment
     if (!list_checkpoints(folder.checkpoints()).empty())
       return "the newest checkpoint of its folder, which is not read (the plan is for another machine)";
   } else if (const auto checkpoint = folder.find_checkpoint()) {
-    const std::string& file = folder.resumed_from();
-    check_resume(*checkpoint, file, config, experiment.data.train->size(), parameters);
-    return fmt::format("{}, after step {}", file, step_of(*checkpoint, file));
+    ResumePoint point{.file = folder.resumed_from(), .examples = experiment.data.train->size()};
+    point.step = step_of(*checkpoint, point.file);
+    check_resume(*checkpoint, point.file, config, point.examples, parameters);
+    point.complete = is_complete(folder, *checkpoint, point, config);
+    check_changes(config, deck, *checkpoint, point);
+    if (!point.complete) folder.check(point.step, deck);
+    return fmt::format("{}, after step {}", point.file, point.step);
   }
+  std::string start = fmt::format("initial values from seed {}", config.run.seed);
+  const WeightsConfig& weights = config.model.weights;
+  if (weights.present) start = choose_weights(weights, read_weights(weights), experiment.graph, parameters).text;
   if (const std::string& file = config.run.branch_from; !file.empty()) {
     const Checkpoint checkpoint = open_branching_point(config);
     check_branch(checkpoint, file, config.optimizer, parameters);
-    return fmt::format("{}: its parameters and optimizer state, the result of {} steps", file,
-                       optimizer_steps_of(checkpoint, file));
+    start = fmt::format("{}: its parameters and optimizer state, the result of {} steps", file,
+                        optimizer_steps_of(checkpoint, file));
   }
-  const WeightsConfig& weights = config.model.weights;
-  if (!weights.present) return fmt::format("initial values from seed {}", config.run.seed);
-  return choose_weights(weights, read_weights(weights), experiment.graph, parameters).text;
-}
-
-/// Throws cannot_create if a run could not make its folder or write there, as far as can be seen without doing so.
-void check_output_folder(const fs::path& folder) {
-  std::error_code code;
-  fs::path nearest = fs::absolute(folder);  // the nearest folder that exists, or link that leads nowhere
-  while (!fs::exists(fs::symlink_status(nearest, code)) && nearest.has_relative_path()) nearest = nearest.parent_path();
-  int problem = 0;
-  if (!fs::is_directory(nearest, code)) problem = ENOTDIR;
-  else if (::access(nearest.c_str(), W_OK | X_OK) != 0) problem = errno;
-  validate(problem == 0, ExitStatus::cannot_create,
-           "{}: the output folder cannot be created or changed ({}); choose another run.output_dir", folder.string(),
-           std::strerror(problem));
+  folder.check(0, deck);
+  return start;
 }
 
 std::string interval_text(std::int64_t count, const char* what) {
@@ -187,6 +197,16 @@ std::string run_rows(const RunConfig& config, const Experiment& experiment, cons
   return rows.take();
 }
 
+/// Whether checkpoints or copies are made while steps go on, from a copy of the state.
+bool copies_state(const CheckpointOptions& checkpoint) {
+  return checkpoint.regular() || checkpoint.neighbours_every > 0;
+}
+
+/// Bytes of a rank's offloaded state, of which the version to be written is kept besides the current one.
+double offloaded_bytes(const CheckpointOptions& checkpoint, const StepMemory& memory) {
+  return memory.offloaded * (copies_state(checkpoint) ? 2 : 1);
+}
+
 /// Says what a step takes of a rank's memory.
 std::string step_memory_rows(const RunConfig& config, const Graph& graph, const StepMemory& memory, RankCount count) {
   Rows rows;
@@ -197,7 +217,7 @@ std::string step_memory_rows(const RunConfig& config, const Graph& graph, const 
            bytes_text(memory.batches));
   if (memory.offloaded > 0)
     rows.add(memory.elsewhere > 0 ? "state and parameters" : "optimizer's state", "{} per rank in {}",
-             bytes_text(memory.offloaded * (config.checkpoint.regular() ? 2 : 1)),
+             bytes_text(offloaded_bytes(config.checkpoint, memory)),
              config.parallel.offload.is_to_memory() ? "the host's memory" : config.parallel.offload.optimizer);
   if (count.all > 1 && config.optimizer.rule().divides())
     rows.add("by parallel.shard", "{} per rank", memory_by_shard(config, graph, memory, count));
@@ -211,36 +231,34 @@ std::string process_memory_rows(const CheckpointOptions& checkpoint, const StepM
   // on x86), and MPI, of which one process has about this much (Open MPI 5).
   constexpr double code_bytes = 9e6, mpi_bytes = 8.5e6;
   const double missing = code_bytes + (mpi_has_started() ? 0 : mpi_bytes);
-  const bool copies = checkpoint.regular() || checkpoint.neighbours_every > 0;
-  const double copy = copies ? memory.checkpoint : 0;  // a copy of the state, while a checkpoint is written
+  const double copy = copies_state(checkpoint) ? memory.checkpoint : 0;
   Rows rows;
   rows.add("peak memory", "{} per rank, including the program and the data in memory",
            bytes_text(memory.total() + copy + missing + static_cast<double>(resident_bytes())));
   if (checkpoint.neighbours_every > 0)  // four: for two steps, this rank's and another rank's
-    rows.add("copies in memory", "up to {} per rank in its node's /dev/shm", bytes_text(4 * memory.checkpoint));
+    rows.add("copies in memory", "up to {} per rank in its node's /dev/shm",
+             bytes_text(4 * (memory.checkpoint + memory.offloaded)));
   return rows.take();
 }
 
 PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
   RunConfig config = given;
   const int ranks = count.all;
+  check_deck(config, ranks);
   Experiment experiment = open_experiment(config);
   std::string start;
   std::optional<Error> refusal;
   try {
-    start = starting_point(config, experiment, run);
-  } catch (const KeyError& error) {
-    if (config.run.resume != "auto" || error.status() == ExitStatus::missing_file) throw;
-    refusal = located(config.source, error);
-    start = fmt::format("nothing: {} holds a run that this deck cannot continue", config.output_dir());
+    start = starting_point(config, write_config(config), experiment, run);
+  } catch (const Error& error) {  // thrown after the plan, which is of use all the same
+    const auto* const of_key = dynamic_cast<const KeyError*>(&error);
+    refusal = of_key ? located(config.source, *of_key) : error;
+    start = fmt::format("nothing: this deck cannot be trained in {}", config.output_dir());
   }
-  check_output_folder(config.output_dir());
-  check_output_folder(RunPaths(config.output_dir()).checkpoints());
-
   const std::int64_t train = experiment.data.train->size();
-  check_sampler(config, ranks);
-  check_ranks(config, *experiment.loss, train, ranks);
-  static_cast<void>(planned_pushes(config, train, Communicator::alone()));
+  check_examples(config, *experiment.loss, train, ranks);
+  const PushOrder pushes = planned_pushes(config, train, Communicator::alone());
+  config.parallel.asynchronous.recorded = {pushes.members(), pushes.workers()};
   if (const std::string& file = config.parallel.sums.all_reduce_table; !file.empty())
     static_cast<void>(read_text_file(file));
   const Graph& graph = experiment.graph;
@@ -250,6 +268,18 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
   const std::optional<ShardChoice> chosen = resolve_shard(config, graph, memory, count, whole_sums);
   if (chosen) static_cast<ModelMemory&>(memory) = model_memory(config, graph, memory.plan, count);
   check_memory(config, graph, memory, count);
+
+  std::vector<std::string> remarks = run_remarks(given, graph, partition, train);
+  const ParallelConfig::Offload& offload = config.parallel.offload;
+  if (offload.present && !offload.is_to_memory() && run != PlannedRun::elsewhere) {
+    try {
+      check_offload_folder(offload.optimizer, offloaded_bytes(config.checkpoint, memory) * count.all / count.nodes);
+    } catch (const Error& error) {
+      if (run == PlannedRun::on_other_nodes)
+        remarks.push_back(fmt::format("parallel.offload: on this machine, {}", error.what()));
+      else if (!refusal) refusal = error;
+    }
+  }
 
   Rows operations, choices, others;
   operations.add(
@@ -263,7 +293,6 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
   const double summed = ranks == 1 ? 0
                                    : static_cast<double>(graph.parameter_count()) *
                                          static_cast<double>(size_of(master_dtype(config.dtype())));
-  std::vector<std::string> remarks = run_remarks(given, graph, partition, train);
   if (config.parallel.sharding.divides()) {
     const ParameterLayout layout(graph, config.dtype());
     const auto largest = largest_part(config.parallel, layout, count, may_share_parameters(config.parallel));

@@ -10,13 +10,14 @@
 
 namespace lockstep {
 
-/// Where the planned run takes place. A plan for elsewhere does not look at the checkpoints of the run's folder, from
-/// which a run here would go on (run.resume: auto).
-enum class PlannedRun { here, elsewhere };
+/// Where the planned run takes place: on this machine; on other nodes, whose disks are not those of this machine; or on
+/// another machine, which does not have the checkpoints of the run's folder either, from which a run here would go on
+/// (run.resume: auto).
+enum class PlannedRun { here, on_other_nodes, elsewhere };
 
 struct PlanReport {
   std::string text;
-  std::optional<Error> refusal;      ///< why a run here could not go on from its folder's checkpoint
+  std::optional<Error> refusal;      ///< why a run could not begin in its folders; to be thrown after the plan
   std::vector<std::string> remarks;  ///< warnings: see run_remarks
 };
 

@@ -13,9 +13,9 @@ namespace lockstep {
 
 OpenedDeck::OpenedDeck(const RunConfig& deck, const Communicator& ranks)
     : comm(ranks), config(deck), text(agreed_deck(comm, write_config(config))) {
+  comm.run_collectively([&] { check_deck(config, comm.size()); });
   const SharedReading reading(comm, config.source);
   Experiment experiment = open_experiment(config, reading);
-  comm.run_collectively([&] { with_positions(config.source, [&] { check_sampler(config, comm.size()); }); });
   data = std::move(experiment.data);
   provenance = lockstep::provenance(comm, data, reading);
   trainer = make_trainer(config, std::move(experiment.graph), std::move(experiment.loss), *data.train, comm);

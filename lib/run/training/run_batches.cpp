@@ -9,31 +9,6 @@
 
 namespace lockstep {
 
-void check_sampler(const RunConfig& config, int ranks) {
-  if (config.data.sampler != DataConfig::SamplerKind::distributed_sampler) return;
-  for (const RunLength::Stage& stage : config.batch.stages())
-    validate_key(
-        stage.batch % ranks == 0, stage.begin.count > 0 ? "batch.ramp" : "batch.global",
-        "{} examples cannot be divided evenly among {} ranks (data.sampler: distributed_sampler needs that); use a "
-        "multiple of the number of ranks",
-        stage.batch, ranks);
-  validate_key(
-      !config.parallel.deterministic.present && !config.parallel.asynchronous.present &&
-          !config.parallel.backup.present,
-      "data.sampler",
-      "distributed_sampler makes batches depend on the ranks (parallel.{} needs batches that do not); remove one of "
-      "them",
-      config.parallel.deterministic.present ? "deterministic"
-      : config.parallel.backup.present      ? "backup"
-                                            : "asynchronous");
-  validate_key(!config.parallel.measures_shares(), "data.sampler",
-               "distributed_sampler gives all ranks the same number of examples (parallel.shares: measured does "
-               "not); remove one of them");
-  validate_key(config.parallel.virtual_replicas == 1, "data.sampler",
-               "distributed_sampler gives all ranks the same number of examples (parallel.virtual_replicas divides "
-               "batches differently); remove one of them");
-}
-
 RunBatches::RunBatches(const OpenedDeck& deck, DataPosition& state)
     : deck_(deck),
       trainer_(*deck.trainer),

@@ -11,9 +11,6 @@
 
 namespace lockstep {
 
-/// Throws KeyError if the deck's sampler does not suit this number of ranks.
-void check_sampler(const RunConfig& config, int ranks);
-
 /// The batches that a run trains on: this rank's shares, read from the run's position in its data on, in an order that
 /// depends on its seed and its rollbacks. Slower ranks get smaller shares if the deck asks for that.
 class RunBatches {

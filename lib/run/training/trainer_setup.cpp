@@ -84,6 +84,32 @@ std::function<bool(std::int64_t)> syncs(const RunConfig& config, std::int64_t ex
   };
 }
 
+/// Throws KeyError if data.sampler does not suit the other keys, or so many ranks.
+void check_sampler(const RunConfig& config, int ranks) {
+  if (config.data.sampler != DataConfig::SamplerKind::distributed_sampler) return;
+  for (const RunLength::Stage& stage : config.batch.stages())
+    validate_key(
+        stage.batch % ranks == 0, stage.begin.count > 0 ? "batch.ramp" : "batch.global",
+        "{} examples cannot be divided evenly among {} ranks (data.sampler: distributed_sampler needs that); use a "
+        "multiple of the number of ranks",
+        stage.batch, ranks);
+  validate_key(
+      !config.parallel.deterministic.present && !config.parallel.asynchronous.present &&
+          !config.parallel.backup.present,
+      "data.sampler",
+      "distributed_sampler makes batches depend on the ranks (parallel.{} needs batches that do not); remove one of "
+      "them",
+      config.parallel.deterministic.present ? "deterministic"
+      : config.parallel.backup.present      ? "backup"
+                                            : "asynchronous");
+  validate_key(!config.parallel.measures_shares(), "data.sampler",
+               "distributed_sampler gives all ranks the same number of examples (parallel.shares: measured does "
+               "not); remove one of them");
+  validate_key(config.parallel.virtual_replicas == 1, "data.sampler",
+               "distributed_sampler gives all ranks the same number of examples (parallel.virtual_replicas divides "
+               "batches differently); remove one of them");
+}
+
 /// Throws KeyError if batches do not divide into equal parts, which ranks take in an order of their own, or the parts
 /// into one equal piece for each member of a worker.
 void check_parts(const RunConfig& config, std::int64_t examples, std::int64_t parts_of_batch, std::int64_t members) {
@@ -114,6 +140,13 @@ void check_parts(const RunConfig& config, std::int64_t examples, std::int64_t pa
 
 }  // namespace
 
+void check_deck(const RunConfig& config, int ranks) {
+  with_positions(config.source, [&] {
+    check_sampler(config, ranks);
+    check_ranks(config, ranks);
+  });
+}
+
 PushOrder planned_pushes(const RunConfig& config, std::int64_t examples, const Communicator& comm) {
   const AsynchronousConfig& asynchronous = config.parallel.asynchronous;
   if (!asynchronous.present || asynchronous.free) return {};
@@ -129,7 +162,9 @@ PushOrder planned_pushes(const RunConfig& config, std::int64_t examples, const C
     with_positions(config.source, [&] {
       pushes = asynchronous.replay.empty()
                    ? simulate_pushes(asynchronous, static_cast<std::uint64_t>(config.run.seed), updates, rounds)
-                   : PushOrder::parse(text, asynchronous.replay, asynchronous, updates, rounds);
+                   : PushOrder::parse(text, asynchronous.replay, asynchronous, updates, rounds,
+                                      config.run.may_end_early() ? PushOrder::Length::may_be_shorter
+                                                                 : PushOrder::Length::all_updates);
       if (config.parallel.has_stepping_workers() || pushes.has_parts())
         check_parts(config, examples, pushes.parts_of_batch(), pushes.members());
     });
@@ -137,7 +172,7 @@ PushOrder planned_pushes(const RunConfig& config, std::int64_t examples, const C
   return pushes;
 }
 
-void check_ranks(const RunConfig& config, const Loss& loss, std::int64_t examples, int ranks) {
+void check_examples(const RunConfig& config, const Loss& loss, std::int64_t examples, int ranks) {
   validate_key(!config.parallel.runs_freely() || config.parallel.has_stepping_workers() || loss.counts_alike(), "loss",
                "weights targets differently (class_weights, ignore_class), but ranks that run freely divide an "
                "update by its number of examples before they know these weights; leave one out");
@@ -152,10 +187,15 @@ void check_ranks(const RunConfig& config, const Loss& loss, std::int64_t example
 std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss,
                                       const Dataset& train, const Communicator& comm) {
   comm.run_collectively(
-      [&] { with_positions(config.source, [&] { check_ranks(config, *loss, train.size(), comm.size()); }); });
+      [&] { with_positions(config.source, [&] { check_examples(config, *loss, train.size(), comm.size()); }); });
+  const RunLength length = run_length(config, train.size());
   PushOrder pushes = planned_pushes(config, train.size(), comm);
+  const std::int64_t known_steps = config.parallel.asynchronous.replay.empty()
+                                       ? length.steps()
+                                       : UpdateSteps{config.parallel.rounds().every, length.steps()}.after(
+                                             pushes.updates());
   RunConfig known = config;
-  known.parallel.asynchronous.recorded_members = pushes.members();
+  known.parallel.asynchronous.recorded = {pushes.members(), pushes.workers()};
   const RunConfig chosen = with_chosen_shard(known, graph, train, comm);
   return std::make_unique<Trainer>(chosen, std::move(graph),
                                    TrainingProblem{.loss = std::move(loss),
@@ -163,7 +203,8 @@ std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std:
                                                    .normalize = config.data.normalize,
                                                    .augment = config.data.augment,
                                                    .seed = static_cast<std::uint64_t>(config.run.seed),
-                                                   .length = run_length(config, train.size()),
+                                                   .length = length,
+                                                   .known_steps = known_steps,
                                                    .measured = read_all_reduce_table(config.parallel, comm),
                                                    .pushes = std::move(pushes),
                                                    .syncs = syncs(config, train.size())},

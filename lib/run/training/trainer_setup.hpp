@@ -10,6 +10,9 @@
 
 namespace lockstep {
 
+/// Throws if so many ranks cannot train by this deck, whatever its data are.
+void check_deck(const RunConfig& config, int ranks);
+
 /// Makes the Trainer of a deck. `train` outlives it. The parameters are not initialised. Collective; whatever is wrong
 /// on any rank is thrown on all of them.
 std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss,
@@ -17,7 +20,7 @@ std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std:
 
 /// Throws KeyError if so many ranks cannot train as the deck says on so many examples, with a loss that counts targets
 /// like `loss`.
-void check_ranks(const RunConfig& config, const Loss& loss, std::int64_t examples, int ranks);
+void check_examples(const RunConfig& config, const Loss& loss, std::int64_t examples, int ranks);
 
 /// Returns the order in which parallel.asynchronous applies gradients, simulated or from its record; empty if there is
 /// none. Throws if the record, or the deck, does not suit it. Collective.

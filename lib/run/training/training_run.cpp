@@ -117,6 +117,11 @@ bool TrainingRun::train_to_the_end() {
 /// Where ranks train separately, does all steps up to a synchronization.
 const StepResult& TrainingRun::step() {
   const std::int64_t before = trainer_.steps();
+  if (before >= trainer_.known_steps())
+    throw SharedError(ExitStatus::bad_data,
+                      fmt::format("{}: ends after step {}, as the run that has left it did (run.target or "
+                                  "run.patience), but this run goes on; give the keys of that run",
+                                  deck_.config.parallel.asynchronous.replay, before));
   do step_once();
   while (last_step_.done() && trainer_.steps() == before);
   return last_step_;
