@@ -58,13 +58,16 @@ def save(name, value):
 
 
 def conv(stride=1, padding=0, groups=1, relu=False):
+    """A convolution of sequences, images or volumes."""
+
     def forward(x, weight, bias=None):
-        x = to_nchw(x)
+        dimensions, x = weight.dim() - 2, to_nchw(x)
         if padding == "same":  # the smaller half comes first
             k = weight.shape[2]
-            x = F.pad(x, ((k - 1) // 2, k // 2, (k - 1) // 2, k // 2))
-        y = F.conv2d(x, weight, bias, stride, 0 if padding == "same" else padding, 1, groups)
-        return to_nhwc(F.relu(y) if relu else y)
+            x = F.pad(x, ((k - 1) // 2, k // 2) * dimensions)
+        convolve = (F.conv1d, F.conv2d, F.conv3d)[dimensions - 1]
+        y = convolve(x, weight, bias, stride, 0 if padding == "same" else padding, 1, groups).movedim(1, -1)
+        return F.relu(y) if relu else y
 
     return forward
 

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Compares what two runs have left: their rows of metrics.csv, and their last checkpoints."""
+import math
+
+import numpy
+
+from case import Failure, numbers
+from program import TIMES
+
+# Relative differences that rounding may make in a few steps. In 16 bits a rounded parameter may change by a bit, and all that follows with
+# it.
+ROUNDING = {"fp64": 1e-8, "fp32": 2e-4, "bf16": 5e-2, "fp16": 5e-2}
+ROUNDED_COLUMNS = ("loss", "grad_norm", "perplexity")
+# These divide by the size of what may be a rounding error (a gradient that is zero but for rounding, as that of a bias before a
+# batch_norm).
+NORMALIZING = {"lion": (), "lars": ("exclude_bias_and_norm",), "lamb": ("exclude_bias_and_norm", "epsilon"), "adam": ("epsilon",),
+               "adamw": ("epsilon",), "rmsprop": ("epsilon",),
+               "adafactor": ("epsilons",)}
+
+
+def finished(case, *runs):
+    """True if all runs have ended well; an oracle has nothing to compare where a situation refuses a deck, or numbers are not finite."""
+    for run in runs:
+        if run.status not in (0, 70, 78):
+            raise Failure("status", f"ends with status {run.status}: {run}")
+    return all(run.status == 0 for run in runs)
+
+
+def fail(kind, a, b, what):
+    raise Failure(kind, f"{what}\n  A: {a.command}   in {a.folder.name}\n  B: {b.command}   in {b.folder.name}")
+
+
+def rows_of(run, first, evaluations):
+    """The rows after a step, with those of evaluations or without."""
+    return [row for row in run.rows() if int(row["step"]) > first and (evaluations or row["split"] == "train")]
+
+
+def same_bits(case, a, b, first=0, without=(), parts=("model", "optimizer", "replicas", "outer", "compression", "workers"),
+              evaluations=True):
+    """All numbers of the rows after step `first` are equal, but for times, and so are all bits of the last checkpoints. Evaluations are
+    sums over the examples of all
+    ranks: on another number of ranks they agree to rounding alone."""
+    case.counts["bits"] += 1
+    left, right = rows_of(a, first, evaluations), rows_of(b, first, evaluations)
+    if len(left) != len(right):
+        fail("rows", a, b, f"metrics.csv: {len(left)} rows in A, {len(right)} in B")
+    for row, other in zip(left, right):
+        for column in row.keys() & other.keys() - {*TIMES, *without}:
+            if row[column] != other[column]:
+                fail(f"bits of {column}", a, b,
+                     f"metrics.csv: step {row['step']} ({row['split']}): {column} {row[column]} in A, {other[column]} in B "
+                     "(bits are promised)")
+    mine, others = numbers(a.checkpoints()[-1]), numbers(b.checkpoints()[-1])
+    for name in sorted(mine.keys() | others.keys()):
+        if not name.startswith(parts):
+            continue
+        if name not in mine or name not in others:
+            fail("datasets", a, b, f"{name} is only in the checkpoint of {'A' if name in mine else 'B'}")
+        if mine[name].tobytes() != others[name].tobytes():
+            off = numpy.max(numpy.abs(mine[name].astype("f8") - others[name].astype("f8")))
+            fail("bits of parameters", a, b, f"{name} differs by up to {off:.3g} in the last checkpoints (bits are promised)")
+
+
+def is_conditioned(case):
+    """True if small differences stay small in later steps."""
+    kind, known = case.get("optimizer.type", "sgd"), {"exclude_bias_and_norm": case.get("optimizer.type") == "lamb"}
+    needed = NORMALIZING.get(kind, ())
+    return kind != "lion" and all(case.get(f"optimizer.{key}", known.get(key))
+                                  for key in needed) and case.get("precision.compute", "fp32") in ("fp64", "fp32")
+
+
+def same_to_rounding(case, a, b, first=0, loosely=1, evaluations=True, without=()):
+    """Losses, gradients and parameters agree to rounding; where that grows, only those of the first step. Without the loss no rows are
+    compared."""
+    case.counts["rounding"] += 1
+    tolerance = loosely * ROUNDING[case.get("precision.compute", "fp32")]
+    left, right = rows_of(a, first, evaluations), rows_of(b, first, evaluations)
+    if "loss" in without:
+        left, right = (), ()
+    elif not is_conditioned(case):
+        left, right = [[row for row in rows if int(row["step"]) == first + 1 and row["split"] == "train"] for rows in (left, right)]
+    elif [(row["step"], row["split"]) for row in left] != [(row["step"], row["split"]) for row in right]:
+        fail("rows", a, b, f"metrics.csv: {len(left)} rows in A, {len(right)} in B, or of other steps")
+    for row, other in zip(left, right):
+        for column in (column for column in ROUNDED_COLUMNS if column not in without):
+            if is_off(row.get(column), other.get(column), tolerance):
+                fail(f"rounding of {column}", a, b,
+                     f"metrics.csv: step {row['step']} ({row['split']}): {column} {row[column]} in A, {other[column]} in B")
+    if is_conditioned(case):
+        mine, others = numbers(a.checkpoints()[-1]), numbers(b.checkpoints()[-1])
+        for name in sorted(key for key in mine.keys() & others.keys() if key.startswith("model/")):
+            off = numpy.max(numpy.abs(mine[name] - others[name]) / (1e-2 + numpy.max(numpy.abs(others[name]))), initial=0)
+            if not off < 10 * tolerance:
+                fail("rounding of parameters", a, b, f"{name} differs by {off:.3g} of its largest value in the last checkpoints")
+
+
+def is_off(a, b, tolerance):
+    """True if two numbers of metrics.csv are not equal to rounding. Texts of both are empty, or neither."""
+    if not a or not b:
+        return bool(a) != bool(b)
+    a, b = float(a), float(b)
+    if not (math.isfinite(a) and math.isfinite(b)):
+        return math.isnan(a) != math.isnan(b)
+    return abs(a - b) > tolerance * max(abs(a), abs(b), 1e-3)
