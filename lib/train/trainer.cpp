@@ -48,11 +48,13 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   // Windows of gradients are used again in the next micro-batch.
   partition_.sums_each = memory.on_hosts.windows.division.gradients;
   comm_.run_collectively([&] {
-    options.windows = memory.on_hosts.windows;
-    options.memory = memory.on_hosts.of_buffers(ParameterLayout(graph, config.dtype()), config.dtype(),
-                                                groups.shards.group.node.rank());
-    model_ = std::make_unique<Model>(std::move(graph), options, std::move(plan));
-    heartbeat().beat();
+    with_positions(config.source, [&] {
+      options.windows = memory.on_hosts.windows;
+      options.memory = memory.on_hosts.of_buffers(ParameterLayout(graph, config.dtype()), config.dtype(),
+                                                  groups.shards.group.node.rank());
+      model_ = std::make_unique<Model>(std::move(graph), options, std::move(plan));
+      heartbeat().beat();
+    });
   });
   strategy_ = make_strategy(config, problem_, groups, std::move(memory), partition_, model_->parameters());
   clock_.count_waits_of([this] { return strategy_->take_exposed_seconds(); });

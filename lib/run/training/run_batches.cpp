@@ -15,7 +15,9 @@ RunBatches::RunBatches(const OpenedDeck& deck, DataPosition& state)
       batch_dealing_(trainer_.strategy()),
       balance_(deck.config.parallel, deck.comm, trainer_, trainer_.strategy(), deck.largest_batch()),
       state_(state) {
-  deck.comm.run_collectively([&] { prepare(trainer_.partition()); });
+  deck.comm.run_collectively([&] {
+    with_positions(deck.config.source, [&] { prepare(trainer_.partition()); });
+  });
 }
 
 /// Returns the sizes of this rank's micro-batches, also in the ragged last batch of an epoch and of an evaluation, so
