@@ -50,7 +50,7 @@ double seconds_since_process_start() {
 }
 
 std::uint64_t process_namespace() {
-  struct stat status {};
+  struct stat status{};
   return ::stat("/proc/self/ns/pid", &status) == 0 ? static_cast<std::uint64_t>(status.st_ino) : 0;
 }
 
@@ -112,8 +112,7 @@ std::string host_name() {
 
 std::string process_name() {
   std::string name = host_name();
-  std::ranges::replace_if(
-      name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '.'; }, '_');
+  std::ranges::replace_if(name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '.'; }, '_');
   return fmt::format("{}-{}", name, ::getpid());
 }
 

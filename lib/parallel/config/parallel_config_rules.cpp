@@ -21,7 +21,7 @@ const char* own_way(const ParallelConfig& config) {
                                        : nullptr;
 }
 
-/// Refuses keys that would change what is computed, but not beside deterministic, asynchronous or backup.
+/// Refuses keys that would change what is computed, if deterministic, asynchronous or backup did not ignore them.
 void check_own_way(const ParallelConfig& config, Fields& fields) {
   const char* const way = own_way(config);
   fields.check(!way || config.virtual_replicas == 1, "virtual_replicas",

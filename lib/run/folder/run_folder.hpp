@@ -59,12 +59,11 @@ class RunFolder : public RunPaths {
   /// Whether the run goes on from a checkpoint of this folder, so that its curves are continued.
   bool goes_on() const;
 
-  /// Throws cannot_create if a run that begins after `step`, with this resolved `deck`, must not write here: if the
-  /// folder cannot be written, or has a file of another program that would be replaced. Unless this folder's own run
-  /// goes on, also if it holds an earlier run that run.overwrite does not remove (what a run without a checkpoint has
-  /// left does not count with run.resume: auto, unless that run has ended), if this run begins with a file of that run,
-  /// and if at step 0 it would replace the record of the order of gradients of a run in another folder. Changes
-  /// nothing.
+  /// Throws cannot_create if a run that begins after `step`, with this resolved `deck`, must not write here. The folder
+  /// may be read-only, or have a file of another program that would be replaced. If the run does not go on from a
+  /// checkpoint of this folder, there are more reasons: an earlier run that run.overwrite does not remove, a start from
+  /// a file of that run, and, at step 0, another run's record of the order of gradients. With run.resume: auto, what a
+  /// run without a checkpoint has left is no reason, unless that run has ended. Changes nothing.
   void check(std::int64_t step, const std::string& deck) const;
   /// Makes way for this run, after `check`, and writes its resolved `deck`. If this folder's own run goes on, its
   /// checkpoints of later steps (damaged ones, or those of a branch that was left) are set aside; otherwise what an

@@ -202,7 +202,7 @@ bool copies_state(const CheckpointOptions& checkpoint) {
   return checkpoint.regular() || checkpoint.neighbours_every > 0;
 }
 
-/// Bytes of a rank's offloaded state, of which the version to be written is kept besides the current one.
+/// Bytes of a rank's offloaded state, of which the version to be written is kept in addition to the current one.
 double offloaded_bytes(const CheckpointOptions& checkpoint, const StepMemory& memory) {
   return memory.offloaded * (copies_state(checkpoint) ? 2 : 1);
 }
