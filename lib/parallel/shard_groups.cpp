@@ -29,15 +29,16 @@ void check_size(const NumberOrWord& group, int ranks) {
                group.number.value_or(0));
 }
 
+constexpr const char* placed_differently =
+    "the nodes of this job have different numbers of ranks, or groups are placed on them differently, so ranks in the "
+    "same place would own different parts; start the same number of ranks on each node, in groups that fill nodes or "
+    "divide them evenly";
+
 /// Checks that groups lie on their nodes in the same way, so that ranks of the same place own the same.
 void check_alike(const Topology& ranks, const Topology& group) {
   std::string shape = fmt::format("{}", fmt::join(group.node_of, " ")), first = shape;
   ranks.all.broadcast(first, 0);
-  validate_key(
-      ranks.all.every_rank(shape == first), "parallel.shard_group",
-      "the nodes of this job have different numbers of ranks, or groups are placed on them differently, so ranks in "
-      "the same place would own different parts; start the same number of ranks on each node, in groups that fill "
-      "nodes or divide them evenly");
+  validate_key(ranks.all.every_rank(shape == first), "parallel.shard_group", "{}", placed_differently);
 }
 
 }  // namespace
@@ -48,6 +49,12 @@ ShardGroups::ShardGroups(const ParallelConfig& config, const Topology& all)
       replicas(all.of(all.all.split(group.all.rank()))) {
   check_size(wanted(config), all.all.size());
   check_alike(ranks, group);
+}
+
+void check_shard_groups(const ParallelConfig& config, int ranks, int nodes) {
+  const int group = shard_group_size(config, ranks, nodes), of_node = ranks / nodes;
+  const bool fills = group % of_node == 0 || of_node % group == 0;
+  validate_key(ranks % nodes != 0 || fills, "parallel.shard_group", "{}", placed_differently);
 }
 
 int shard_group_size(const ParallelConfig& config, int ranks, int nodes) {

@@ -24,5 +24,8 @@ struct ShardGroups {
 /// Returns the number of ranks in each group, for `ranks` ranks on `nodes` nodes with equally many each. Throws
 /// KeyError (parallel.shard_group) if they cannot be divided so.
 int shard_group_size(const ParallelConfig& config, int ranks, int nodes);
+/// Throws KeyError (parallel.shard_group) if ShardGroups would refuse `ranks` ranks on `nodes` nodes with equally many
+/// each.
+void check_shard_groups(const ParallelConfig& config, int ranks, int nodes);
 
 }  // namespace lockstep

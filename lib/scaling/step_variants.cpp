@@ -142,6 +142,7 @@ class Enumeration {
       config.sharding.shard = Shard::optimizer;
       config.sharding.shard_group = group;
       can_be_built([&] {
+        check_shard_groups(config, ranks_.all, ranks_.nodes);
         const int size = shard_group_size(config, ranks_.all, ranks_.nodes);
         if (ranks_.all % size == 0 && sizes.insert(size).second) some.push_back(group);
       });

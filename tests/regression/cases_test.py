@@ -103,6 +103,13 @@ class CheckEndsAsTrain(LockstepTest):
         (self.folder / "foreign").rmdir()
         self.assertEqual(program.snapshot(self.folder), before)
 
+    def test_groups_that_lie_on_nodes_differently(self):
+        self.deck(parallel={"shard": "optimizer", "shard_group": 2}, batch={"global": 12})
+        words = ["parallel.shard_group: the nodes of this job have different numbers of ranks, or groups are placed on them differently"]
+        self.refused(78, words, "check", "deck.yaml", "--ranks", 6, "--nodes", 2)
+        self.refused(78, words, "train", "deck.yaml", *nodes_of(3), ranks=6)
+        self.lockstep("check", "deck.yaml", "--ranks", 4, "--nodes", 2)
+
     @unittest.skipIf(runs_on_device(), "states are offloaded to files on hosts")
     def test_folders_of_offloaded_states(self):
         self.write("file", "")

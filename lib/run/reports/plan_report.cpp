@@ -245,6 +245,7 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
   RunConfig config = given;
   const int ranks = count.all;
   check_deck(config, ranks);
+  check_shard_groups(config.parallel, count.all, count.nodes);
   Experiment experiment = open_experiment(config);
   std::string start;
   std::optional<Error> refusal;
