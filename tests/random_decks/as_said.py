@@ -24,6 +24,8 @@ def accepted(case):
 
 def same_verdict(case, train, check):
     case.counts["verdicts"] += 1
+    if any("--emulate-network" in error for error in train.errors()):  # an option of `train` alone
+        return
     if train.status in (0, 70) and check.status == 0:
         return
     if train.status != check.status or train.errors() != check.errors():

@@ -84,8 +84,10 @@ def nothing_left(case):
 
 
 class Campaign:
-    def __init__(self, schema, folder, names=(), shrinking_seconds=90):
-        self.schema, self.folder, self.names, self.shrinking_seconds = schema, folder, names, shrinking_seconds
+    """`names`: the oracles to ask; none: some of those that apply. `alone`: no other program of Lockstep runs on this machine."""
+
+    def __init__(self, schema, folder, names=(), shrinking_seconds=90, alone=True):
+        self.schema, self.folder, self.names, self.shrinking_seconds, self.alone = schema, folder, names, shrinking_seconds, alone
 
     def seed(self, seed):
         """Draws the deck of a seed, and asks some of the oracles that apply (or those that are named)."""
@@ -105,6 +107,8 @@ class Campaign:
         for name in names:
             before = case.counts.copy()
             failure = failure_of(case, name)
+            if failure and failure.kind == "shared memory" and not self.alone:  # a test beside this one may have killed its owner
+                failure = self.again(name, case.seed, case.deck, case.file, case.ranks, case.per_node)
             case.counts[f"cases: {name}"] += 1
             case.counts[f"runs: {name}"] += case.counts["runs"] - before["runs"]
             case.counts[f"compared: {name}"] += any(case.counts[kind] > before[kind] for kind in COMPARISONS)
@@ -113,15 +117,19 @@ class Campaign:
                 failures.append(self.report(case, name, failure))
         return Outcome(case.counts, failures)
 
+    def again(self, name, *what):
+        """The failure that an oracle finds in a new case; None if it finds none, or does not apply."""
+        with tempfile.TemporaryDirectory(prefix="again-", dir=self.folder, ignore_cleanup_errors=True) as folder:
+            case = Case(*what, folder)
+            case.drafts = [case.deck]
+            return failure_of(case, name) if ORACLES[name].applies(case) else None
+
     def report(self, case, name, failure):
         """What has failed, and the smallest case that still fails in the same way."""
         last = [failure]
 
         def fails(*smaller):
-            with tempfile.TemporaryDirectory(prefix="smaller-", dir=self.folder, ignore_cleanup_errors=True) as folder:
-                small = Case(case.seed, *smaller, folder)
-                small.drafts = [small.deck]
-                found = failure_of(small, name) if ORACLES[name].applies(small) else None
+            found = self.again(name, case.seed, *smaller)
             if found and found.kind == failure.kind:
                 last[0] = found
                 return True

@@ -42,7 +42,7 @@ class RandomDecks(LockstepTest):
 
     def go_through(self, seeds, names=(), seconds=0):
         failures = []
-        counts = campaign.run_campaign(campaign.Campaign(self.schema, self.folder, names, shrinking_seconds=90 if LONG else 20), seeds,
+        counts = campaign.run_campaign(campaign.Campaign(self.schema, self.folder, names, shrinking_seconds=90 if LONG else 20, alone=False), seeds,
                                        seconds, os.cpu_count() or 1,
                                        lambda text: (print(text, flush=True), failures.append(text) if text.startswith("seed ") else None))
         print(campaign.table(counts), flush=True)
@@ -75,7 +75,7 @@ class RandomDecks(LockstepTest):
         wrapper.chmod(0o755)
         true, program.PROGRAM = program.PROGRAM, str(wrapper)
         self.addCleanup(setattr, program, "PROGRAM", true)
-        asked, found, seed = campaign.Campaign(self.schema, self.folder, ("ranks",), shrinking_seconds=15), [], 0
+        asked, found, seed = campaign.Campaign(self.schema, self.folder, ("ranks",), shrinking_seconds=15, alone=False), [], 0
         while not found and seed < 10:
             seed += 1
             found = asked.seed(seed).failures

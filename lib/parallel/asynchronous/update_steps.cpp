@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "parallel/asynchronous/update_steps.hpp"
 
-#include "base/error.hpp"
+#include "config/deck.hpp"
 
 namespace lockstep {
 
 std::int64_t UpdateSteps::updates_before(std::int64_t steps) const {
-  validate(steps % every == 0 || steps >= last, ExitStatus::bad_deck,
-           "parallel.local.every: the checkpoint is of step {}, but workers hand in their changes every {} steps, at "
-           "multiples of {}; give a divisor of {}, or continue from another checkpoint",
-           steps, every, every, steps);
+  validate_key(steps % every == 0 || steps >= last, "parallel.local.every",
+               "the checkpoint is of step {}, but workers hand in their changes every {} steps, at multiples of {}; "
+               "give a divisor of {}, or continue from another checkpoint",
+               steps, every, every, steps);
   return (steps + every - 1) / every;
 }
 

@@ -21,8 +21,8 @@ struct UpdateSteps {
   std::int64_t of_round(std::int64_t before, std::int64_t steps) const {
     return steps > 0 ? std::min(steps, of(before)) : of(before);
   }
-  /// Number of updates that a run has done when it goes on after `steps` steps. Throws Error(bad_deck) if one of them
-  /// is not complete.
+  /// Number of updates that a run has done when it goes on after `steps` steps. Throws KeyError (parallel.local.every)
+  /// if one of them is not complete.
   std::int64_t updates_before(std::int64_t steps) const;
   /// Returns the first update, from `update` on, after which the run looks at its parameters: that of a step for which
   /// `syncs` is true, or the last one.

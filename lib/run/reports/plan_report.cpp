@@ -245,7 +245,6 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
   RunConfig config = given;
   const int ranks = count.all;
   check_deck(config, ranks);
-  check_shard_groups(config.parallel, count.all, count.nodes);
   Experiment experiment = open_experiment(config);
   std::string start;
   std::optional<Error> refusal;
@@ -264,6 +263,7 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
     static_cast<void>(read_text_file(file));
   const Graph& graph = experiment.graph;
   const BatchPartition partition = batch_partition(config, graph, ranks);
+  check_shard_groups(config.parallel, count.all, count.nodes);
   const bool whole_sums = has_whole_sums(config.parallel, expected_devices(ranks));  // KeyError if unavailable
   StepMemory memory = step_memory(config, experiment.graph, *experiment.data.train, count);
   const std::optional<ShardChoice> chosen = resolve_shard(config, graph, memory, count, whole_sums);

@@ -7,6 +7,7 @@
 #include "base/log.hpp"
 #include "checkpoint/checkpoint_numbers.hpp"
 #include "checkpoint/training_arrays.hpp"
+#include "parallel/asynchronous/update_steps.hpp"
 #include "run/deck/deck_changes.hpp"
 #include "run/training/run_state.hpp"
 
@@ -136,7 +137,10 @@ void check_resume(const Checkpoint& checkpoint, const std::string& file, const R
   same("data.drop_last", "was", saved.drop_last, wanted.drop_last);
   same("data.sampler", "was", saved.sampler, wanted.sampler);
   same("data", "the number of training examples was", saved.dataset_size, wanted.dataset_size);
-  check_batches(checkpoint, file, run_length(config, dataset_size), advice);
+  const RunLength length = run_length(config, dataset_size);
+  check_batches(checkpoint, file, length, advice);
+  if (config.parallel.has_stepping_workers())  // throws if it is wrong
+    static_cast<void>(UpdateSteps{config.parallel.local.every, length.steps()}.updates_before(step_of(checkpoint, file)));
   const bool steps_alone = config.groups_count_steps() && step_of(checkpoint, file) >= config.parallel.local.from_step;
   if (!config.parallel.has_stepping_workers() && !steps_alone)
     check_own_steps(checkpoint, file, config.optimizer, "parallel.local");

@@ -186,8 +186,16 @@ void check_examples(const RunConfig& config, const Loss& loss, std::int64_t exam
 
 std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss,
                                       const Dataset& train, const Communicator& comm) {
-  comm.run_collectively(
-      [&] { with_positions(config.source, [&] { check_examples(config, *loss, train.size(), comm.size()); }); });
+  comm.run_collectively([&] {
+    with_positions(config.source, [&] {
+      check_examples(config, *loss, train.size(), comm.size());
+      const Algorithm* const named = config.parallel.sums.all_reduce;
+      validate_key(!named || !named->by_library || !comm.network(), "parallel.all_reduce",
+                   "{} cannot be combined with --emulate-network (it sends its messages itself); use another "
+                   "algorithm, or leave --emulate-network out",
+                   named ? named->name : "");
+    });
+  });
   const RunLength length = run_length(config, train.size());
   PushOrder pushes = planned_pushes(config, train.size(), comm);
   const std::int64_t known_steps = config.parallel.asynchronous.replay.empty()
