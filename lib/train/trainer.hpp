@@ -55,8 +55,7 @@ class Trainer final : public Stateful {
   /// Collective.
   std::optional<StepFinding> settle();
   /// Returns metrics of a dataset; none if `gives_up` (see Evaluator::evaluate) says so. Collective.
-  std::optional<Metrics> evaluate(
-      const Dataset& data, const std::function<bool()>& gives_up = [] { return false; });
+  std::optional<Metrics> evaluate(const Dataset& data, const std::function<bool()>& gives_up = [] { return false; });
   /// Returns metrics of a batch, of which `batch` is this rank's share. Collective.
   Metrics evaluate(const HostBatch& batch);
   /// Sets a function that is called before parameters change: readers of parameters that run beside the gradients'

@@ -139,10 +139,11 @@ void check_resume(const Checkpoint& checkpoint, const std::string& file, const R
   same("data", "the number of training examples was", saved.dataset_size, wanted.dataset_size);
   const RunLength length = run_length(config, dataset_size);
   check_batches(checkpoint, file, length, advice);
-  if (config.parallel.has_stepping_workers())  // throws if it is wrong
-    static_cast<void>(UpdateSteps{config.parallel.local.every, length.steps()}.updates_before(step_of(checkpoint, file)));
-  const bool steps_alone = config.groups_count_steps() && step_of(checkpoint, file) >= config.parallel.local.from_step;
-  if (!config.parallel.has_stepping_workers() && !steps_alone)
+  const std::int64_t step = step_of(checkpoint, file);
+  const LocalConfig& local = config.parallel.local;
+  if (config.parallel.has_stepping_workers())
+    static_cast<void>(UpdateSteps{local.every, length.steps()}.updates_before(step));  // throws if it is wrong
+  else if (!config.groups_count_steps() || step < local.from_step)
     check_own_steps(checkpoint, file, config.optimizer, "parallel.local");
 }
 
