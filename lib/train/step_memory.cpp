@@ -29,12 +29,15 @@
 namespace lockstep {
 namespace {
 
-/// Returns the bytes that a step needs with each way to divide the model that the deck's other keys allow.
+/// Returns the bytes that a step needs with each way to divide the model that the deck's other keys, and the number of
+/// ranks, allow.
 std::vector<std::pair<std::string_view, double>> needs_by_shard(const TrainingConfig& config, const Graph& graph,
                                                                 const StepMemory& memory, RankCount ranks) {
   std::vector<std::pair<std::string_view, double>> needs;
+  const std::optional<std::int64_t> group = config.parallel.sharding.shard_group.number;
   for (std::size_t way = 0; way < std::size(shard_names); ++way)
-    if (const auto shard = static_cast<Shard>(way); config.parallel.allows(shard))
+    if (const auto shard = static_cast<Shard>(way);
+        config.parallel.allows(shard) && (shard == Shard::none || ranks.all % group.value_or(1) == 0))
       needs.emplace_back(shard_names[way], memory_with(shard, config, graph, memory, ranks));
   return needs;
 }

@@ -109,6 +109,8 @@ class CheckEndsAsTrain(LockstepTest):
         self.refused(78, words, "check", "deck.yaml", "--ranks", 6, "--nodes", 2)
         self.refused(78, words, "train", "deck.yaml", *nodes_of(3), ranks=6)
         self.lockstep("check", "deck.yaml", "--ranks", 4, "--nodes", 2)
+        self.deck(parallel={"shard_group": 3})  # has no effect
+        self.assertRegex(self.lockstep("check", "deck.yaml", "--ranks", 4, "--nodes", 2).out, r"by parallel.shard +none [0-9.]+ KB per rank")
 
     @unittest.skipIf(runs_on_device(), "states are offloaded to files on hosts")
     def test_folders_of_offloaded_states(self):
