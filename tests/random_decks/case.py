@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 
 import h5py
 
@@ -108,8 +109,11 @@ class Case:
         command = [*launcher, *around, program.PROGRAM, *map(str, arguments), *nodes]
         shown = " ".join([*(["mpirun", "-n", str(ranks)] if ranks > 1 else []), "lockstep", *map(str, arguments), *nodes])
         self.counts["runs"] += 1
-        with open(folder / "out", "w+") as out, open(folder / "err", "w+", errors="replace") as err:
-            child = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
+        # Open MPI names its files by process numbers, which come again: a launcher must not find those of a killed one.
+        with (open(folder / "out", "w+") as out, open(folder / "err", "w+", errors="replace") as err,
+              tempfile.TemporaryDirectory(dir=os.environ["OMPI_MCA_btl_sm_backing_directory"], ignore_cleanup_errors=True) as own):
+            child = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True,
+                                     env={**os.environ, "TMPDIR": own, "OMPI_MCA_btl_sm_backing_directory": own})
             try:
                 if meanwhile:
                     meanwhile(child)
