@@ -89,10 +89,9 @@ IDENTITIES = [
 
 
 def other_columns(section):
-    """Columns that mean something else (loose_synchrony.md): with local steps the gradient is that of rank 0's group; rows of workers that
-    run freely, or that
-    step by themselves, have the loss of all gradients since the row before."""
-    free = section.get("asynchronous", {}).get("schedule", {}).get("free")
+    """Columns that mean something else (loose_synchrony.md): with local steps the gradient is that of rank 0's group; rows of ranks that run
+    freely, and of workers that step by themselves, have the loss of all gradients since these last came together."""
+    free = "backup" in section or section.get("asynchronous", {}).get("schedule", {}).get("free")
     return ("noise_scale", *(("grad_norm",) if "local" in section else ()),
             *(("loss", "accuracy") if free or "local" in section and "asynchronous" in section else ()))
 
