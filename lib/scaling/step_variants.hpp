@@ -32,7 +32,7 @@ struct StepVariant {
 /// of the deck, with one copy of the parameters for a node and for a rank; with and without
 /// model.activation_checkpointing if that saves memory; with micro-batches of a rank's share, of the deck, and down to
 /// an eighth of the share (except for networks whose layers need whole micro-batches); with the optimizer's state in
-/// the step's memory and elsewhere, and with divided parameters there as well. Ways that cannot be built are left out.
+/// memory and elsewhere, and with divided parameters there as well. Ways that cannot be built are left out.
 /// Ways that fit into `limit` bytes (0: any) come first. Among these the fastest come first on `machine`, whose
 /// ranks_per_node are those of the nodes; without a machine, those that have states in memory, send least, compute
 /// nothing twice, and divide the optimizer's state rather than more, or nothing. The workload is left as it was.
