@@ -35,12 +35,13 @@ class HangTest(LockstepTest):
 
     def hang(self, *arguments, ranks=4, overwrite=False, linger=0):
         """Runs hanging_rank; returns its result, each rank's own status, the errors, and the seconds from the fault to the last end.
-        The launcher hears of a rank's end `linger` seconds later, or it would end the other ranks before they can report."""
+        The launcher hears of a rank's end `linger` seconds later, or it would end the other ranks before they can report. If it ends them
+        because MPI has met a closed connection, it waits for each shell, as it would for the program, before it kills."""
         if overwrite:
             shutil.rmtree(self.folder / "run", ignore_errors=True)
         for path in self.folder.glob("status.*"):
             path.unlink()
-        script = f'"$0" "$@"; status=$?; echo $status > status.$OMPI_COMM_WORLD_RANK; sleep {linger}; exit $status'
+        script = f'trap : TERM; "$0" "$@"; status=$?; echo $status > status.$OMPI_COMM_WORLD_RANK; sleep {linger}; exit $status'
         child = subprocess.Popen([*self.launcher, str(ranks), "bash", "-c", script, HANGING_RANK, *map(str, arguments), "deck.yaml"],
                                  cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                  start_new_session=True)
