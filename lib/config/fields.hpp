@@ -88,13 +88,14 @@ struct NumberOrWord {
   std::size_t word = 0;  ///< index of the word, if there is no number
 };
 
-/// A name that another program or an older deck uses for a key or a word, and its name here.
+/// A name that another program or an older deck uses for a key or a word, and what to write here.
 struct OtherName {
   std::string_view name;
   /// Pattern of the path of the mapping that contains the name; "": at the top, "*": anywhere.
   std::string_view section;
   std::string_view instead;  ///< what to write, with the full path of a key; empty: nothing is needed
   std::string_view why;      ///< may be empty
+  bool was_removed = false;  ///< it had a meaning in earlier versions
 };
 
 /// Visits the keys of one mapping. Implementations read a deck, or write the resolved deck, the JSON Schema or the

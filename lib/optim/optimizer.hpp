@@ -23,12 +23,6 @@ struct StepRate {
   std::int64_t number = 1;          ///< counts the steps that the optimizer has applied, this one included
 };
 
-/// A velocity u ← factor·u + g. A step takes u, or with Nesterov's form g + factor·u.
-struct Momentum {
-  double factor = 0;  ///< 0: no momentum
-  bool nesterov = false;
-};
-
 /// Keys that every optimizer has.
 struct OptimizerOptions : Config {
   double learning_rate = 0.1;
@@ -52,8 +46,6 @@ struct OptimizerOptions : Config {
   }
   /// True if ranks may divide the states among themselves.
   virtual bool divides() const { return true; }
-  /// The momentum, if it is all that the rule does with gradients, so that it can be applied to parts of them.
-  virtual Momentum gradient_momentum() const { return {}; }
   /// True if a step needs all gradients before it changes any parameter.
   virtual bool needs_all_gradients() const { return false; }
   /// How often a step reads and writes offloaded states. `values`: true if the parameters' values are offloaded too.
@@ -82,9 +74,6 @@ class Optimizer {
   virtual ~Optimizer() = default;
 
   virtual StepCoefficients coefficients(const StepRate& rate) const = 0;
-  /// From now on gradients already contain OptimizerOptions::gradient_momentum. Steps apply momentum only to the weight
-  /// decay, which gradients do not contain.
-  virtual void expect_momentum_in_gradients() {}
   /// True if a step overwrites the gradients.
   virtual bool overwrites_gradients() const { return false; }
   /// In the order of OptimizerConfig::state_names; initially zero.

@@ -26,18 +26,6 @@ struct MomentumRule {
   }
 };
 
-/// The rule for gradients that already contain their momentum: the velocity is that of the weight decay alone.
-template <class T>
-struct DecayMomentumRule {
-  T rate, decay, momentum;
-  T decay_part, velocity_part;  ///< as gradient_part and velocity_part of MomentumRule
-  KOKKOS_INLINE_FUNCTION T operator()(T p, T gradient, T* velocity) const {
-    const T d = decay * p;
-    velocity[0] = momentum * velocity[0] + d;
-    return p - rate * (gradient + decay_part * d + velocity_part * velocity[0]);
-  }
-};
-
 struct MakePlainRule {
   template <class T>
   KOKKOS_INLINE_FUNCTION PlainRule<T> operator()(T, const GroupSettings& group, const StepCoefficients& c) const {
@@ -56,20 +44,6 @@ struct MakeMomentumRule {
             .taken = static_cast<T>(c[taken]),
             .gradient_part = nesterov ? T(1) : T(0),
             .velocity_part = nesterov ? static_cast<T>(momentum) : T(1)};
-  }
-};
-
-struct MakeDecayMomentumRule {
-  Momentum momentum;
-  template <class T>
-  KOKKOS_INLINE_FUNCTION DecayMomentumRule<T> operator()(T, const GroupSettings& group,
-                                                         const StepCoefficients& c) const {
-    const T factor = static_cast<T>(momentum.factor);
-    return {.rate = static_cast<T>(group.learning_rate_scale * c[rate]),
-            .decay = static_cast<T>(group.weight_decay),
-            .momentum = factor,
-            .decay_part = momentum.nesterov ? T(1) : T(0),
-            .velocity_part = momentum.nesterov ? factor : T(1)};
   }
 };
 
@@ -108,9 +82,6 @@ StepCoefficients Sgd::coefficients(const StepRate& rate) const {
 void Sgd::apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) {
   if (config_.momentum == 0)
     return rule_step<0>(space, "lockstep::sgd::step", tables(), parameters, step, MakePlainRule{});
-  if (momentum_in_gradients_)
-    return rule_step<1>(space, "lockstep::sgd::decay_momentum_step", tables(), parameters, step,
-                        MakeDecayMomentumRule{config_.gradient_momentum()});
   rule_step<1>(space, "lockstep::sgd::momentum_step", tables(), parameters, step,
                MakeMomentumRule{config_.momentum, config_.nesterov});
 }

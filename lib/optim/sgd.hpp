@@ -15,26 +15,21 @@ struct SgdConfig : OptimizerOptions {
     return "weight decay as a part of the gradient, to which this times the parameter is added (0: none)";
   }
   std::vector<std::string> state_names() const override;
-  Momentum gradient_momentum() const override { return {dampening == 0 ? momentum : 0, nesterov}; }
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
 };
 
 /// Stochastic gradient descent in PyTorch's form: g ← g + weight_decay·p; v ← momentum·v + (1 − dampening)·g, in the
-/// first step v ← g; p ← p − lr·v, or with Nesterov p − lr·(g + momentum·v). If gradients already contain their
-/// momentum, v is the velocity of weight_decay·p alone: p ← p − lr·(g + v), or with Nesterov p − lr·(g + weight_decay·p
-/// + momentum·v).
+/// first step v ← g; p ← p − lr·v, or with Nesterov p − lr·(g + momentum·v).
 class Sgd final : public Optimizer {
  public:
   Sgd(const SgdConfig& config, const ParameterBuffer& parameters) : Optimizer(config, parameters), config_(config) {}
 
-  void expect_momentum_in_gradients() override { momentum_in_gradients_ = true; }
   StepCoefficients coefficients(const StepRate& rate) const override;
 
  private:
   void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) override;
 
   SgdConfig config_;
-  bool momentum_in_gradients_ = false;
 };
 
 }  // namespace lockstep

@@ -10,7 +10,7 @@ namespace lockstep {
 DataParallel::DataParallel(const ParallelConfig& config, std::span<const AllReduceRow> measured,
                            const ShardGroups& groups, std::optional<NodeMemory> memory,
                            std::unique_ptr<DeviceAllReduce> on_devices, ParameterBuffer& parameters,
-                           const CompressionBasis& basis)
+                           std::uint64_t seed)
     : ranks_(groups.ranks.all),
       parameters_(parameters),
       memory_(std::move(memory)),
@@ -20,7 +20,7 @@ DataParallel::DataParallel(const ParallelConfig& config, std::span<const AllRedu
   GradientBuckets buckets(parameters.layout(), config);
   std::unique_ptr<Collective> compressed;
   if (config.compress.present && ranks_.size() > 1)
-    compression_ = Compression::make(config, groups.ranks, memory_, parameters.layout(), basis);
+    compression_ = Compression::make(config, groups.ranks, memory_, parameters.layout(), seed);
   if (compression_) {
     buckets.trained = compression_->buckets();
     compressed = compression_->make_sum({gradients.dtype, gradients.data});

@@ -17,10 +17,11 @@ class DataParallel final : public ParallelStrategy {
  public:
   /// `measured`: see make_all_reduce. `memory` is that of the node's gradients (gradient_memory); on hosts, the
   /// gradients of `parameters` lie in it. `on_devices` sums gradients in the devices' memory; null: the hosts sum them.
+  /// `seed` is that of compression's random draws.
   /// Collective.
   DataParallel(const ParallelConfig& config, std::span<const AllReduceRow> measured, const ShardGroups& groups,
                std::optional<NodeMemory> memory, std::unique_ptr<DeviceAllReduce> on_devices,
-               ParameterBuffer& parameters, const CompressionBasis& basis = {});
+               ParameterBuffer& parameters, std::uint64_t seed = 0);
 
   StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) override;
   void forget_gradients(const ExecSpace& space) override {
@@ -31,7 +32,6 @@ class DataParallel final : public ParallelStrategy {
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   std::int64_t summed() const override { return compression_ ? 0 : reducer_->summed(); }
   bool sums_exactly() const override { return compression_ == nullptr; }
-  bool applies_momentum() const override { return compression_ && compression_->applies_momentum(); }
   Tensor gradient_square(const ExecSpace& space) override;
   Tensor nonfinite_gradients(const ExecSpace& space) override;
   void update(const ExecSpace& space, const UpdateScalars* step, double statistics_factor) override;

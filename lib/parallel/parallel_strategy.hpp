@@ -63,9 +63,6 @@ class ParallelStrategy : public BatchDealing, public ReplicaSync, public Strateg
   /// Whether sums of gradients are exact, up to rounding.
   virtual bool sums_exactly() const { return true; }
 
-  /// Whether sums of gradients have the optimizer's momentum in them.
-  virtual bool applies_momentum() const { return false; }
-
   // Properties of the summed gradients, with the same bits on all ranks if the sums have the same bits there
   // (Algorithm::by_library). Each rank looks at the gradients that it owns. Collective.
   /// Sum of squares of the gradients, f64 [1] in the step's memory.

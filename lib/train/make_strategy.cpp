@@ -110,8 +110,7 @@ std::unique_ptr<ParallelStrategy> make_strategy(const TrainingConfig& config, Tr
     case StrategyKind::data: break;
   }
   return std::make_unique<DataParallel>(parallel, problem.measured, shards, std::move(memory.on_hosts.gradients),
-                                        std::move(memory.on_devices), parameters,
-                                        CompressionBasis{problem.seed, config.optimizer.rule().gradient_momentum()});
+                                        std::move(memory.on_devices), parameters, problem.seed);
 }
 
 }  // namespace lockstep

@@ -67,7 +67,6 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
           {.optimizer = *optimizer_,
            .coefficients = [this](std::int64_t applied, auto own) { return update_->scalars(applied, own); },
            .before_change = [this] { before_change_(); }});
-      if (strategy_->applies_momentum()) optimizer_->expect_momentum_in_gradients();
       sums_.emplace(max_micro_batch_, model_->graph().output_shape(), config.metrics, problem_.loss->ignored_class());
     });
     uploader_.emplace(problem_.data.format(), problem_.normalize, config.dtype(), max_micro_batch_, problem_.augment,

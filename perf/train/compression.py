@@ -19,10 +19,10 @@ INPUTS = pathlib.Path(__file__).resolve().parents[2] / "inputs"
 EXPOSED = {"exact": "", "int8": ", compress: {method: int8}", "powersgd, rank 2": ", compress: {method: powersgd}"}
 SCHEDULES = {"constant": "schedule={}", "cosine": "schedule={type: cosine, warmup: 1 epochs}"}
 SIGNS = ("method: sign", "method: sign, error_feedback: false")
-METHODS = ("", "method: int8", "method: powersgd", "method: topk", "method: dgc")
+METHODS = ("", "method: int8", "method: powersgd", "method: topk")
 LEARNING = (  # epochs, schedule, learning rate, parallel.compress
-    (3, "constant", 0.04, (*METHODS, "method: topk, ramp_steps: 16", "method: dgc, ramp_steps: 16", "method: sign")),
-    (6, "cosine", 0.04, (*METHODS, "method: topk, ramp_steps: 32", "method: dgc, ramp_steps: 32", *SIGNS)),
+    (3, "constant", 0.04, (*METHODS, "method: topk, ramp_steps: 16", "method: sign")),
+    (6, "cosine", 0.04, (*METHODS, "method: topk, ramp_steps: 32", *SIGNS)),
     (6, "cosine", 0.01, ("", *SIGNS)),
 )
 

@@ -29,11 +29,10 @@ struct CompressionSetting {
   CompressConfig config;
   std::vector<CompressedBucket> buckets;
   StepFacts step{.seed = 7};
-  std::vector<T> numbers, errors, velocities, thin;
+  std::vector<T> numbers, errors, thin;
   std::unique_ptr<Collective> sum;
 
-  CompressionSetting(const Communicator& all, const CompressConfig& chosen, std::vector<CompressedBucket> cut,
-                     Momentum momentum = {.factor = 0.9})
+  CompressionSetting(const Communicator& all, const CompressConfig& chosen, std::vector<CompressedBucket> cut)
       : ranks(all), config(chosen), buckets(std::move(cut)) {
     numbers.resize(static_cast<std::size_t>(size()));
     if (config.error_feedback) errors.resize(numbers.size());
@@ -41,26 +40,21 @@ struct CompressionSetting {
     for (const CompressedBucket& bucket : buckets)
       for (const CompressedTensor& tensor : bucket.tensors) q += thin_columns(config, tensor) * tensor.columns;
     thin.resize(static_cast<std::size_t>(q));
-    if (config.corrects_momentum()) velocities.resize(numbers.size());
     const CompressedNumbers<T> own{.config = config,
                                    .step = step,
                                    .buckets = buckets,
                                    .numbers = numbers.data(),
-                                   .errors = errors.empty() ? nullptr : errors.data(),
-                                   .velocities = velocities.empty() ? nullptr : velocities.data(),
-                                   .momentum = momentum};
+                                   .errors = errors.empty() ? nullptr : errors.data()};
     const auto exact_sum = [&](const ReduceBuffer& buffer) {
       return all_reduce(*find_algorithm("ring"), make_transport(ranks), buffer);
     };
     switch (config.method) {
       case Method::int8: sum = int8_sum<T>(own, make_transport(ranks)); break;
-      case Method::qsgd: sum = gathered(own, qsgd_code<T>(own, ranks.rank())); break;
       case Method::sign: sum = gathered(own, sign_code<T>(own)); break;
-      case Method::topk:
-      case Method::dgc: sum = gathered(own, top_k_code<T>(own)); break;
+      case Method::topk: sum = gathered(own, top_k_code<T>(own)); break;
       case Method::powersgd: sum = power_sum<T>(own, thin.data(), ranks.size(), exact_sum); break;
     }
-    if (config.corrects_momentum()) sum = sum_by_step<T>(own, exact_sum({dtype, numbers.data()}), std::move(sum));
+    if (config.from_step > 0) sum = sum_by_step<T>(own, exact_sum({dtype, numbers.data()}), std::move(sum));
   }
   std::unique_ptr<Collective> gathered(const CompressedNumbers<T>& own, std::unique_ptr<Code<T>> code) {
     return gathered_sum<T>(own, std::move(code), make_transport(ranks));

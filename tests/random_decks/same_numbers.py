@@ -96,7 +96,7 @@ def deterministic(case):
         same_bits(case, a, b, evaluations=False)
 
 
-COMPRESSED = ({"method": "int8"}, {"method": "qsgd", "levels": 5}, {"method": "sign"}, {"method": "topk", "keep": 0.1},
+COMPRESSED = ({"method": "int8"}, {"method": "sign"}, {"method": "topk", "keep": 0.1},
               {"method": "powersgd", "rank": 1, "min_ratio": 0.1})
 
 

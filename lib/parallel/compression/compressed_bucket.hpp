@@ -43,21 +43,9 @@ struct CompressedNumbers {
   /// What this rank has not sent, in units of the mean's gradient and not of the sum, so that its size does not depend
   /// on the batch. Null: it is forgotten.
   T* errors = nullptr;
-  /// Velocity of each number, in the units of `errors`; null: the optimizer applies its momentum itself.
-  T* velocities = nullptr;
-  Momentum momentum = {};
 
   const CompressedBucket& bucket_at(std::int64_t first) const {
     return *std::ranges::lower_bound(buckets, first, {}, [](const auto& bucket) { return bucket.place.first; });
-  }
-  /// Replaces gradients by this place's part of the step that the velocities, u ← m u + g, make.
-  void apply_momentum(const ElementRange& place) const {
-    if (!velocities) return;
-    const T kept = static_cast<T>(momentum.factor), unit = error_unit(), examples = static_cast<T>(step.examples);
-    for (std::int64_t i = place.first; i < place.end(); ++i) {
-      velocities[i] = kept * velocities[i] + numbers[i] * unit;
-      numbers[i] = momentum.nesterov ? numbers[i] + kept * velocities[i] * examples : velocities[i] * examples;
-    }
   }
   /// Adds the errors: numbers become p = g + e.
   void add_errors(const ElementRange& place) const {

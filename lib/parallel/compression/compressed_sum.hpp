@@ -41,20 +41,14 @@ std::unique_ptr<Collective> gathered_sum(const CompressedNumbers<T>& numbers, st
 std::size_t gathered_buffer_bytes(const CompressConfig& config, const std::vector<CompressedBucket>& buckets, int ranks,
                                   std::size_t element_bytes);
 
-/// ‖v‖ · sgn(v) · ξ for each block, ξ ∈ {l/s, (l + 1)/s} with the mean |v| / ‖v‖: Alistarh et al. 2017, "QSGD". One
-/// byte for each number. Each `rank` draws random numbers of its own.
-template <class T>
-std::unique_ptr<Code<T>> qsgd_code(const CompressedNumbers<T>& numbers, int rank);
 /// ‖p‖₁ / d · sgn(p) for each tensor of d numbers, one bit for each; 0 has the sign +.
 template <class T>
 std::unique_ptr<Code<T>> sign_code(const CompressedNumbers<T>& numbers);
-/// The ⌈keep · d⌉ largest numbers of each tensor of d numbers, with their places; of equal numbers the first. If there
-/// are velocities, those of the numbers that are sent become 0 (momentum factor masking: Lin et al. 2018, "Deep
-/// gradient compression"), unless the whole tensor is sent, in which case nothing is late.
+/// The ⌈keep · d⌉ largest numbers of each tensor of d numbers, with their places; of equal numbers the first.
 template <class T>
 std::unique_ptr<Code<T>> top_k_code(const CompressedNumbers<T>& numbers);
 
-/// Sums gradients, with their momentum if there are velocities; exactly up to from_step, compressed from then on.
+/// Sums gradients exactly up to from_step, and compressed from then on.
 template <class T>
 std::unique_ptr<Collective> sum_by_step(const CompressedNumbers<T>& numbers, std::unique_ptr<Collective> exact,
                                         std::unique_ptr<Collective> compressed);

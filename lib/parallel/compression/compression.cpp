@@ -46,12 +46,12 @@ SharedLayout thin_layout(const CompressConfig& config, const std::vector<Paramet
 }
 
 /// Checks that the places that travel with numbers fit into 32 bits.
-void require_short_places(const std::vector<Parameter>& trained, CompressConfig::Method method) {
+void require_short_places(const std::vector<Parameter>& trained) {
   constexpr std::int64_t most = std::int64_t{1} << 32;
   for (const Parameter& parameter : trained)
     validate_key(parameter.range.count <= most, "parallel.compress.method",
-                 "{} sends indices in 32 bits ({} has {} elements, more than {}); use another method",
-                 compression_names[static_cast<std::size_t>(method)], parameter.name, parameter.range.count, most);
+                 "topk sends indices in 32 bits ({} has {} elements, more than {}); use another method", parameter.name,
+                 parameter.range.count, most);
 }
 
 std::size_t buffer_bytes(const CompressConfig& config, const std::vector<CompressedBucket>& buckets, int places,
@@ -70,8 +70,7 @@ CompressionMemory compression_memory(const ParallelConfig& config, const Paramet
   const std::vector<Parameter> trained = trained_parameters(layout.parameters());
   const std::size_t element_bytes = size_of(layout.master());
   const auto buckets = buckets_of(trained, layout.trained_size(), config.sums.bucket_mb, element_bytes);
-  std::int64_t left_over = (compress.error_feedback ? layout.trained_size() : 0) +
-                           (compress.corrects_momentum() ? layout.trained_size() : 0);
+  std::int64_t left_over = compress.error_feedback ? layout.trained_size() : 0;
   if (compress.method == CompressConfig::Method::powersgd) left_over += thin_layout(compress, trained).elements();
   return {.left_over = static_cast<double>(left_over) * static_cast<double>(element_bytes),
           .buffers = static_cast<double>(buffer_bytes(compress, buckets, places, element_bytes))};
@@ -79,21 +78,20 @@ CompressionMemory compression_memory(const ParallelConfig& config, const Paramet
 
 std::unique_ptr<Compression> Compression::make(const ParallelConfig& config, const Topology& ranks,
                                                const std::optional<NodeMemory>& memory, const ParameterLayout& layout,
-                                               const CompressionBasis& basis) {
+                                               std::uint64_t seed) {
   const int places = memory ? ranks.nodes : ranks.all.size();
-  if (places > 1) return std::unique_ptr<Compression>(new Compression(config, ranks, memory, layout, basis, places));
+  if (places > 1) return std::unique_ptr<Compression>(new Compression(config, ranks, memory, layout, seed, places));
   log("parallel.compress: nothing is compressed: all ranks are on one node");
   return nullptr;
 }
 
 Compression::Compression(const ParallelConfig& config, const Topology& ranks, const std::optional<NodeMemory>& memory,
-                         const ParameterLayout& layout, const CompressionBasis& basis, int places)
+                         const ParameterLayout& layout, std::uint64_t seed, int places)
     : config_(config.compress),
       between_nodes_(config.sums.between_nodes),
       ranks_(ranks),
       memory_(memory),
-      step_{.seed = basis.seed},
-      momentum_(basis.momentum),
+      step_{.seed = seed},
       trained_(trained_parameters(layout.parameters())),
       places_(places) {
   buckets_ = buckets_of(trained_, layout.trained_size(), config.sums.bucket_mb, size_of(layout.master()));
@@ -102,11 +100,9 @@ Compression::Compression(const ParallelConfig& config, const Topology& ranks, co
   else if (ranks.node.is_root()) place_ = ranks.node_of[static_cast<std::size_t>(ranks.all.rank())];
   const Shape trained{place_ >= 0 ? layout.trained_size() : 0};
   ranks.all.run_collectively([&] {
-    if (config.compress.sends_largest()) require_short_places(trained_, config.compress.method);
+    if (config.compress.method == Method::topk) require_short_places(trained_);
     if (config.compress.error_feedback)
       errors_ = OwnedTensor("lockstep::compression::errors", layout.master(), trained);
-    if (config.compress.corrects_momentum())
-      velocities_ = OwnedTensor("lockstep::compression::velocities", layout.master(), trained);
     if (config.compress.method != Method::powersgd) return;
     thin_layout_ = thin_layout(config.compress, trained_);
     thin_ = OwnedTensor("lockstep::compression::q", layout.master(), {thin_layout_.elements()});
@@ -126,9 +122,7 @@ std::unique_ptr<Collective> Compression::between_places(const Communicator& plac
                                      .step = step_,
                                      .buckets = buckets_,
                                      .numbers = static_cast<T*>(gradients.data),
-                                     .errors = static_cast<T*>(errors_.get().data),
-                                     .velocities = static_cast<T*>(velocities_.get().data),
-                                     .momentum = momentum_};
+                                     .errors = static_cast<T*>(errors_.get().data)};
   const Topology topology = ranks_.of(places);
   const auto exact_sum = [&](const ReduceBuffer& buffer) {
     return make_all_reduce({.all_reduce = between_nodes_}, {}, topology, std::nullopt, buffer);
@@ -139,10 +133,8 @@ std::unique_ptr<Collective> Compression::between_places(const Communicator& plac
   std::unique_ptr<Collective> compressed;
   switch (config_.method) {
     case Method::int8: compressed = int8_sum<T>(numbers, make_transport(places)); break;
-    case Method::qsgd: compressed = gathered(qsgd_code<T>(numbers, places.rank())); break;
     case Method::sign: compressed = gathered(sign_code<T>(numbers)); break;
-    case Method::topk:
-    case Method::dgc: compressed = gathered(top_k_code<T>(numbers)); break;
+    case Method::topk: compressed = gathered(top_k_code<T>(numbers)); break;
     case Method::powersgd:
       compressed = power_sum<T>(numbers, static_cast<T*>(thin_.get().data), places.size(), exact_sum);
       break;
@@ -158,7 +150,7 @@ std::unique_ptr<Collective> Compression::make_sum(const ReduceBuffer& gradients)
 }
 
 void Compression::forget(const ExecSpace& space) const {
-  for (const Tensor& numbers : {errors_.get(), velocities_.get(), thin_.get()})
+  for (const Tensor& numbers : {errors_.get(), thin_.get()})
     if (numbers) fill_zero(space, numbers);
 }
 
@@ -170,11 +162,8 @@ void Compression::add_sharded_states(std::vector<ShardedState>& numbers) const {
     left.is_optional = true;
     left.part = part;
   };
-  const auto add_of_all_places = [&](const char* state, const Tensor& values) {
-    for (int place = 0; place < places_; ++place) add(state, trained_, values, {place, places_}, place == place_);
-  };
-  if (config_.error_feedback) add_of_all_places("error", errors_.get());
-  if (config_.corrects_momentum()) add_of_all_places("velocity", velocities_.get());
+  for (int place = 0; config_.error_feedback && place < places_; ++place)
+    add("error", trained_, errors_.get(), {place, places_}, place == place_);
   if (thin_layout_.elements() > 0) add("q", thin_layout_, thin_.get(), {0, 1}, ranks_.all.is_root());
 }
 

@@ -15,15 +15,9 @@
 
 namespace lockstep {
 
-/// What a compression needs to know of the run.
-struct CompressionBasis {
-  std::uint64_t seed = 0;  ///< of random draws
-  Momentum momentum = {};  ///< of the optimizer
-};
-
 /// Bytes that compression needs at one of the places that compress (see Compression).
 struct CompressionMemory {
-  double left_over = 0;  ///< errors, velocities and Q, which checkpoints hold
+  double left_over = 0;  ///< errors and Q, which checkpoints hold
   double buffers = 0;    ///< messages and scratch memory
 };
 /// `places` is the number of such places in the run; fewer than two compress nothing.
@@ -35,16 +29,14 @@ CompressionMemory compression_memory(const ParallelConfig& config, const Paramet
 /// keeps an error of its own.
 class Compression {
  public:
-  /// `memory` is that of the node's gradients, if its ranks share any. Returns null, and says so, if nothing travels
+  /// `memory` is that of the node's gradients, if its ranks share any; `seed` is that of random draws. Returns null, and says so, if nothing travels
   /// between places: sums are then exact. Collective.
   static std::unique_ptr<Compression> make(const ParallelConfig& config, const Topology& ranks,
                                            const std::optional<NodeMemory>& memory, const ParameterLayout& layout,
-                                           const CompressionBasis& basis);
+                                           std::uint64_t seed);
 
   /// The buckets of the trained gradients; each begins with a tensor.
   std::vector<ElementRange> buckets() const;
-  /// Whether sums have the optimizer's momentum in them, so that the optimizer must add none.
-  bool applies_momentum() const { return config_.corrects_momentum(); }
   /// Makes the sum of the buckets in the host's flat buffer of gradients. Collective.
   std::unique_ptr<Collective> make_sum(const ReduceBuffer& gradients);
   /// Begins step number `number`, of `examples` on all ranks.
@@ -53,16 +45,16 @@ class Compression {
     step_.examples = static_cast<double>(examples);
   }
 
-  /// Sets errors, velocities and all Q to 0.
+  /// Sets errors and all Q to 0.
   void forget(const ExecSpace& space) const;
-  /// Adds what checkpoints hold: the errors and velocities of all places, and all Q.
+  /// Adds what checkpoints hold: the errors of all places, and all Q.
   void add_sharded_states(std::vector<ShardedState>& numbers) const;
   /// Gives all ranks the Q of rank 0. Collective.
   void share(const ExecSpace& space) const;
 
  private:
   Compression(const ParallelConfig& config, const Topology& ranks, const std::optional<NodeMemory>& memory,
-              const ParameterLayout& layout, const CompressionBasis& basis, int places);
+              const ParameterLayout& layout, std::uint64_t seed, int places);
   template <class T>
   std::unique_ptr<Collective> between_places(const Communicator& places, const ReduceBuffer& gradients);
 
@@ -71,12 +63,11 @@ class Compression {
   Topology ranks_;
   std::optional<NodeMemory> memory_;
   StepFacts step_;
-  Momentum momentum_;
   std::vector<CompressedBucket> buckets_;
   SharedLayout trained_, thin_layout_;
   int places_, place_ = -1;          ///< number of places; this rank's place, or -1
-  OwnedTensor errors_, velocities_;  ///< laid out like the flat buffer
-  OwnedTensor thin_;                 ///< all Q, one after the other
+  OwnedTensor errors_;  ///< laid out like the flat buffer
+  OwnedTensor thin_;    ///< all Q, one after the other
 };
 
 }  // namespace lockstep

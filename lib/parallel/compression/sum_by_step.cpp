@@ -12,7 +12,6 @@ class SumByStep final : public Collective {
       : own_(numbers), exact_(std::move(exact)), compressed_(std::move(compressed)) {}
 
   void start(std::int64_t first, std::int64_t count) override {
-    own_.apply_momentum({first, count});
     running_ = own_.step.number > own_.config.from_step ? compressed_.get() : exact_.get();
     running_->start(first, count);
   }

@@ -2,26 +2,22 @@
 #include "parallel/config/compress_config.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 namespace lockstep {
 
 void CompressConfig::describe(Fields& fields) {
   fields.choice("method", method, compression_names,
-                "what is sent in place of a gradient: int8 (bytes, and a scale for each block), qsgd (a norm for each "
-                "block, and levels of it that are drawn so that their mean is right), sign (signs, and a mean size for "
-                "each tensor), topk (the largest elements of each tensor), dgc (the same, of gradients that include "
-                "sgd's momentum: Deep Gradient Compression) or powersgd (two thin matrices for each tensor)");
-  fields.integer("block", block, {1, 1 << 20}, "number of elements that share a scale or norm (int8, qsgd)");
-  fields.integer("levels", levels, {1, 127}, "number of levels between 0 and the norm of a block (qsgd)");
-  fields.number("keep", keep, {0, 1, true}, "share of the elements of each tensor that is sent (topk, dgc)");
+                "what is sent in place of a gradient: int8 (bytes, and a scale for each block), sign (signs, and a "
+                "mean size for each tensor), topk (the largest elements of each tensor) or powersgd (two thin matrices "
+                "for each tensor)");
+  fields.integer("block", block, {1, 1 << 20}, "number of elements that share a scale (int8)");
+  fields.number("keep", keep, {0, 1, true}, "share of the elements of each tensor that is sent (topk)");
   fields.integer("ramp_steps", ramp_steps, not_negative,
                  "number of steps, after from_step, in which 1/4 of the elements is sent, then as many with 1/16, 1/64 "
-                 "and 1/256, as long as that is more than keep (topk, dgc; 0: keep at once)");
+                 "and 1/256, as long as that is more than keep (topk; 0: keep at once)");
   fields.integer("rank", rank, at_least_one,
                  "number of columns of the thin matrices; a larger number is more exact (powersgd)");
   fields.number("min_ratio", min_ratio, positive,
@@ -30,28 +26,19 @@ void CompressConfig::describe(Fields& fields) {
                  "whether what a step has not sent is added to the gradient of the next step");
   fields.integer("from_step", from_step, not_negative, "number of steps at the start whose sums are exact");
   const CompressConfig usual;
-  const auto is_of = [&](std::string_view key, bool is_usual, std::initializer_list<Method> methods) {
-    std::vector<std::string_view> names;
-    for (const Method one : methods) names.push_back(compression_names[static_cast<std::size_t>(one)]);
-    fields.check(is_usual || std::ranges::count(methods, method) > 0, key,
-                 fmt::format("is for {}, and has no effect with {}; leave it out", fmt::join(names, " and "),
+  const auto is_of = [&](std::string_view key, bool is_usual, Method one) {
+    fields.check(is_usual || method == one, key,
+                 fmt::format("is for {}, and has no effect with {}; leave it out",
+                             compression_names[static_cast<std::size_t>(one)],
                              compression_names[static_cast<std::size_t>(method)]));
   };
-  is_of("block", block == usual.block, {Method::int8, Method::qsgd});
-  is_of("levels", levels == usual.levels, {Method::qsgd});
-  is_of("keep", keep == usual.keep, {Method::topk, Method::dgc});
-  is_of("ramp_steps", ramp_steps == usual.ramp_steps, {Method::topk, Method::dgc});
-  is_of("rank", rank == usual.rank, {Method::powersgd});
-  is_of("min_ratio", min_ratio == usual.min_ratio, {Method::powersgd});
+  is_of("block", block == usual.block, Method::int8);
+  is_of("keep", keep == usual.keep, Method::topk);
+  is_of("ramp_steps", ramp_steps == usual.ramp_steps, Method::topk);
+  is_of("rank", rank == usual.rank, Method::powersgd);
+  is_of("min_ratio", min_ratio == usual.min_ratio, Method::powersgd);
   fields.check(ramp_steps == 0 || keep < 0.25, "ramp_steps",
                "begins with a quarter of the elements, but keep sends at least as many; leave it out");
-  fields.check(method != Method::dgc || error_feedback, "error_feedback",
-               "dgc accumulates what it has not sent, but false discards that; leave it out");
-  // If errors can be as large as the numbers themselves, what is left over grows from step to step.
-  fields.check(
-      method != Method::qsgd || !error_feedback || levels * levels > block, "levels",
-      "errors of qsgd with so few levels for such long blocks can be larger than what is sent, and error feedback "
-      "makes them grow; give more levels than the square root of block, or error_feedback: false");
 }
 
 double CompressConfig::kept_in(std::int64_t step) const {

@@ -72,7 +72,10 @@ std::span<const OtherName> other_names_of_keys() {
       {"manual_seed", "*", "run.seed", "of all ranks"},
       {"early_stopping", "*", "run.patience, as patience: {metric: validation_loss, evaluations: 5}", ""},
       {"save_top_k", "*", "checkpoint.keep_best, as keep_best: {metric: validation_accuracy, count: 3}", ""},
+      {"levels", "parallel.compress", "parallel.compress.method: int8", "with qsgd, which it belonged to", true},
       // Words instead of keys. They are recognised by the words that a key takes, or by the key's path.
+      {"qsgd", "parallel.compress.method", "int8", "int8 has the same size and needs no random draws", true},
+      {"dgc", "parallel.compress.method", "topk", "the optimizer applies its momentum to the sums of topk", true},
       {"bfloat16", "*", "bf16", ""},
       {"float16", "*", "fp16", ""},
       {"half", "*", "fp16", ""},

@@ -89,17 +89,9 @@ void check_offload(const RunConfig& config, Fields& section) {
 }
 
 void check_compress(const RunConfig& config, Fields& section) {
-  const OptimizerConfig& optimizer = config.optimizer;
-  const CompressConfig& compress = config.parallel.compress;
-  section.check(!compress.present || !config.precision.scales_loss(), "compress",
+  section.check(!config.parallel.compress.present || !config.precision.scales_loss(), "compress",
                 "the compression error of a step whose scaled gradients overflow is lost; use precision.compute bf16 "
                 "or fp32, without loss_scale, or leave compress out");
-  section.check(!compress.corrects_momentum() || optimizer.rule().gradient_momentum().factor > 0, "compress",
-                "method: dgc applies the momentum of sgd before it compresses, but there is none (optimizer.type, "
-                "momentum, dampening); use sgd with momentum and without dampening, or method: topk");
-  section.check(!compress.corrects_momentum() || !optimizer.clips(), "compress",
-                "method: dgc sends sums of several steps' gradients, but optimizer.clip_norm and clip_value are for "
-                "gradients of single steps; leave them out, or use method: topk");
 }
 
 }  // namespace

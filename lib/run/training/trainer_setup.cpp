@@ -176,10 +176,6 @@ void check_examples(const RunConfig& config, const Loss& loss, std::int64_t exam
   validate_key(!config.parallel.runs_freely() || config.parallel.has_stepping_workers() || loss.counts_alike(), "loss",
                "weights targets differently (class_weights, ignore_class), but ranks that run freely divide an "
                "update by its number of examples before they know these weights; leave one out");
-  validate_key(!config.parallel.compress.corrects_momentum() || loss.counts_alike(), "loss",
-               "weights targets differently (class_weights, ignore_class), so that steps are divided by different "
-               "numbers, but parallel.compress.method: dgc keeps velocities from one step to the next; use topk, or "
-               "leave one out");
   if (config.parallel.runs_freely())
     check_parts(config, examples, config.parallel.parts_of_batch(ranks), config.parallel.asynchronous.members(ranks));
 }
