@@ -105,9 +105,10 @@ std::string options_beside(const DeckNode& item, std::span<const Alternative> al
 std::string other_key(std::span<const OtherName> names, std::string_view section, std::string_view key) {
   for (const OtherName& other : names) {
     if (other.name != key || !matches_pattern(std::string(other.section), std::string(section))) continue;
+    if (other.was_removed) return fmt::format("was removed from Lockstep ({}); leave it out", other.why);
     if (other.instead.empty()) return fmt::format("is not needed here ({}); remove it", other.why);
-    return fmt::format("{}{}; write {}", other.was_removed ? "was removed" : "has another name here",
-                       other.why.empty() ? "" : fmt::format(" ({})", other.why), seen_from(section, other.instead));
+    return fmt::format("has another name here{}; write {}", other.why.empty() ? "" : fmt::format(" ({})", other.why),
+                       seen_from(section, other.instead));
   }
   return "";
 }
@@ -117,7 +118,7 @@ std::string other_word(std::span<const OtherName> names, std::string_view path, 
   for (const OtherName& other : names) {
     if (other.name != word) continue;
     if (other.was_removed && other.section == path)
-      return fmt::format("it was removed ({}); use {}", other.why, other.instead);
+      return fmt::format("it was removed from Lockstep ({}); use {}", other.why, other.instead);
     if (std::ranges::find(words, other.instead) != words.end()) return fmt::format("did you mean '{}'?", other.instead);
     if (other.section == path) return fmt::format("write {}", other.instead);
   }

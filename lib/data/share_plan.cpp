@@ -65,15 +65,6 @@ std::vector<std::int64_t> shares_by_speed(std::span<const double> seconds, std::
   return shares;
 }
 
-std::vector<std::int64_t> steps_by_speed(std::span<const double> seconds, std::int64_t most) {
-  const double fastest = std::ranges::min(seconds);
-  std::vector<std::int64_t> steps;
-  for (const double own : seconds)
-    steps.push_back(
-        std::max<std::int64_t>(1, static_cast<std::int64_t>(std::floor(static_cast<double>(most) * (fastest / own)))));
-  return steps;
-}
-
 double slowest_share(std::span<const double> seconds, std::span<const std::int64_t> shares) {
   double slowest = 0;
   for (std::size_t r = 0; r < shares.size(); ++r)

@@ -13,10 +13,6 @@ namespace lockstep {
 std::vector<std::int64_t> shares_by_speed(std::span<const double> seconds, std::int64_t total, std::int64_t least,
                                           std::int64_t most);
 
-/// Steps of workers between two synchronizations, such that all take about the same time: max(1, ⌊most · fastest /
-/// seconds⌋). `seconds`: of each worker for one step.
-std::vector<std::int64_t> steps_by_speed(std::span<const double> seconds, std::int64_t most);
-
 /// Seconds until the slowest rank has done its share.
 double slowest_share(std::span<const double> seconds, std::span<const std::int64_t> shares);
 

@@ -154,7 +154,7 @@ std::size_t manifest_block(const std::vector<std::string>& datasets) {
   while (block < bytes) block *= 2;
   validate(block <= most_block, ExitStatus::cannot_create,
            "a checkpoint of {} arrays has a manifest of more than {} bytes, which could not be read again; let fewer "
-           "replicas keep states of their own (parallel.local.state: average or reset, or a larger group)",
+           "replicas keep states of their own (a larger parallel.local.group)",
            datasets.size(), most_block);
   return block;
 }

@@ -15,23 +15,17 @@ void difference_of(const ExecSpace& space, std::int64_t count, T weight, const T
 
 template <class T>
 struct Coefficients {
-  T decay, gain, learning_rate, direct, by_velocity;
-  explicit Coefficients(const OuterStep& step)
-      : decay(static_cast<T>(step.decay)),
-        gain(static_cast<T>(step.gain)),
-        learning_rate(static_cast<T>(step.learning_rate)),
-        direct(static_cast<T>(step.direct)),
-        by_velocity(static_cast<T>(step.by_velocity)) {}
+  T share, learning_rate, momentum;
 };
 
 template <class T>
 void step_with_velocity(const ExecSpace& space, std::int64_t count, const Coefficients<T>& c, const T* difference,
-                        const T* gathered, T* velocity, T* values) {
+                        T* velocity, T* values) {
   Kokkos::parallel_for(
       "lockstep::outer_step::with_velocity", RangePolicy(space, 0, count), KOKKOS_LAMBDA(const std::int64_t i) {
-        const T b = c.decay * velocity[i] + c.gain * gathered[i];
+        const T b = c.momentum * velocity[i] + c.share * difference[i];
         velocity[i] = b;
-        values[i] -= c.learning_rate * (c.direct * difference[i] + c.by_velocity * b);
+        values[i] -= c.learning_rate * (c.share * difference[i] + c.momentum * b);
       });
 }
 
@@ -52,13 +46,6 @@ void swap(const ExecSpace& space, std::int64_t count, T* values, T* others) {
       });
 }
 
-template <class T>
-void pull_all(const ExecSpace& space, std::int64_t count, T pull, const T* centre, T* values) {
-  Kokkos::parallel_for(
-      "lockstep::outer_step::pull", RangePolicy(space, 0, count),
-      KOKKOS_LAMBDA(const std::int64_t i) { values[i] -= pull * (values[i] - centre[i]); });
-}
-
 }  // namespace
 
 void weighted_difference(const ExecSpace& space, double weight, const Tensor& from, const Tensor& to,
@@ -70,25 +57,21 @@ void weighted_difference(const ExecSpace& space, double weight, const Tensor& fr
 }
 
 void outer_step(const ExecSpace& space, const OuterStep& step, const Tensor& difference, const Tensor& velocity,
-                const Tensor& values, const Tensor& gathered) {
+                const Tensor& values) {
   dispatch_master(values.dtype, [&]<class T>(T) {
     if (velocity)
-      step_with_velocity(space, values.count(), Coefficients<T>(step), difference.as<const T>(),
-                         (gathered ? gathered : difference).as<const T>(), velocity.as<T>(), values.as<T>());
+      step_with_velocity(space, values.count(),
+                         Coefficients<T>{static_cast<T>(step.share), static_cast<T>(step.learning_rate),
+                                         static_cast<T>(step.momentum)},
+                         difference.as<const T>(), velocity.as<T>(), values.as<T>());
     else
-      step_without(space, values.count(), static_cast<T>(step.learning_rate * step.direct), difference.as<const T>(),
+      step_without(space, values.count(), static_cast<T>(step.learning_rate * step.share), difference.as<const T>(),
                    values.as<T>());
   });
 }
 
 void swap_numbers(const ExecSpace& space, const Tensor& values, const Tensor& others) {
   dispatch_master(values.dtype, [&]<class T>(T) { swap(space, values.count(), values.as<T>(), others.as<T>()); });
-}
-
-void pull_towards(const ExecSpace& space, double pull, const Tensor& centre, const Tensor& values) {
-  dispatch_master(values.dtype, [&]<class T>(T) {
-    pull_all(space, values.count(), static_cast<T>(pull), centre.as<const T>(), values.as<T>());
-  });
 }
 
 }  // namespace lockstep

@@ -30,12 +30,6 @@ std::int64_t OwnSteps::done() {
   return static_cast<std::int64_t>(seen_) - 1;
 }
 
-void OwnSteps::average(const ExecSpace& space, const Communicator& all, double weight) {
-  double mean = weight * f64_on_host(space, next_.get());
-  all.all_reduce_sum({&mean, 1});
-  set(space, std::round(mean));
-}
-
 void OwnSteps::set(const ExecSpace& space, double next) {
   copy_from_host(space, &next, next_.get());
   seen_ = next;

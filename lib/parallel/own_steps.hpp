@@ -11,8 +11,8 @@
 
 namespace lockstep {
 
-/// Counts the steps that the states of an optimizer come of, for ranks that leave out some of the run's steps or begin
-/// anew in between: what the optimizer divides by a function of that number (Adam's bias correction) follows this
+/// Counts the steps that the states of an optimizer come of, for ranks that leave out some of the run's steps: what the
+/// optimizer divides by a function of that number (Adam's bias correction) follows this
 /// count.
 class OwnSteps {
  public:
@@ -31,12 +31,6 @@ class OwnSteps {
   void look(const ExecSpace& space);
   /// Number of steps done, as of the last look. Waits for its copy.
   std::int64_t done();
-
-  /// Averages the count as the states were averaged, over `all` ranks, with weights whose sum is 1. Collective over
-  /// `all`.
-  void average(const ExecSpace& space, const Communicator& all, double weight);
-  /// Resets the count as the states were reset.
-  void forget(const ExecSpace& space) { set(space, 1); }
 
   /// Adds what a checkpoint holds of the count of this replica; no replica: of the count of all ranks. `own` is the
   /// count on the rank that holds it, and null on others.

@@ -39,9 +39,9 @@ class ParallelStrategy : public BatchDealing, public ReplicaSync, public Strateg
 
   /// Begins step number `number`, on this rank's part of a batch.
   virtual StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) = 0;
-  /// Ends the step, which had this learning rate. Returns whether ranks have synchronized that had gone their own ways.
-  /// Collective if they do.
-  virtual bool end_step(const ExecSpace& /*space*/, double /*learning_rate*/) { return false; }
+  /// Ends the step. Returns whether groups of ranks have synchronized that had stepped by themselves. Collective if
+  /// they do.
+  virtual bool end_step(const ExecSpace& /*space*/) { return false; }
 
   /// Call when the step that was begun cannot be done: what is kept of gradients from step to step, which has changed
   /// with them, begins anew.

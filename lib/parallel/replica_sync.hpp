@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 namespace lockstep {
 
@@ -18,9 +17,6 @@ class ReplicaSync {
   virtual bool is_common(std::int64_t /*step*/) const { return true; }
   /// Largest number of steps from one that leaves common parameters to the next.
   virtual std::int64_t steps_between_syncs() const { return 1; }
-  /// Call after a step that leaves common parameters, with the time that the passes of a step have taken each rank, in
-  /// any unit. Returns how many of the steps up to the next such one the slowest rank does.
-  virtual std::int64_t follow_times(std::span<const double> /*times*/) { return steps_between_syncs(); }
   /// Whether ranks have the same optimizer states when they have the same parameters.
   virtual bool ranks_have_same_states() const { return true; }
 };

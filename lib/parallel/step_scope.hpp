@@ -25,8 +25,7 @@ struct StepScope {
   enum class Losses { anew, added, in_place_of_last };
   /// What the run counts of the step.
   struct InRun {
-    std::int64_t steps = 1;                  ///< steps of the run that are done with it; 0: it is a part of a later one
-    std::optional<std::int64_t> examples{};  ///< examples that all ranks compute in it; none: the whole batch
+    std::int64_t steps = 1;  ///< steps of the run that are done with it; 0: it is a part of a later one
     Losses losses = Losses::anew;
   };
   InRun in_run{};

@@ -167,7 +167,7 @@ ModelMemory free_memory(const DividedModel& model, ModelMemory memory) {
   const FreeRules rules = free_rules(parallel, ranks);
   const double slice = model.trained() / keepers;
   if (parallel.has_stepping_workers()) {
-    memory.checkpoint += OuterOptimizer::numbers_each(parallel.local, rules.workers) * slice * model.master_bytes();
+    memory.checkpoint += OuterOptimizer::numbers_each(parallel.local) * slice * model.master_bytes();
   } else {
     const double all = std::exchange(memory.states, memory.states / keepers);
     memory.checkpoint -= all - memory.states;
@@ -183,7 +183,7 @@ ModelMemory stepping_workers_memory(const DividedModel& model, ModelMemory memor
   const AsynchronousConfig& asynchronous = model.parallel.asynchronous;
   const std::int64_t workers = asynchronous.simulated_workers(),
                      of_rank = (workers + model.ranks.all - 1) / model.ranks.all, collect = asynchronous.collect;
-  const std::int64_t copies = (workers > 1 ? of_rank : 0) + OuterOptimizer::numbers_each(model.parallel.local, workers);
+  const std::int64_t copies = (workers > 1 ? of_rank : 0) + OuterOptimizer::numbers_each(model.parallel.local);
   const double of_workers = static_cast<double>(of_rank) * memory.states +
                             static_cast<double>(copies * model.layout.trained_size()) * model.master_bytes();
   // A checkpoint holds the workers' states, and not those of the optimizer, which are the current worker's.
@@ -211,7 +211,7 @@ ModelMemory local_memory(const DividedModel& model, ModelMemory memory) {
   const LocalConfig& local = model.parallel.local;
   const double replica = static_cast<double>(model.layout.summed_size()) * model.master_bytes();
   memory.parameters += replica;
-  if (local.keeps_replicas()) memory.checkpoint += replica;
+  if (local.streams()) memory.checkpoint += replica;
   if (local.outer == LocalConfig::Outer::adasum)
     memory.gradients += static_cast<double>(AdasumExchange::longest_part(model.layout)) * model.master_bytes();
   if (local.streams())

@@ -116,7 +116,7 @@ std::optional<StepFinding> StepUpdate::judge(const StepVote& votes) {
 void StepUpdate::end() {
   const PhaseClock::Scope phase(parts_.clock, StepPhase::reduce);
   count_.done += scope_.in_run.steps;
-  if (parts_.strategy.end_step(space_, learning_rate())) guard_.agree(space_);
+  if (parts_.strategy.end_step(space_)) guard_.agree(space_);
   if (scope_.in_run.steps == 1) return;
   guard_.set_applied(count_.applied());
   go_on();

@@ -100,7 +100,7 @@ StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequest
   const StepScope scope = strategy_->begin_step(space_, steps() + 1, batch.plan);
   const HostBatch& own = scope.examples > 0 ? batch : no_examples_;
   own_examples_ = own.size();
-  update_->begin(own.plan, scope, scope.in_run.examples.value_or(batch.plan.global_examples));
+  update_->begin(own.plan, scope, batch.plan.global_examples);
   noise_->begin_step(steps(), (comm_.size() > 1 || partition_.separate) && !scope.group && scope.one_version);
   graphs_->begin_step(own.plan, scope, !own.inputs_on_device && !own.targets_on_device);
   sums_->begin(space_, scope.in_run.losses);

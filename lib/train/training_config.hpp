@@ -86,9 +86,9 @@ struct TrainingConfig {
     return !memory_is_separate && !optimizer.rule().needs_all_gradients() && optimizer.rule().clip_norm == 0 &&
            !precision.scales_loss() && !loss_watch.present && parallel.tree_leaves() == 0;
   }
-  /// Whether groups of parallel.local count the steps that their optimizers' states come of. These may be fewer than
-  /// the run's: they exclude steps that a slow group leaves out, for which a short batch leaves it no examples or whose
-  /// gradients overflow, and, where states begin anew at synchronizations, those before the last one.
+  /// Whether groups of parallel.local count the steps that their optimizers' states result from. These may be fewer
+  /// than the run's: they exclude steps for which a short batch leaves a group no examples, or whose gradients
+  /// overflow.
   bool groups_count_steps() const {
     return parallel.local.present && !parallel.local.asynchronous && optimizer.rule().counts_steps();
   }

@@ -17,7 +17,7 @@
 #include "core/device.hpp"
 #include "run/experiment/experiment.hpp"
 #include "run/training/trainer_setup.hpp"
-#include "train/balance/share_balance.hpp"
+#include "train/share_balance.hpp"
 
 namespace lockstep {
 namespace {
@@ -63,8 +63,7 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
                                     std::make_unique<SlowLoss>(std::move(experiment.loss), seconds), data, comm);
   initialize_parameters(config, trainer->model());
   trainer->share_parameters();
-  ShareBalance balance(comm, trainer->partition(), batch);
-  PassTimes times;
+  ShareBalance balance(comm, *trainer, batch);
   // Free-running ranks synchronize every 50 steps.
   const bool is_free = config.parallel.runs_freely();
   const std::int64_t settling = is_free ? 50 : 40, measured = is_free ? 100 : 60;
@@ -80,19 +79,11 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
   while (trainer->steps() < settling + measured) {
     const std::int64_t steps_before = trainer->steps();
     const HostBatch& examples = is_free ? loader.take(trainer->strategy().next_part(ExecSpace())) : *loader.next();
-    const double before = trainer->clock().pass_seconds();
     const std::int64_t of_step = trainer->step(examples).examples;
     computed += is_free ? trainer->own_examples() : of_step;
     const std::int64_t step = trainer->steps();
-    const double seconds = trainer->clock().pass_seconds() - before;
-    balance.step_done(seconds, trainer->own_examples());
-    if (trainer->own_examples() > 0) times.add(seconds);
-    if (config.parallel.local.steps_by_speed && !is_free && trainer->has_common_parameters()) {
-      trainer->strategy().follow_times(times.medians(comm));
-      times.forget();
-    }
-    if (config.parallel.measures_shares() && step % ShareBalance::every == 0)
-      if (const auto shares = balance.compare()) {
+    if (config.parallel.measures_shares())
+      if (const auto shares = balance.step_done({})) {
         balance.set(*shares);
         for (const MicroBatch& micro : micro_batches_of(balance.partition(), batch, comm.rank()))
           if (micro.count > 0) trainer->model().prepare(micro.count);
@@ -104,8 +95,7 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
     }
   }
   double count = static_cast<double>(computed);
-  if (config.parallel.local.steps_by_speed && is_free) comm.all_reduce_sum(std::span(&count, 1));
-  else if (is_free)
+  if (is_free)
     count = static_cast<double>(trainer->strategy().examples_of_update(batch) * measured);  // without dropped examples
   Result result{.examples_per_second = count / timer.seconds()};
   if (!is_free) result.shares = balance.partition().rank_shares;
@@ -132,18 +122,14 @@ void compare(double seconds, double slowdown, const std::string& part, const Com
       {"measured, 28 shards", "shares: measured, deterministic: {shards: 28}", true},
       {"none is slow, local", "local: 20", false},
       {"local", "local: 20", true},
-      {"local, steps by speed", "local: {every: 20, steps_by_speed: true}", true},
       {"none is slow, asynchronous", "asynchronous: {collect: 4, schedule: {free: true}}", false, ", micro: 1"},
       {"asynchronous", "asynchronous: {collect: 4, schedule: {free: true}}", true, ", micro: 1"},
       {"none is slow, asynchronous, 5 steps by themselves",
-       "local: {every: 5, outer: delayed_nesterov}, asynchronous: {collect: 4, schedule: {free: true}}", false,
+       "local: {every: 5, outer: nesterov}, asynchronous: {collect: 4, schedule: {free: true}}", false,
        ", micro: 1"},
       {"asynchronous, 5 steps by themselves",
-       "local: {every: 5, outer: delayed_nesterov}, asynchronous: {collect: 4, schedule: {free: true}}", true,
+       "local: {every: 5, outer: nesterov}, asynchronous: {collect: 4, schedule: {free: true}}", true,
        ", micro: 1"},
-      {"asynchronous, 5 steps by themselves, by speed",
-       "local: {every: 5, outer: delayed_nesterov, steps_by_speed: true}, asynchronous: {collect: 4, schedule: {free: true}}",
-       true, ", micro: 1"},
       {"none is slow, a server", "servers: 1, asynchronous: {collect: 3, schedule: {free: true}}", false},
       {"a server", "servers: 1, asynchronous: {collect: 3, schedule: {free: true}}", true},
       {"none is slow, 2 groups", "asynchronous: {groups: 2, collect: 2, schedule: {free: true}}", false, ", micro: 1"},

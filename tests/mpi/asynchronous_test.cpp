@@ -203,13 +203,14 @@ TEST_P(AsynchronousRuns, HaveTheSameBitsOnAnyRanksReplayedAndResumed) {
   if (world_.is_root()) EXPECT_TRUE(expected.contains("/workers/5/parameters/first/weight"));
 }
 
-/// Replicas of elastic averaging begin with the common parameters, not with those that simulated workers have read.
+/// Replicas whose synchronizations are applied later begin with the common parameters, not with those that simulated
+/// workers have read.
 using AsynchronousOnRanks = test::OnRanks;
 TEST_F(AsynchronousOnRanks, GoOnAsReplicasOfTheCommonParameters) {
   const int replicas = world_.size();
   train_deck("workers", 1,
              deep_deck(asynchronously(fmt::format("schedule: {{simulate: {{ranks: {}, spread: 0.5}}}}", replicas))));
-  std::string deck = deep_deck(", local: {every: 6, outer: elastic}");
+  std::string deck = deep_deck(", local: {every: 6, delay: 1}");
   deck.replace(deck.find("steps: 18"), 9, "steps: 7");
   RunConfig config = test::read_run_config(deck, (folder_.path() / "replicas").string());
   config.run.resume = file("workers", 7);

@@ -92,7 +92,8 @@ TEST_P(CompressedRuns, GoOnFromCheckpointsAsIfNothingHadHappened) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, CompressedRuns,
-                         testing::Combine(testing::Values("int8", "sign", "topk, keep: 0.05, ramp_steps: 1", "powersgd"),
+                         testing::Combine(testing::Values("int8", "sign", "topk, keep: 0.05, ramp_steps: 1",
+                                                          "powersgd"),
                                           testing::Values(1, 2)),
                          [](const auto& info) {
                            const std::string_view method = std::get<0>(info.param);

@@ -64,17 +64,13 @@ class GroupBatches {
   std::vector<Sampler> samplers_;
 };
 
-/// The outer step of replicas in plain loops, of rules that give all of them the same parameters.
+/// The outer step of replicas in plain loops, by averages or Nesterov's momentum.
 struct PlainOuter {
   explicit PlainOuter(const LocalConfig& keys) : local(keys) {}
 
-  /// Moves a common number by `way`, which leads from the replicas' mean to it. `velocity` is the number's; `mean_rate`
-  /// the mean learning rate of the steps in between.
-  void step(double& common, double& velocity, double way, double mean_rate = rate) const {
-    if (local.outer == LocalConfig::Outer::slowmo) {
-      velocity = local.momentum.value_or(0.7) * velocity + way / mean_rate;
-      common -= local.learning_rate.value_or(1) * mean_rate * velocity;
-    } else if (local.outer == LocalConfig::Outer::nesterov) {
+  /// Moves a common number by `way`, which leads from the replicas' mean to it. `velocity` is the number's.
+  void step(double& common, double& velocity, double way) const {
+    if (local.outer == LocalConfig::Outer::nesterov) {
       const double decay = local.momentum.value_or(0.9);
       velocity = decay * velocity + way;
       common -= local.learning_rate.value_or(0.7) * (way + decay * velocity);
@@ -104,12 +100,12 @@ struct Replica {
   bool is_new = true;
   double examples = 0;  ///< number of examples since the last synchronization
 
-  void step(const Dataset& data, const std::vector<std::int64_t>& batch, double factor = 1) {
+  void step(const Dataset& data, const std::vector<std::int64_t>& batch) {
     if (batch.empty()) return;
     const std::vector<double> gradient = gradient_of(data, batch, x);
     for (std::size_t i = 0; i < x.size(); ++i) {
       v[i] = is_new ? gradient[i] : momentum * v[i] + gradient[i];
-      x[i] -= factor * rate * v[i];
+      x[i] -= rate * v[i];
     }
     is_new = false;
     examples += static_cast<double>(batch.size());

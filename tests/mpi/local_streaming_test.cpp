@@ -17,7 +17,6 @@ struct StreamedCase {
   const char* name;
   const char* outer;  ///< keys of the outer rule
   int every, fragments, delay;
-  double mix;
   int batch = 7, from_step = 0, group = 1;
 };
 void PrintTo(const StreamedCase& c, std::ostream* out) { *out << c.name; }
@@ -42,11 +41,11 @@ class StreamedSteps : public testing::TestWithParam<StreamedCase> {
     }
     under_way = true;
   }
-  void apply(int fragment, double mix, const PlainOuter& outer) {
+  void apply(int fragment, const PlainOuter& outer) {
     for (std::size_t i = 0; i < common.size(); ++i) {
       if (fragment_of[i] != fragment) continue;
       outer.step(common[i], velocity[i], mean_way[i]);
-      for (Replica& replica : replicas) replica.x[i] = common[i] + mix * (replica.x[i] - common[i]);
+      for (Replica& replica : replicas) replica.x[i] = common[i];
     }
     under_way = false;
   }
@@ -55,11 +54,10 @@ class StreamedSteps : public testing::TestWithParam<StreamedCase> {
 TEST_P(StreamedSteps, AreThoseOfPlainLoops) {
   if (comm.size() % c.group != 0) GTEST_SKIP() << "no groups of " << c.group;
   constexpr int steps = 24;
-  Steps run(
-      plain_deck(fmt::format("local: {{every: {}, fragments: {}, delay: {}, mix: {}, from_step: {}, group: {}{}}}",
-                             c.every, c.fragments, c.delay, c.mix, c.from_step, c.group, c.outer),
-                 c.batch, steps),
-      comm);
+  Steps run(plain_deck(fmt::format("local: {{every: {}, fragments: {}, delay: {}, from_step: {}, group: {}{}}}",
+                                   c.every, c.fragments, c.delay, c.from_step, c.group, c.outer),
+                       c.batch, steps),
+            comm);
   const PlainOuter outer(run.config.parallel.local);
   const ParameterBuffer& parameters = run.parameters();
   common = numbers_of(run.parameters());
@@ -82,12 +80,12 @@ TEST_P(StreamedSteps, AreThoseOfPlainLoops) {
     } else if (step == steps) {
       for (int fragment = 0; fragment < c.fragments; ++fragment) {
         begin(fragment);
-        apply(fragment, 0, outer);
+        apply(fragment, outer);
       }
     } else {
       if ((alone + c.delay) % period == 0 && step + c.delay < steps)
         begin(((alone + c.delay) / period - 1) % c.fragments);
-      if (alone % period == 0 && under_way) apply((alone / period - 1) % c.fragments, c.mix, outer);
+      if (alone % period == 0 && under_way) apply((alone / period - 1) % c.fragments, outer);
     }
     const bool is_common = alone <= 0 || step == steps || alone % c.every == 0;
     EXPECT_EQ(run.trainer->has_common_parameters(), is_common);
@@ -99,17 +97,15 @@ TEST_P(StreamedSteps, AreThoseOfPlainLoops) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, StreamedSteps,
-                         testing::Values(StreamedCase{"fragments", "", 4, 2, 0, 0},
-                                         StreamedCase{"later", "", 5, 1, 3, 0},
-                                         StreamedCase{"mixed", "", 3, 1, 0, 0.25},
-                                         StreamedCase{"nesterov", ", outer: nesterov", 6, 2, 2, 0.5},
-                                         StreamedCase{"slowmo", ", outer: slowmo", 6, 2, 1, 0.25, 7, 3},
-                                         StreamedCase{"fewer_than_ranks", ", outer: nesterov", 6, 2, 1, 0.5, 3},
-                                         StreamedCase{"pairs", ", outer: nesterov", 6, 2, 2, 0.5, 7, 4, 2}),
+                         testing::Values(StreamedCase{"fragments", "", 4, 2, 0}, StreamedCase{"later", "", 5, 1, 3},
+                                         StreamedCase{"nesterov", ", outer: nesterov", 6, 2, 2},
+                                         StreamedCase{"from_a_step", ", outer: nesterov", 6, 2, 1, 7, 3},
+                                         StreamedCase{"fewer_than_ranks", ", outer: nesterov", 6, 2, 1, 3},
+                                         StreamedCase{"pairs", ", outer: nesterov", 6, 2, 2, 7, 4, 2}),
                          [](const auto& info) { return info.param.name; });
 
-/// Fragments send as many bytes as synchronizations of all parameters at once. (Messages with the two numbers beside a
-/// fragment are too small to be counted.)
+/// Fragments send as many bytes as synchronizations of all parameters at once. (Messages with a fragment's number of
+/// examples are too small to be counted.)
 TEST(Streaming, SendsEachFragmentOnce) {
   const Communicator world = Communicator::world();
   const auto network = std::make_shared<test::CountingNetwork>(1);

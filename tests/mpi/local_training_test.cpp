@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <vector>
 
@@ -22,9 +21,6 @@ struct LocalCase {
   int batch = 7;
   int group = 1;
   int every = 3, from_step = 0;
-  bool falls = false;  ///< whether the learning rate is halved every two steps
-
-  double factor(int step) const { return falls ? std::pow(0.5, (step - 1) / 2) : 1; }
 };
 void PrintTo(const LocalCase& c, std::ostream* out) { *out << c.name; }
 
@@ -55,38 +51,20 @@ class LocalSteps : public testing::TestWithParam<LocalCase> {
   }
 
   /// Synchronizes the replicas by the rule of `local`. `common`: the parameters after the last synchronization;
-  /// `velocity`: of the outer step; `mean_rate`: the mean learning rate of the steps since then.
+  /// `velocity`: of the outer step.
   void sync(std::vector<Replica>& replicas, std::vector<double>& common, std::vector<double>& velocity,
-            double mean_rate, const LocalConfig& local) const {
-    using Outer = LocalConfig::Outer;
+            const LocalConfig& local) const {
+    const bool by_adasum = local.outer == LocalConfig::Outer::adasum;
     const PlainOuter outer(local);
     double all = 0;
     for (const Replica& replica : replicas) all += replica.examples;
-    const std::vector<double> before = common,
-                              sum = local.outer == Outer::adasum ? adasum_of(replicas, common) : std::vector<double>();
+    const std::vector<double> sum = by_adasum ? adasum_of(replicas, common) : std::vector<double>();
     for (std::size_t i = 0; i < common.size(); ++i) {
-      double mean = 0, mean_v = 0, pulls = 0;
-      for (Replica& replica : replicas) {
-        mean += replica.examples / all * replica.x[i];
-        mean_v += replica.examples / all * replica.v[i];
-      }
-      if (local.outer == Outer::adasum) {
-        common[i] = before[i] - local.learning_rate.value_or(1) * sum[i];
-      } else if (local.outer == Outer::elastic) {
-        for (Replica& replica : replicas) {
-          const double pull = *local.learning_rate * (replica.x[i] - before[i]);
-          replica.x[i] -= pull;
-          pulls += pull;
-        }
-        common[i] = before[i] + pulls;
-      } else {
-        outer.step(common[i], velocity[i], before[i] - mean, mean_rate);
-      }
-      for (Replica& replica : replicas) {
-        if (local.outer != Outer::elastic) replica.x[i] = common[i];
-        if (local.state == LocalConfig::State::average) replica.v[i] = mean_v;
-        if (local.state == LocalConfig::State::reset) replica.v[i] = 0;
-      }
+      double mean = 0;
+      for (const Replica& replica : replicas) mean += replica.examples / all * replica.x[i];
+      if (by_adasum) common[i] -= local.learning_rate.value_or(1) * sum[i];
+      else outer.step(common[i], velocity[i], common[i] - mean);
+      for (Replica& replica : replicas) replica.x[i] = common[i];
     }
     for (Replica& replica : replicas) replica.examples = 0;
   }
@@ -95,30 +73,22 @@ class LocalSteps : public testing::TestWithParam<LocalCase> {
 TEST_P(LocalSteps, AreThoseOfPlainLoops) {
   if (comm.size() % c.group != 0) GTEST_SKIP() << "no groups of " << c.group;
   constexpr int steps = 22;
-  const std::string falling = fmt::format(
-      "{{type: sgd, learning_rate: {}, momentum: {}}}, schedule: {{type: step, every: 2 steps, factor: 0.5}}", rate,
-      momentum);
-  Steps run(plain_deck(fmt::format("local: {{{}}}", c.local), c.batch, steps, c.falls ? falling : ""), comm);
+  Steps run(plain_deck(fmt::format("local: {{{}}}", c.local), c.batch, steps), comm);
   std::vector<double> common = numbers_of(run.parameters()), velocity(common.size());
   const int groups = comm.size() / c.group;
   std::vector<Replica> replicas(static_cast<std::size_t>(groups), {common, std::vector<double>(common.size())});
   GroupBatches next_batches(comm, c.group, c.batch, run.trainer->partition());
-  double rates = 0;
-  int alone = 0;
   for (int step = 1; step <= steps; ++step) {
     ASSERT_TRUE(run.step().done());
     const auto batches = next_batches.next(step <= c.from_step);
-    for (std::size_t group = 0; group < replicas.size(); ++group)
-      replicas[group].step(run.data(), batches[group], c.factor(step));
-    if (step > c.from_step) rates += c.factor(step) * rate, ++alone;
+    for (std::size_t group = 0; group < replicas.size(); ++group) replicas[group].step(run.data(), batches[group]);
     const bool syncs = step <= c.from_step || step == steps || (step - c.from_step) % c.every == 0;
     EXPECT_EQ(run.trainer->has_common_parameters(), syncs);
     if (step <= c.from_step) {
       common = replicas[0].x;
       for (Replica& replica : replicas) replica.examples = 0;
     } else if (syncs) {
-      sync(replicas, common, velocity, rates / alone, run.config.parallel.local);
-      rates = alone = 0;
+      sync(replicas, common, velocity, run.config.parallel.local);
     }
     const auto& expected = syncs ? common : replicas[static_cast<std::size_t>(comm.rank() / c.group)].x;
     EXPECT_LT(test::largest_difference(numbers_of(run.parameters()), expected), 1e-12) << "step " << step;
@@ -127,23 +97,18 @@ TEST_P(LocalSteps, AreThoseOfPlainLoops) {
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, LocalSteps,
-    testing::Values(
-        LocalCase{"average", "every: 3"}, LocalCase{"every_step", "every: 1", 7, 1, 1},
-        LocalCase{"fewer_than_ranks", "every: 3", 3}, LocalCase{"states_averaged", "every: 3, state: average"},
-        LocalCase{"states_reset", "every: 3, state: reset"}, LocalCase{"later", "every: 4, from_step: 5", 7, 1, 4, 5},
-        LocalCase{"slowmo", "every: 3, outer: slowmo, learning_rate: 0.8, momentum: 0.6"},
-        LocalCase{"slowmo_falling_rate", "every: 3, outer: slowmo, learning_rate: 0.8, momentum: 0.6", 7, 1, 3, 0,
-                  true},
-        LocalCase{"nesterov", "every: 3, outer: nesterov"},
-        LocalCase{"nesterov_later", "every: 4, from_step: 5, outer: nesterov, state: average", 7, 1, 4, 5},
-        LocalCase{"elastic", "every: 3, outer: elastic, learning_rate: 0.2"},
-        LocalCase{"adasum", "every: 3, outer: adasum"},
-        LocalCase{"adasum_every_step", "every: 1, outer: adasum", 7, 1, 1},
-        LocalCase{"adasum_fewer_than_ranks", "every: 3, outer: adasum, learning_rate: 0.8, state: average", 3},
-        LocalCase{"adasum_pairs", "every: 4, from_step: 5, outer: adasum, group: 2", 7, 2, 4, 5},
-        LocalCase{"pairs", "every: 3, group: 2", 7, 2},
-        LocalCase{"pairs_by_slowmo", "every: 3, group: 2, outer: slowmo, learning_rate: 0.8, momentum: 0.6", 5, 2},
-        LocalCase{"elastic_pairs", "every: 3, group: 2, outer: elastic, learning_rate: 0.2", 7, 2}),
+    testing::Values(LocalCase{"average", "every: 3"}, LocalCase{"every_step", "every: 1", 7, 1, 1},
+                    LocalCase{"fewer_than_ranks", "every: 3", 3},
+                    LocalCase{"later", "every: 4, from_step: 5", 7, 1, 4, 5},
+                    LocalCase{"nesterov", "every: 3, outer: nesterov"},
+                    LocalCase{"nesterov_later", "every: 4, from_step: 5, outer: nesterov", 7, 1, 4, 5},
+                    LocalCase{"adasum", "every: 3, outer: adasum"},
+                    LocalCase{"adasum_every_step", "every: 1, outer: adasum", 7, 1, 1},
+                    LocalCase{"adasum_fewer_than_ranks", "every: 3, outer: adasum, learning_rate: 0.8", 3},
+                    LocalCase{"adasum_pairs", "every: 4, from_step: 5, outer: adasum, group: 2", 7, 2, 4, 5},
+                    LocalCase{"pairs", "every: 3, group: 2", 7, 2},
+                    LocalCase{"pairs_by_nesterov",
+                              "every: 3, group: 2, outer: nesterov, learning_rate: 0.8, momentum: 0.6", 5, 2}),
     [](const auto& info) { return info.param.name; });
 
 /// A deck with layers of several kinds in fp64; dropout is drawn by places in the global batch.
@@ -197,7 +162,6 @@ TEST(LocalTraining, OuterStepsWithoutMomentumAreAverages) {
   };
   const std::vector<double> average = train("");
   EXPECT_EQ(train(", outer: nesterov, learning_rate: 1, momentum: 0"), average);
-  EXPECT_LT(test::largest_difference(train(", outer: slowmo, momentum: 0"), average), 1e-12);
 }
 
 TEST(LocalTraining, SendsWhatSynchronousStepsDoWhenSynchronizingAlone) {
@@ -233,9 +197,8 @@ TEST(LocalTraining, SendsTensorsUpAndDownTheTreeOfAdasum) {
 
 /// The audit compares all that ranks have in common, statistics included, at each synchronization.
 TEST(LocalTraining, LeavesTheSameBitsWhenSynchronized) {
-  for (const char* local :
-       {"{every: 3, state: average, outer: nesterov}", "{every: 2, group: node}", "{every: 3, outer: elastic}",
-        "{every: 3, outer: adasum}", "{every: 3, state: reset, from_step: 2}"}) {
+  for (const char* local : {"{every: 3, outer: nesterov}", "{every: 2, group: node}", "{every: 3, outer: adasum}",
+                            "{every: 3, from_step: 2}"}) {
     const test::RunOutcome left = test::train_to_the_end(fmt::format(
         "{{run: {{steps: 10, log_every: 1}}, batch: {{global: 13}}, parallel: {{audit_every: 1, local: {}}},"
         " data: {{synthetic: {{kind: random, shape: [6, 5, 2], classes: 7, train: 61}}}},"
@@ -294,9 +257,7 @@ TEST_P(LocalOverflows, LeaveOutStepsByThemselves) {
 }
 INSTANTIATE_TEST_SUITE_P(Ways, LocalOverflows,
                          testing::Values(std::pair("5", "{type: sgd, momentum: 0.9, learning_rate: 0.01}"),
-                                         std::pair("5", "{type: adam, learning_rate: 0.01}"),
-                                         std::pair("{every: 5, steps_by_speed: true}",
-                                                   "{type: adam, learning_rate: 0.01}")),
+                                         std::pair("5", "{type: adam, learning_rate: 0.01}")),
                          [](const auto& info) { return fmt::format("way_{}", info.index); });
 
 /// Evaluations, which read the common parameters, wait for the next synchronization.
@@ -322,29 +283,20 @@ TEST(LocalTraining, IsRefusedWhereItIsNotDefined) {
       {"parallel: {local: {from_step: 3}}", "every"},
       {"parallel: {local: {every: 4, from_step: -1}}", "parallel.local.from_step"},
       {"parallel: {local: {every: 4, outer: nesterov, momentum: 1}}", "parallel.local.momentum"},
-      {"parallel: {local: {every: 4, momentum: 0.5}}", "has none"},
+      {"parallel: {local: {every: 4, momentum: 0.5}}", "no effect without outer: nesterov"},
       {"parallel: {local: {every: 4, learning_rate: 0.5}}", "no effect with outer: average"},
-      {"parallel: {local: {every: 4, outer: elastic, state: reset}}", "keep their own states"},
-      {"parallel: {local: {every: 4, outer: elastic, from_step: 9}}", "use from_step: 0"},
       {"parallel: {local: {every: 4, fragments: 3}}", "do not divide the 4 steps"},
       {"parallel: {local: {every: 4, fragments: 0}}", "parallel.local.fragments"},
       {"parallel: {local: {every: 4, fragments: 2, delay: 2}}", "not less than every / fragments (2)"},
       {"parallel: {local: {every: 4, delay: -1}}", "parallel.local.delay"},
-      {"parallel: {local: {every: 4, mix: 1}}", "parallel.local.mix"},
-      {"parallel: {local: {every: 4, mix: 0.5, outer: elastic}}", "all parameters at once"},
       {"parallel: {local: {every: 4, fragments: 2, outer: adasum}}", "to whole tensors"},
-      {"parallel: {local: {every: 4, outer: adasum, momentum: 0.5}}", "has none"},
+      {"parallel: {local: {every: 4, outer: adasum, momentum: 0.5}}", "no effect without outer: nesterov"},
       {"parallel: {local: {every: 4, node_every: 3}}", "3 steps do not divide the 4 of every"},
       {"parallel: {local: {every: 4, node_every: 8}}", "8 steps do not divide the 4 of every"},
       {"parallel: {local: {every: 4, node_every: 0}}", "parallel.local.node_every"},
       {"parallel: {local: {every: 4, node_every: 2, group: node}}", "when a node is one group"},
       {"parallel: {local: {every: 4, node_every: 2, fragments: 2}}", "cannot average over a node"},
-      {"parallel: {local: {every: 4, node_every: 2, outer: elastic}}", "leave node_every out"},
       {"parallel: {local: {every: 4, node_every: 2, outer: adasum}}", "use group: node"},
-      {"parallel: {local: {every: 4, steps_by_speed: true, delay: 1}}", "add others in between"},
-      {"parallel: {local: {every: 4, steps_by_speed: true, node_every: 2}}", "add others in between"},
-      {"parallel: {local: {every: 4, steps_by_speed: 2}}", "steps_by_speed"},
-      {"parallel: {local: {every: 4, delay: 1, state: average}}", "their own states; use keep"},
       {"parallel: {local: {every: 4}}, optimizer: {type: sgd, ema_decay: 0.9}", "optimizer.ema_decay"},
       {"parallel: {local: {every: 4}}, loss_watch: {}", "losses of all ranks"},
   };

@@ -25,14 +25,12 @@ namespace {
 
 using namespace softmax_regression;
 
-/// `momentum_every`: N of delayed Nesterov momentum; 0: the outer rule has no momentum.
+/// `momentum`: of the outer rule; 0: it has none.
 struct Way {
   const char *name, *local, *staleness;
-  int collect, momentum_every;
-  double rate, momentum = 0.9;
+  int collect;
+  double rate, momentum = 0;
   bool adam = false;
-
-  bool by_speed() const { return std::string_view(local).find("steps_by_speed") != std::string_view::npos; }
 };
 void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 
@@ -82,7 +80,7 @@ std::vector<double> simulated(const Way& way, const PushOrder& order, const Data
   for (int i = 0; i < plain_steps; ++i) batches.push_back(sampler.next()->examples);
   std::vector<std::vector<double>> versions{x};
   std::vector<Inner> workers(static_cast<std::size_t>(order.workers()));
-  std::vector<double> velocity(x.size()), gathered(x.size());
+  std::vector<double> velocity(x.size());
   const std::size_t each = batch / static_cast<std::size_t>(way.collect);
   const int updates = (plain_steps + every - 1) / every;
   for (int update = 1; update <= updates; ++update) {
@@ -93,8 +91,8 @@ std::vector<double> simulated(const Way& way, const PushOrder& order, const Data
                                                    : (update - 1) * way.collect + place;
       const std::vector<double>& read = versions[static_cast<std::size_t>(push.version)];
       std::vector<double> own = read;
-      const std::int64_t first = round / way.collect * every, steps = way.by_speed() ? push.steps : every;
-      for (std::int64_t step = first; step < std::min<std::int64_t>(first + steps, plain_steps); ++step) {
+      const std::int64_t first = round / way.collect * every;
+      for (std::int64_t step = first; step < std::min<std::int64_t>(first + every, plain_steps); ++step) {
         const std::span part = std::span(batches[static_cast<std::size_t>(step)])
                                    .subspan(static_cast<std::size_t>(round % way.collect) * each, each);
         workers[static_cast<std::size_t>(push.worker)].step(way.adam, gradient_of(data, part, own), own);
@@ -104,12 +102,9 @@ std::vector<double> simulated(const Way& way, const PushOrder& order, const Data
       for (std::size_t i = 0; i < x.size(); ++i) difference[i] += weight * (read[i] - own[i]) / way.collect;
     }
     std::vector<double> next = versions.back();
-    const int n = std::max(1, way.momentum_every);
-    const bool moves = way.momentum_every > 0 && update % n == 0;
     for (std::size_t i = 0; i < x.size(); ++i) {
-      gathered[i] += difference[i];
-      if (moves) velocity[i] = way.momentum * velocity[i] + std::exchange(gathered[i], 0.0) / n;
-      next[i] -= way.rate * (difference[i] / n + (moves ? way.momentum * velocity[i] : 0));
+      velocity[i] = way.momentum * velocity[i] + difference[i];
+      next[i] -= way.rate * (difference[i] + way.momentum * velocity[i]);
     }
     versions.push_back(next);
   }
@@ -155,7 +150,7 @@ TEST_P(SteppingWorkers, FollowPlainLoopsByTheirRecord) {
   comm_.broadcast(record);
   compare(fmt::format("free: true, record: '{}'", record), [&](const RunConfig& config) {
     return PushOrder::parse(read_text_file(record), record, config.parallel.asynchronous, updates,
-                            config.parallel.rounds());
+                            config.parallel.steps_of_round());
   });
   // Each round sends what it reads and pushes, except a worker's own slice; each synchronization, what all ranks read.
   // Synchronizations are due at multiples of 17 steps, and at the ends of epochs of five steps.
@@ -172,23 +167,19 @@ TEST_P(SteppingWorkers, FollowPlainLoopsByTheirRecord) {
 
 TEST_P(SteppingWorkers, FollowPlainLoopsWhenTheyAreSimulated) {
   compare("simulate: {ranks: 5, delays: [1, 1.7], spread: 0.3}", [](const RunConfig& config) {
-    const PushOrder order = simulate_pushes(config.parallel.asynchronous, 5, updates, config.parallel.rounds());
+    const PushOrder order = simulate_pushes(config.parallel.asynchronous, 5, updates, config.parallel.steps_of_round());
     EXPECT_GT(order.staleness_counts(updates).size(), 2u) << "stale differences are what this is about";
     return order;
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Ways, SteppingWorkers,
-    testing::Values(Way{"plain", "outer: average, learning_rate: 0.6", "none", 1, 0, 0.6},
-                    Way{"nesterov", "outer: nesterov, momentum: 0.5", "divide", 2, 1, 0.7, 0.5},
-                    Way{"delayed", "outer: delayed_nesterov, momentum_every: 4", "none", 1, 4, 0.7},
-                    Way{"delayed_adam", "outer: delayed_nesterov, momentum_every: 3, learning_rate: 0.9", "none", 3, 3,
-                        0.9, 0.9, true},
-                    Way{"by_speed", "outer: nesterov, steps_by_speed: true", "none", 2, 1, 0.7},
-                    Way{"adam_by_speed", "outer: average, learning_rate: 0.4, steps_by_speed: true", "divide", 1, 0,
-                        0.4, 0, true}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Ways, SteppingWorkers,
+                         testing::Values(Way{"plain", "outer: average, learning_rate: 0.6", "none", 1, 0.6},
+                                         Way{"nesterov", "outer: nesterov, momentum: 0.5", "divide", 2, 0.7, 0.5},
+                                         Way{"nesterov_adam", "outer: nesterov, learning_rate: 0.9", "none", 3, 0.9,
+                                             0.9, true},
+                                         Way{"adam", "outer: average, learning_rate: 0.4", "divide", 1, 0.4, 0, true}),
+                         [](const auto& info) { return info.param.name; });
 
 /// The keys of a run, whose other settings are those of free_runs.hpp.
 struct Run {
@@ -228,26 +219,18 @@ TEST_P(SteppingWorkersRuns, AreReplayedBitForBitOnAnyRanksAndResumed) {
   EXPECT_TRUE(train("simulated", 1, replay) == gone_on);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Ways, SteppingWorkersRuns,
-    testing::Values(Run{"adam", "collect: 1, bound: 2", "outer: delayed_nesterov, momentum_every: 2",
-                        "{type: adamw, clip_norm: 0.5}"},
-                    Run{"sums", "collect: 3, staleness: divide", "outer: delayed_nesterov", sgd, "bf16"},
-                    Run{"groups", "groups: 2, collect: 2", "outer: nesterov", "{type: adamw}"},
-                    Run{"server", "collect: 2", "outer: average", sgd, "fp32", 1},
-                    Run{"by_speed", "collect: 2", "outer: nesterov, steps_by_speed: true", "{type: lamb}"}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Ways, SteppingWorkersRuns,
+                         testing::Values(Run{"adam", "collect: 1, bound: 2", "outer: nesterov",
+                                             "{type: adamw, clip_norm: 0.5}"},
+                                         Run{"sums", "collect: 3, staleness: divide", "outer: nesterov", sgd, "bf16"},
+                                         Run{"groups", "groups: 2, collect: 2", "outer: nesterov", "{type: adamw}"},
+                                         Run{"server", "collect: 2", "outer: average", sgd, "fp32", 1},
+                                         Run{"lamb", "collect: 2", "outer: nesterov", "{type: lamb}"}),
+                         [](const auto& info) { return info.param.name; });
 
 std::string deck(const std::string& local, const std::string& asynchronous, const std::string& optimizer = sgd,
                  const char* precision = "fp32") {
   return deck_with(fmt::format("local: {{{}}}, asynchronous: {{{}}}", local, asynchronous), optimizer, precision);
-}
-
-TEST(SteppingWorkersOuterStep, WithMomentumInEachUpdateIsNesterovBitForBit) {
-  if (memory_is_separate) GTEST_SKIP() << "workers step by themselves on hosts alone";
-  constexpr const char* schedule = "collect: 2, schedule: {simulate: {ranks: 3, spread: 0.5}}";
-  EXPECT_EQ(train_to_the_end(deck("every: 4, outer: delayed_nesterov, momentum_every: 1", schedule)).parameters,
-            train_to_the_end(deck("every: 4, outer: nesterov", schedule)).parameters);
 }
 
 TEST(SteppingWorkersRows, HaveTheNormOfTheLastDifference) {
@@ -259,44 +242,6 @@ TEST(SteppingWorkersRows, HaveTheNormOfTheLastDifference) {
       const std::size_t end = row.size() - 1;  // columns: epoch,split,…,grad_norm,
       EXPECT_GT(std::stod(row.substr(row.rfind(',', end - 1) + 1)), 0) << schedule << ": " << row;
     }
-}
-
-TEST(SteppingWorkersBySpeed, CountTheExamplesThatAreComputed) {
-  if (memory_is_separate) GTEST_SKIP() << "workers step by themselves on hosts alone";
-  const auto rows = [](const char* by_speed, const char* schedule) {
-    return train_to_the_end(deck(fmt::format("every: 6, steps_by_speed: {}", by_speed),
-                                 fmt::format("collect: 2, schedule: {{{}}}", schedule),
-                                 "{type: sgd, learning_rate: 0}"))
-        .rows;
-  };
-  const auto loss = [](const std::string& row) {  // columns: epoch,split,loss,…
-    return std::stod(row.substr(row.find(',', row.find(',') + 1) + 1));
-  };
-  for (const char* schedule : {"simulate: {ranks: 2, delays: [1, 3]}", "free: true"}) {
-    const auto some = rows("true", schedule), all = rows("false", schedule);
-    ASSERT_EQ(some.size(), all.size());
-    for (const auto& [name, row] : some) {
-      if (name == "stepsplit") continue;
-      EXPECT_NEAR(loss(row), loss(all.at(name)), 0.2 * loss(row)) << schedule << ": " << row;
-    }
-  }
-}
-
-TEST(SteppingWorkersBySpeed, AreThoseOfTheRecord) {
-  if (memory_is_separate) GTEST_SKIP() << "workers step by themselves on hosts alone";
-  const AsynchronousConfig config =
-      read_run_config(deck("every: 4", "collect: 2, schedule: {simulate: {ranks: 3}}"), "none").parallel.asynchronous;
-  const Rounds by_speed{4, true};
-  const PushOrder order = simulate_pushes(config, 5, 3, by_speed);
-  for (std::int64_t update = 1; update <= 3; ++update)
-    for (const PushOrder::Push& push : order.of_update(update)) EXPECT_EQ(push.steps, 4) << "delays are equal";
-  EXPECT_EQ(PushOrder::parse(order.text(), "file", config, 3, by_speed).text(), order.text());
-  std::string changed = order.text();
-  changed.replace(changed.find("\n0 0 4") + 5, 1, "5");
-  expect_error(ExitStatus::bad_data, "is invalid; give a file that parallel.asynchronous.schedule.record has written",
-               [&] { PushOrder::parse(changed, "file", config, 3, by_speed); });
-  expect_error(ExitStatus::bad_data, "parallel.local.steps_by_speed",
-               [&] { PushOrder::parse(order.text(), "file", config, 3, Rounds{4, false}); });
 }
 
 TEST(SteppingWorkersAlone, WithAveragesAreSerial) {
@@ -320,22 +265,15 @@ TEST(SteppingWorkersAlone, WithAveragesAreSerial) {
 TEST(SteppingWorkersDecks, ThatTheyAreNotDefinedForAreRefused) {
   if (memory_is_separate) GTEST_SKIP() << "workers step by themselves on hosts alone";
   const std::pair<std::string, const char*> refused[] = {
-      {"every: 2, outer: slowmo", "parallel.local.outer: asynchronous workers hand in"},
-      {"every: 2, outer: elastic", "parallel.local.outer: asynchronous workers hand in"},
       {"every: 2, outer: adasum", "parallel.local.outer: asynchronous workers hand in"},
       {"every: 2, from_step: 3", "parallel.local.from_step: all ranks would first take steps together"},
       {"every: 2, node_every: 1", "parallel.local.node_every"},
       {"every: 2, fragments: 2", "parallel.local.fragments: parameters would be synchronized in parts"},
       {"every: 2, delay: 1", "parallel.local.delay"},
-      {"every: 2, mix: 0.5", "parallel.local.mix"},
-      {"every: 2, state: average", "parallel.local.state: states would be averaged"},
-      {"every: 2, group: 2", "parallel.local.group: asynchronous.groups sets the ranks of an asynchronous worker"},
-      {"every: 2, momentum_every: 2", "parallel.local.momentum_every: is only for delayed_nesterov"}};
+      {"every: 2, group: 2", "parallel.local.group: asynchronous.groups sets the ranks of an asynchronous worker"}};
   for (const auto& [local, why] : refused) expect_refused(deck(local, "schedule: {free: true}"), why);
   expect_refused(deck("every: 2", "staleness: compensate, schedule: {free: true}"),
                  "parallel.asynchronous: staleness: compensate corrects gradients");
-  expect_refused(deck_with("local: {every: 2, outer: delayed_nesterov}", sgd),
-                 "parallel.local.outer: delayed_nesterov is for changes that arrive one by one");
   expect_refused(deck_with("local: 2, backup: 1", sgd), "parallel.backup: updates the parameters of all ranks");
   std::string norm = deck("every: 2", "schedule: {simulate: {ranks: 2}}");
   norm.replace(norm.find("relu"), 4, "batch_norm");

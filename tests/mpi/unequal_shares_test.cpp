@@ -6,6 +6,7 @@
 #include "mpi/serial_training.hpp"
 #include "run/training/training_run.hpp"
 #include "support/fixtures.hpp"
+#include "train/share_balance.hpp"
 
 namespace lockstep {
 namespace {
@@ -131,6 +132,21 @@ TEST_F(UnequalShares, GoOnFromACheckpointOnAnyRanks) {
     });
     done = part.step;
   }
+}
+
+TEST(PassTimes, AreMediansOfTheNewestSteps) {
+  const Communicator comm = Communicator::world();
+  PassTimes times;
+  EXPECT_TRUE(times.medians(comm).empty());
+  const double own = 1 + comm.rank();
+  for (int step = 0; step < 9; ++step) times.add(1e-3);
+  for (const double seconds : {0.5, 9.0, 1.0, 0.5, 9.0, 1.0, 0.5, 9.0, 1.0, 0.5, 9.0, 1.0, 0.5, 9.0, 1.0, 1.0})
+    times.add(own * seconds);
+  const std::vector<double> medians = times.medians(comm);
+  ASSERT_EQ(std::ssize(medians), comm.size());
+  for (int rank = 0; rank < comm.size(); ++rank) EXPECT_EQ(medians[static_cast<std::size_t>(rank)], 1e12 * (1 + rank));
+  if (comm.rank() == comm.size() - 1) times = {};
+  EXPECT_TRUE(times.medians(comm).empty()) << "a rank has none";
 }
 
 }  // namespace

@@ -50,24 +50,21 @@ def deterministic(chance, ranks):
     return {"deterministic": {"shards": ranks}, "sync_batch_norm": False}
 
 
-def with_state(chance):
-    return {"every": chance.choice((2, 3, 4)), "state": chance.choice(("keep", "average", "reset"))}
-
-
 def drawn(change_left, change_right):
-    """Two sections `local` that have the same random keys, and some of their own."""
-    return (lambda chance, ranks: {"local": {**with_state(chance), **change_left}}), (lambda chance,
-                                                                                      ranks: {"local": {**with_state(chance),
-                                                                                                        **change_right}})
+    """Two sections `local` with the same period, and keys of their own."""
+
+    def section(change):
+        return lambda chance, ranks: {"local": {"every": chance.choice((2, 3, 4)), **change}}
+
+    return section(change_left), section(change_right)
 
 
 ONE = ((1, 1),)
 IDENTITIES = [
     Identity("averages after each step are synchronous steps", local(every=1), nothing, holds=averages),
     Identity("nesterov without momentum is an average", *drawn({"outer": "nesterov", "momentum": 0, "learning_rate": 1}, {})),
-    Identity("slowmo without momentum is an average", *drawn({"outer": "slowmo", "momentum": 0, "learning_rate": 1}, {})),
     Identity("periods that are the same are not nested", local(every=3, node_every=3), local(every=3), bits=True),
-    Identity("one part, no delay and no mix are the defaults", *drawn({"fragments": 1, "delay": 0, "mix": 0}, {}), bits=True),
+    Identity("one part and no delay are the defaults", *drawn({"fragments": 1, "delay": 0}, {}), bits=True),
     Identity("local steps that begin after the end are synchronous", local(every=2, from_step=1000), nothing, holds=no_statistics),
     Identity("a group of all ranks is synchronous", lambda chance, ranks: {"local": {"every": 2, "group": ranks}}, nothing),
     Identity("one worker is serial", simulated(1), nothing, bits=True, ranks=ONE),
@@ -75,10 +72,6 @@ IDENTITIES = [
              ranks=ONE),
     Identity("no worker may be ahead: synchronous", lambda chance, ranks: simulated(ranks, collect=ranks, bound=0)(chance, ranks), nothing,
              ranks=((1, 2), (1, 3)), holds=plain_batches),
-    Identity("delayed momentum in each update is nesterov", lambda chance,
-             ranks: {**local(every=2, outer="delayed_nesterov", momentum_every=1)(chance, ranks), **simulated(3)(chance, ranks)},
-             lambda chance, ranks: {**local(every=2, outer="nesterov")(chance, ranks), **simulated(3)(chance, ranks)}, bits=True,
-             ranks=ONE),
     Identity("one worker of local steps is serial", lambda chance, ranks: {"local": {"every": 2}, **simulated(1)(chance, ranks)}, nothing,
              ranks=ONE),
     Identity("a batch without backup ranks is deterministic", lambda chance, ranks: {"backup": {"ranks": 1}}, deterministic, bits=True,

@@ -25,7 +25,6 @@ def is_synchronous(case):
 def depends_on_time(case):
     """Numbers, or their last bits, depend on how fast ranks are (loose_synchrony.md; parallel.md#shares-by-speed)."""
     return (case.get("parallel.asynchronous.schedule.free", False) or parallel(case, "backup")
-            or case.get("parallel.local.steps_by_speed", False)
             or case.get("parallel.shares") == "measured" and not parallel(case, "deterministic"))
 
 

@@ -163,10 +163,19 @@ class BadSettings(MistakeTest):
             self.check(78, ["bad.yaml:6:", "parallel.all_reduce: nccl is not in this build"], command, "bad.yaml",
                        "run.resume=never", "run.overwrite=true")
 
+    def test_removed_names_of_local_steps(self):
+        for wrong, message in [("outer: slowmo", "outer: 'slowmo' is unknown; it was removed from Lockstep (nesterov has a momentum, too); use nesterov"),
+                               ("outer: elastic", "outer: 'elastic' is unknown; it was removed from Lockstep"),
+                               ("outer: delayed_nesterov", "outer: 'delayed_nesterov' is unknown; it was removed from Lockstep"),
+                               ("state: average", "state: was removed from Lockstep (each group keeps the states of its optimizer); leave it out"),
+                               ("mix: 0.5", "mix: was removed from Lockstep"), ("momentum_every: 2", "momentum_every: was removed from Lockstep"),
+                               ("steps_by_speed: true", "steps_by_speed: was removed from Lockstep")]:
+            self.train(78, ["parallel.local." + message], "parallel={local: {every: 4, %s}}" % wrong)
+
     def test_compression_that_does_not_suit(self):
-        for wrong, message in [("method: zip", "method: 'zip' is unknown"), ("method: qsgd", "method: 'qsgd' is unknown; it was removed (int8 has the same size and needs no random draws); use int8"),
-                               ("method: dgc", "method: 'dgc' is unknown; it was removed (the optimizer applies its momentum to the sums of topk); use topk"),
-                               ("levels: 4", "levels: was removed (with qsgd, which it belonged to); write method: int8"),
+        for wrong, message in [("method: zip", "method: 'zip' is unknown"), ("method: qsgd", "method: 'qsgd' is unknown; it was removed from Lockstep (int8 has the same size and needs no random draws); use int8"),
+                               ("method: dgc", "method: 'dgc' is unknown; it was removed from Lockstep (the optimizer applies its momentum to the sums of topk); use topk"),
+                               ("levels: 4", "levels: was removed from Lockstep (with qsgd, which it belonged to); leave it out"),
                                ("method: topk, keep: 0", "keep: 0 is out of range"), ("method: topk, keep: 1.5", "keep: 1.5 is out of range"),
                                ("method: powersgd, rank: 0", "rank: 0 is out of range"), ("from_step: -1", "from_step: -1 is out of range"),
                                ("method: topk, ramp_steps: -1", "ramp_steps: -1 is out of range"),

@@ -40,7 +40,7 @@ class Cases(LockstepTest):
 
     @unittest.skipIf(runs_on_device(), "for runs on hosts")
     def test_checkpoints_of_workers_and_replicas_are_in_the_plan(self):
-        for name, ranks, keys in (("workers", 1, []), ("elastic", 2, ["parallel={local: {every: 2, outer: elastic}}"]),
+        for name, ranks, keys in (("workers", 1, ["parallel.local.outer=nesterov"]), ("delay", 2, ["parallel={local: {every: 2, delay: 1}}"]),
                                   ("fragments", 2, ["parallel={local: {every: 2, fragments: 2}}"]),
                                   ("free", 2, ["parallel={asynchronous: {collect: 2, schedule: {free: true}}}"]),
                                   ("free_rounds", 2, ["parallel={local: {every: 2, outer: nesterov}, asynchronous: {collect: 2, schedule: {free: true}}}"]),

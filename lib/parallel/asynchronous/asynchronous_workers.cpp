@@ -27,7 +27,7 @@ PartRequest AsynchronousWorkers::next_part(const ExecSpace& space) {
   const Turn turn = next_turn(space);
   if (turn.part) {
     if (!round_) return request(*turn.part);
-    round_->begin(space, *turn.part, turn.steps);
+    round_->begin(space, *turn.part);
     return request(round_->part());
   }
   syncs_ = true;
@@ -56,7 +56,7 @@ void AsynchronousWorkers::update(const ExecSpace& space, const UpdateScalars* st
   if (round_ && !syncs_) round_->update(space, optimizer(), updater().coefficients, *step, own_steps());
 }
 
-bool AsynchronousWorkers::end_step(const ExecSpace& space, double) {
+bool AsynchronousWorkers::end_step(const ExecSpace& space) {
   if (syncs_) {
     run_.synced = sync_version_;
     sync_is_over();

@@ -29,7 +29,7 @@ class AsynchronousWorkers : public ParallelStrategy {
   Dealing dealing() const final { return Dealing::as_they_come; }
   PartRequest next_part(const ExecSpace& space) final;
   StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) final;
-  bool end_step(const ExecSpace& space, double learning_rate) final;
+  bool end_step(const ExecSpace& space) final;
   bool is_local(std::int64_t) const final { return !syncs_; }
   bool ranks_have_same_states() const final { return false; }
   bool states_change_early() const final { return true; }
@@ -57,7 +57,6 @@ class AsynchronousWorkers : public ParallelStrategy {
   virtual void set_out(std::int64_t sync) = 0;
   struct Turn {
     std::optional<std::int64_t> part{};  ///< part that a worker goes on with (PartRequest); none: all synchronize
-    std::int64_t steps = 0;              ///< steps of its round (UpdateSteps::of_round)
     std::int64_t version = 0;            ///< at a synchronization: version of the parameters
     std::int64_t examples = 0;           ///< and number of examples that all workers have stepped on since the last one
   };

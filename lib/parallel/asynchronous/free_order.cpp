@@ -2,10 +2,7 @@
 #include "parallel/asynchronous/free_order.hpp"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
-
-#include "data/share_plan.hpp"
 
 namespace lockstep {
 
@@ -18,8 +15,7 @@ FreeRules free_rules(const ParallelConfig& config, int ranks, std::int64_t last)
       .bound = config.asynchronous.bound,
       .is_synchronous = backup.present,
       .duplicates = backup.present && backup.mode == BackupConfig::Mode::duplicate ? static_cast<int>(backup.ranks) : 0,
-      .steps = {config.rounds().every, last},
-      .by_speed = config.rounds().by_speed,
+      .steps = {config.steps_of_round(), last},
       .records = !(backup.present ? backup.record : config.asynchronous.record).empty()};
 }
 
@@ -63,29 +59,11 @@ void FreeOrder::give_out(const Tell& tell) {
     if (!part) return false;
     next.version = version_;
     next.part = *part;
-    next.steps = steps_of(next);
     next.computes = true;
     next.since = seconds_();
-    tell({.kind = StoreEvent::Kind::read, .worker = number, .part = next.part, .steps = next.steps});
+    tell({.kind = StoreEvent::Kind::read, .worker = number, .part = next.part});
     return true;
   });
-}
-
-/// Returns the number of steps in the round that this worker begins. By speed (dynamic local updates: Liu et al. 2024),
-/// it is as many of H as the worker does in the time that the fastest one takes for all H, by the medians of their last
-/// rounds.
-std::int64_t FreeOrder::steps_of(const Worker& begins) const {
-  const std::int64_t all = rules_.steps.of(begins.part / rules_.parts_of_batch);
-  if (!rules_.by_speed || begins.paces.empty()) return all;
-  const auto median = [](std::deque<double> paces) {
-    const auto middle = paces.begin() + std::ssize(paces) / 2;
-    std::ranges::nth_element(paces, middle);
-    return *middle;
-  };
-  double fastest = median(begins.paces);
-  for (const Worker& each : workers_)
-    if (!each.paces.empty()) fastest = std::min(fastest, median(each.paces));
-  return std::min(all, steps_by_speed(std::array{fastest, median(begins.paces)}, rules_.steps.every).back());
 }
 
 /// Returns the next part for a worker that asks; none if there is nothing to do.
@@ -127,11 +105,6 @@ void FreeOrder::take(int number, const Tell& tell) {
   ++giver.given;
   giver.computes = false;
   giver.took = seconds_() - giver.since;
-  if (rules_.by_speed) {
-    constexpr std::size_t newest = 5;
-    giver.paces.push_back(giver.took / static_cast<double>(giver.steps));
-    if (giver.paces.size() > newest) giver.paces.pop_front();
-  }
   const bool late = is_late(giver);
   if (!late) giver.counted = version_;
   if (late) {
@@ -158,13 +131,9 @@ bool FreeOrder::is_late(const Worker& giver) const {
 void FreeOrder::push(int number, const Tell& tell) {
   const Worker& giver = worker(number);
   count(version_ - giver.version);
-  if (rules_.records) entries_.push_back({{number, giver.version, rules_.by_speed ? giver.steps : 0}, giver.part});
+  if (rules_.records) entries_.push_back({{number, giver.version}, giver.part});
   const bool is_update = ++pushed_ % rules_.collect == 0;
-  tell({.kind = StoreEvent::Kind::push,
-        .worker = number,
-        .part = giver.part,
-        .steps = giver.steps,
-        .is_update = is_update ? 1 : 0});
+  tell({.kind = StoreEvent::Kind::push, .worker = number, .part = giver.part, .is_update = is_update ? 1 : 0});
   waiting_.push_back(number);
   if (!is_update) return;
   ++version_;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -30,7 +29,6 @@ struct StoreEvent {
   Kind kind = Kind::given;
   std::int32_t worker = 0;
   std::int64_t part = 0;       ///< number among the parts of all batches (PartRequest)
-  std::int64_t steps = 0;      ///< steps that the worker does with the part, or has done
   std::int32_t is_update = 0;  ///< 1: the push is the last one of an update, which is done with `scalars`
   UpdateScalars scalars{};
 };
@@ -47,9 +45,8 @@ struct FreeRules {
   /// Number of workers that compute parts of a synchronous update's batch a second time. Each part of such a batch
   /// counts once, and parts count in their order.
   int duplicates = 0;
-  UpdateSteps steps{};    ///< of a worker's round, if workers step by themselves; else one for each gradient
-  bool by_speed = false;  ///< slow workers do fewer steps
-  bool records = false;   ///< entries are kept until they are taken (FreeOrder::take_entries)
+  UpdateSteps steps{};   ///< of a worker's round, if workers step by themselves; else one for each gradient
+  bool records = false;  ///< entries are kept until they are taken (FreeOrder::take_entries)
 };
 
 /// Returns the rules for `ranks` ranks that run freely, up to step number `last`.
@@ -63,7 +60,7 @@ class FreeOrder {
  public:
   using Tell = std::function<void(const StoreEvent&)>;
 
-  /// `seconds` is the clock that shows which workers are slow.
+  /// `seconds` is the clock that shows which worker is the slowest.
   explicit FreeOrder(
       const FreeRules& rules, std::function<double()> seconds = [timer = Timer()] { return timer.seconds(); });
 
@@ -91,8 +88,6 @@ class FreeOrder {
     std::int64_t counted = -1;  ///< version to which its last gradient was given in time
     bool computes = false;
     double since = 0, took = 0;  ///< seconds: when it began its gradient; how long the one before took
-    std::int64_t steps = 0;      ///< of the round that it computes
-    std::deque<double> paces;    ///< seconds that a step took, on average, in each of its last rounds
   };
   Worker& worker(int number) { return workers_[static_cast<std::size_t>(number)]; }
   void count(std::int64_t staleness);
@@ -102,7 +97,6 @@ class FreeOrder {
   std::optional<std::int64_t> part_of_slowest() const;
   bool is_complete(std::int64_t part) const { return part < pushed_ || complete_.contains(part); }
   bool is_late(const Worker& worker) const;
-  std::int64_t steps_of(const Worker& begins) const;
   void push(int number, const Tell& tell);
 
   FreeRules rules_;

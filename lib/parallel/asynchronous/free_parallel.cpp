@@ -61,7 +61,7 @@ AsynchronousWorkers::Turn FreeParallel::next_turn(const ExecSpace& space) {
   store_.serve_unchanged_until(space, [&] { return group_.gathered(); });
   exposed_seconds_ += timer.seconds();
   parameters_.round(space);
-  if (turn.kind != StoreEvent::Kind::sync) return {.part = turn.part, .steps = turn.steps};
+  if (turn.kind != StoreEvent::Kind::sync) return {.part = turn.part};
   store_.end_course();
   return {.version = store_.version(), .examples = store_.examples()};
 }

@@ -43,18 +43,16 @@ void OrderedStore::go_on_after(std::int64_t updates) {
   if (!ranks_.is_root() || config_.record.empty()) return;
   if (updates > 0) take_up_record(updates);
   // Opened now, so that a file that cannot be made ends the run before it has done anything.
-  const Rounds rounds{rules_.steps.every, rules_.by_speed};
   refuse_other_file(config_.record);
-  record_.emplace(
-      config_.record,
-      PushOrder::head(rules_.workers, members_, rounds, rules_.collect, rules_.parts_of_batch) + new_lines());
+  record_.emplace(config_.record,
+                  PushOrder::head(rules_.workers, members_, rules_.steps.every, rules_.collect, rules_.parts_of_batch) +
+                      new_lines());
 }
 
 void OrderedStore::take_up_record(std::int64_t updates) {
-  const Rounds rounds{rules_.steps.every, rules_.by_speed};
   const PushOrder done = [&] {
     try {
-      return PushOrder::parse(read_text_file(config_.record), config_.record, config_, updates, rounds);
+      return PushOrder::parse(read_text_file(config_.record), config_.record, config_, updates, rules_.steps.every);
     } catch (const Error& error) {
       throw Error(
           error.status(),
@@ -87,7 +85,7 @@ void OrderedStore::tell(StoreEvent event) {
 }
 
 void OrderedStore::take(const StoreEvent& event) {
-  if (event.kind == StoreEvent::Kind::push) steps_ += event.steps;
+  if (event.kind == StoreEvent::Kind::push) steps_ += rules_.steps.of(event.part / rules_.parts_of_batch);
   if (event.kind != StoreEvent::Kind::given) return store_.add(event);
   order_.take(event.worker, [this](const StoreEvent& next) { tell(next); });
 }

@@ -22,7 +22,7 @@ ParameterStore::ParameterStore(const ParallelConfig& config, const FreeRules& ru
       sum_(rules.collect, parameters.dtype(), own_.count) {
   if (!config.has_stepping_workers()) parameters.own({own_});
   else if (slices_.is_server(ranks.rank())) parameters.own({{fraction.first, 0}});
-  if (config.has_stepping_workers()) outer_.emplace(config.local, rules.workers, parameters.dtype(), own_.count);
+  if (config.has_stepping_workers()) outer_.emplace(config.local, parameters.dtype(), own_.count);
   const DType dtype = parameters.dtype();
   const Shape shape{own_.count};
   values_ = OwnedTensor("lockstep::parameter_store::values", dtype, shape);
@@ -35,7 +35,7 @@ ParameterStore::ParameterStore(const ParallelConfig& config, const FreeRules& ru
 }
 
 double ParameterStore::numbers(const ParallelConfig& config, const FreeRules& rules, double slice) {
-  const int outer = config.has_stepping_workers() ? OuterOptimizer::numbers_each(config.local, rules.workers) : 0;
+  const int outer = config.has_stepping_workers() ? OuterOptimizer::numbers_each(config.local) : 0;
   return static_cast<double>(2 * rules.workers + 1 + OrderedSum::buffers(rules.collect) + outer) * slice;
 }
 
@@ -147,8 +147,7 @@ void ParameterStore::correct(const ExecSpace& space, const Worker& giver) const 
 /// The slice takes its place in the buffer only during the update: a pass by an older version may be under way there.
 void ParameterStore::update(const ExecSpace& space, Optimizer& optimizer, const UpdateScalars& scalars) {
   if (outer_) {
-    outer_->step(space, {.share = 1 / static_cast<double>(collect_), .before = version_}, {0, own_.count}, sum_.sum(),
-                 values_.get());
+    outer_->step(space, 1 / static_cast<double>(collect_), {0, own_.count}, sum_.sum(), values_.get());
     ++version_;
     return;
   }
@@ -173,18 +172,15 @@ double ParameterStore::square(const ExecSpace& space) const {
 }
 
 void ParameterStore::add_sharded_states(std::vector<ShardedState>& all) const {
-  if (!outer_) return;
-  const SharedLayout trained = trained_parameters(parameters_.parameters());
-  for (const OuterOptimizer::State& state : outer_->states()) {
-    ShardedState held{.state = state.name,
-                      .kind = ShardedState::Kind::strategy,
-                      .layout = trained,
-                      .held = {},
-                      .values = state.values,
-                      .is_optional = true};
-    if (own_.count > 0) held.held = {own_};
-    all.push_back(std::move(held));
-  }
+  if (!outer_ || !outer_->velocity()) return;
+  ShardedState held{.state = OuterOptimizer::velocity_name,
+                    .kind = ShardedState::Kind::strategy,
+                    .layout = trained_parameters(parameters_.parameters()),
+                    .held = {},
+                    .values = outer_->velocity(),
+                    .is_optional = true};
+  if (own_.count > 0) held.held = {own_};
+  all.push_back(std::move(held));
 }
 
 }  // namespace lockstep

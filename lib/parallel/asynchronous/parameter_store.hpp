@@ -52,7 +52,7 @@ class ParameterStore {
   std::int64_t version() const { return version_; }
   /// Sum of squares of this rank's slice of the last update's sum of gradients. Waits for the device.
   double square(const ExecSpace& space) const;
-  /// Adds the outer optimizer's states that this rank gives to checkpoints.
+  /// Adds the outer optimizer's velocity that this rank gives to checkpoints.
   void add_sharded_states(std::vector<ShardedState>& all) const;
 
  private:

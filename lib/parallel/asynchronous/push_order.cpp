@@ -14,14 +14,13 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "core/random.hpp"
-#include "data/share_plan.hpp"
 
 namespace lockstep {
 namespace {
 
-std::string first_line(bool has_parts, bool has_steps) {
-  return fmt::format("{} 1: worker, version that it has read{}{}; in the order of application", PushOrder::mark,
-                     has_parts ? ", part of the batches" : "", has_steps ? ", steps that it has done" : "");
+std::string first_line(bool has_parts) {
+  return fmt::format("{} 1: worker, version that it has read{}; in the order of application", PushOrder::mark,
+                     has_parts ? ", part of the batches" : "");
 }
 
 /// Simulates the workers' course.
@@ -29,13 +28,8 @@ class Simulation {
  public:
   using Push = PushOrder::Push;
 
-  Simulation(const AsynchronousConfig& config, std::uint64_t seed, const Rounds& rounds)
-      : config_(config), rounds_(rounds), seed_(seed), workers_(static_cast<std::size_t>(config.simulation.ranks)) {
-    if (rounds.by_speed) {
-      std::vector<double> delays;
-      for (std::size_t i = 0; i < workers_.size(); ++i) delays.push_back(delay_of(i));
-      steps_ = steps_by_speed(delays, rounds.every);
-    }
+  Simulation(const AsynchronousConfig& config, std::uint64_t seed)
+      : config_(config), seed_(seed), workers_(static_cast<std::size_t>(config.simulation.ranks)) {
     for (std::size_t i = 0; i < workers_.size(); ++i) begin(i, 0);
   }
 
@@ -43,7 +37,7 @@ class Simulation {
     const auto [time, i] = under_way_.top();
     under_way_.pop();
     Worker& worker = workers_[i];
-    const Push push{static_cast<std::int32_t>(i), worker.version, steps_.empty() ? 0 : steps_[i]};
+    const Push push{static_cast<std::int32_t>(i), worker.version};
     ++worker.given;
     worker.waits = true;
     if (++given_ % config_.collect == 0) ++version_;
@@ -70,16 +64,13 @@ class Simulation {
     const AsynchronousConfig::Simulation& simulated = config_.simulation;
     const double uniform =
         RandomStream(seed_, RandomPurpose::delays, i).uniform(static_cast<std::uint64_t>(worker.given));
-    const double of_round = steps_.empty() ? 1 : static_cast<double>(steps_[i]) / static_cast<double>(rounds_.every);
-    const double delay = delay_of(i) * of_round * (1 + simulated.spread * (2 * uniform - 1));
+    const double delay = delay_of(i) * (1 + simulated.spread * (2 * uniform - 1));
     under_way_.emplace(time + std::max<std::int64_t>(1, std::llround(ticks * delay)), i);
   }
 
   const AsynchronousConfig& config_;
-  Rounds rounds_;
   std::uint64_t seed_;
   std::vector<Worker> workers_;
-  std::vector<std::int64_t> steps_;                    ///< in each worker's rounds; empty: all steps
   using Event = std::pair<std::int64_t, std::size_t>;  ///< when a worker has its gradient; which worker
   std::priority_queue<Event, std::vector<Event>, std::greater<>> under_way_;
   std::int64_t given_ = 0, version_ = 0;
@@ -88,17 +79,17 @@ class Simulation {
 }  // namespace
 
 PushOrder::PushOrder(int workers, std::int64_t collect, std::optional<std::int64_t> bound, std::vector<Push> pushes,
-                     std::vector<Push> after, std::vector<std::int64_t> parts, const Rounds& rounds)
+                     std::vector<Push> after, std::vector<std::int64_t> parts, std::int64_t steps_of_round)
     : workers_(workers),
       collect_(collect),
       parts_of_batch_(collect),
       pushes_(std::move(pushes)),
       after_(std::move(after)),
       parts_(std::move(parts)),
-      rounds_(rounds) {
+      steps_of_round_(steps_of_round) {
   std::vector<std::int64_t> given(static_cast<std::size_t>(workers)), read(given);
   for (std::size_t i = 0; i < pushes_.size() + after_.size(); ++i) {
-    const auto& [worker, version, steps] = i < pushes_.size() ? pushes_[i] : after_[i - pushes_.size()];
+    const auto& [worker, version] = i < pushes_.size() ? pushes_[i] : after_[i - pushes_.size()];
     const std::int64_t update = static_cast<std::int64_t>(i) / collect + 1;
     const auto refuse = [&](const std::string& what) {
       throw Error(ExitStatus::bad_data, fmt::format("push {} of the record of asynchronous training is {} {}: {}; "
@@ -169,21 +160,20 @@ std::span<const PushOrder::Copy> PushOrder::copies(std::int64_t version, bool be
   return {found.begin(), found.end()};
 }
 
-std::string PushOrder::head(int workers, std::int64_t members, const Rounds& rounds, std::int64_t collect,
+std::string PushOrder::head(int workers, std::int64_t members, std::int64_t steps_of_round, std::int64_t collect,
                             std::optional<std::int64_t> parts_of_batch) {
-  return fmt::format("{}\nworkers {}\n{}{}collect {}\n{}", first_line(parts_of_batch.has_value(), rounds.by_speed),
-                     workers, members > 1 ? fmt::format("members {}\n", members) : "",
-                     rounds.every > 1 ? fmt::format("every {}\n", rounds.every) : "", collect,
+  return fmt::format("{}\nworkers {}\n{}{}collect {}\n{}", first_line(parts_of_batch.has_value()), workers,
+                     members > 1 ? fmt::format("members {}\n", members) : "",
+                     steps_of_round > 1 ? fmt::format("every {}\n", steps_of_round) : "", collect,
                      parts_of_batch.value_or(collect) != collect ? fmt::format("parts {}\n", *parts_of_batch) : "");
 }
 
 std::string PushOrder::line(const Push& push, std::optional<std::int64_t> part) {
-  return fmt::format("{} {}{}{}\n", push.worker, push.version, part ? fmt::format(" {}", *part) : "",
-                     push.steps > 0 ? fmt::format(" {}", push.steps) : "");
+  return fmt::format("{} {}{}\n", push.worker, push.version, part ? fmt::format(" {}", *part) : "");
 }
 
 std::string PushOrder::text() const {
-  std::string text = head(workers_, members_, rounds_, collect_,
+  std::string text = head(workers_, members_, steps_of_round_, collect_,
                           has_parts() ? std::optional(parts_of_batch_) : std::nullopt);
   std::size_t i = 0;
   for (const std::vector<Push>* pushes : {&pushes_, &after_})
@@ -192,7 +182,7 @@ std::string PushOrder::text() const {
 }
 
 PushOrder PushOrder::parse(const std::string& text, const std::string& file, const AsynchronousConfig& config,
-                           std::int64_t updates, const Rounds& rounds, Length length) {
+                           std::int64_t updates, std::int64_t steps_of_round, Length length) {
   std::istringstream in(text);
   std::string line, word;
   std::int64_t workers = 0, members = 1, steps = 1, collect = 0;
@@ -206,9 +196,8 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
     return value;
   };
   std::getline(in, line);
-  const auto is = [&](bool parts, bool of_steps) { return line == first_line(parts, of_steps); };
-  const bool has_parts = is(true, false) || is(true, true), has_steps = is(false, true) || is(true, true);
-  validate(has_parts || has_steps || is(false, false), ExitStatus::bad_data,
+  const bool has_parts = line == first_line(true);
+  validate(has_parts || line == first_line(false), ExitStatus::bad_data,
            "{}: is not a record of asynchronous training (its first line differs); give a file that "
            "parallel.asynchronous.schedule.record has written",
            file);
@@ -219,13 +208,10 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
   validate(config.free || !config.groups || workers == *config.groups, ExitStatus::bad_data,
            "{}: has {} workers, but parallel.asynchronous.groups is {}; give the same number, or leave it out", file,
            workers, config.groups.value_or(0));
-  validate(steps == rounds.every, ExitStatus::bad_data,
+  validate(steps == steps_of_round, ExitStatus::bad_data,
            "{}: workers take {} between pushes in the record, but {} here (parallel.local.every); give the same "
            "number",
-           file, counted(steps, "step"), rounds.every);
-  validate(has_steps == rounds.by_speed, ExitStatus::bad_data,
-           "{}: slow workers take {} in the record, but {} here (parallel.local.steps_by_speed); give the same value",
-           file, has_steps ? "fewer steps" : "as many steps as others", rounds.by_speed ? "fewer" : "as many");
+           file, counted(steps, "step"), steps_of_round);
   validate(collect == config.collect, ExitStatus::bad_data,
            "{}: the number of gradients in an update is {} in the record, but {} here ({}); give the same number", file,
            collect, config.collect,
@@ -241,7 +227,6 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
   for (Push push; in >> push.worker >> push.version;) {
     std::int64_t part = 0;
     if (has_parts && !(in >> part && part >= 0 && part < parts_end)) break;
-    if (has_steps && !(in >> push.steps && push.steps > 0 && push.steps <= rounds.every)) break;
     if (has_parts) parts.push_back(part);
     (std::ssize(pushes) < updates * collect ? pushes : after).push_back(push);
   }
@@ -260,7 +245,7 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
            std::ssize(pushes) + std::ssize(after), updates, collect);
   try {
     PushOrder order(static_cast<int>(workers), collect, config.bound, std::move(pushes), std::move(after),
-                    std::move(parts), rounds);
+                    std::move(parts), steps_of_round);
     order.members_ = members;
     order.parts_of_batch_ = parts_of_batch;
     for (const std::int64_t part : order.parts_)
@@ -272,12 +257,12 @@ PushOrder PushOrder::parse(const std::string& text, const std::string& file, con
 }
 
 PushOrder simulate_pushes(const AsynchronousConfig& config, std::uint64_t seed, std::int64_t updates,
-                          const Rounds& rounds) {
+                          std::int64_t steps_of_round) {
   constexpr std::int64_t most = 100'000'000;
   validate(updates <= most / config.collect, ExitStatus::bad_deck,
            "parallel.asynchronous: {} steps of {} gradients are more than the {} that can be simulated; do fewer steps",
            updates, config.collect, most);
-  Simulation simulation(config, seed, rounds);
+  Simulation simulation(config, seed);
   std::vector<PushOrder::Push> pushes, after;
   pushes.reserve(static_cast<std::size_t>(updates * config.collect));
   for (std::int64_t i = 0; i < updates * config.collect; ++i) pushes.push_back(simulation.next());
@@ -295,7 +280,7 @@ PushOrder simulate_pushes(const AsynchronousConfig& config, std::uint64_t seed, 
           std::move(pushes),
           std::move(after),
           {},
-          rounds};
+          steps_of_round};
 }
 
 }  // namespace lockstep

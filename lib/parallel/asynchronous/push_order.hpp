@@ -20,7 +20,6 @@ class PushOrder {
   struct Push {
     std::int32_t worker = 0;
     std::int64_t version = 0;  ///< version of the parameters that the worker has read for it
-    std::int64_t steps = 0;    ///< steps of a round by speed (Rounds); 0: the round has all steps
     bool operator==(const Push&) const = default;
   };
 
@@ -32,7 +31,7 @@ class PushOrder {
   /// update. Throws Error(bad_data) if a worker has read a version that was not there yet, or is further ahead of the
   /// slowest than `bound`.
   PushOrder(int workers, std::int64_t collect, std::optional<std::int64_t> bound, std::vector<Push> pushes,
-            std::vector<Push> after = {}, std::vector<std::int64_t> parts = {}, const Rounds& rounds = {});
+            std::vector<Push> after = {}, std::vector<std::int64_t> parts = {}, std::int64_t steps_of_round = 1);
 
   int workers() const { return workers_; }
   std::int64_t collect() const { return collect_; }
@@ -80,11 +79,11 @@ class PushOrder {
   /// for text that is no record of so many updates, or of other rounds. With Length::may_be_shorter, fewer updates will
   /// do: the run that has left the record may have ended early.
   std::string text() const;
-  static std::string head(int workers, std::int64_t members, const Rounds& rounds, std::int64_t collect,
+  static std::string head(int workers, std::int64_t members, std::int64_t steps_of_round, std::int64_t collect,
                           std::optional<std::int64_t> parts_of_batch);
   static std::string line(const Push& push, std::optional<std::int64_t> part);
   static PushOrder parse(const std::string& text, const std::string& file, const AsynchronousConfig& config,
-                         std::int64_t updates, const Rounds& rounds = {}, Length length = Length::all_updates);
+                         std::int64_t updates, std::int64_t steps_of_round = 1, Length length = Length::all_updates);
 
  private:
   void plan_copies();
@@ -94,14 +93,13 @@ class PushOrder {
   std::vector<Push> pushes_, after_;
   std::vector<std::int64_t> parts_, pieces_;
   std::vector<Copy> copies_;  ///< in rising order
-  Rounds rounds_;
+  std::int64_t steps_of_round_ = 1;
 };
 
 /// Simulates workers with delays. Each worker computes one gradient after the other: it reads the newest parameters,
 /// takes its time, and gives the gradient; gradients given at the same time are in the order of workers. A worker waits
-/// while `bound` forbids it to be further ahead of the slowest. Delays are those of a whole round; shorter rounds
-/// (steps_by_speed) take proportionally less.
+/// while `bound` forbids it to be further ahead of the slowest. Delays are those of a whole round.
 PushOrder simulate_pushes(const AsynchronousConfig& config, std::uint64_t seed, std::int64_t updates,
-                          const Rounds& rounds = {});
+                          std::int64_t steps_of_round = 1);
 
 }  // namespace lockstep

@@ -79,7 +79,7 @@ void SimulatedGradients::gradient_sum_done(const ExecSpace& space) {
   if (++done_ < each_) swap_version(space);
 }
 
-bool SimulatedGradients::end_step(const ExecSpace& space, double) {
+bool SimulatedGradients::end_step(const ExecSpace& space) {
   keep_copies(space, step_, false);
   return false;
 }

@@ -48,7 +48,7 @@ class SimulatedGradients final : public ParallelStrategy {
     sums_->bind(updater);
   }
   StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) override;
-  bool end_step(const ExecSpace& space, double learning_rate) override;
+  bool end_step(const ExecSpace& space) override;
   void gradient_ready(const ExecSpace&, ElementRange) override {}
   void gradient_sum_done(const ExecSpace& space) override;
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override {

@@ -13,7 +13,7 @@ namespace lockstep {
 SimulatedWorkers::SimulatedWorkers(const ParallelConfig& config, const Communicator& ranks, PushOrder order,
                                    WorkersCourse course, ParameterBuffer& parameters)
     : AsynchronousWorkers({.course = course,
-                           .steps = {config.rounds().every, course.last},
+                           .steps = {config.steps_of_round(), course.last},
                            .parts_of_batch = order.parts_of_batch(),
                            .collect = order.collect()},
                           Give::rounds, parameters),
@@ -24,7 +24,7 @@ SimulatedWorkers::SimulatedWorkers(const ParallelConfig& config, const Communica
       order_(std::move(order)),
       parameters_(parameters),
       newest_("lockstep::simulated_workers::newest", parameters.dtype(), {parameters.trained_size()}),
-      outer_(config.local, order_.workers(), parameters.dtype(), parameters.trained_size()),
+      outer_(config.local, parameters.dtype(), parameters.trained_size()),
       sum_(order_.collect(), parameters.dtype(), parameters.trained_size()),
       square_(parameters.trained_size()) {
   if (order_.members() > 1)
@@ -69,7 +69,7 @@ AsynchronousWorkers::Turn SimulatedWorkers::next_turn(const ExecSpace& space) {
     copy(space, is_newest ? newest_.get() : worker(push().worker).read.get(), trained());
     parameters_.round(space);
     swap_states(space);
-    return {.part = order_.part_of(version_ + 1, place_), .steps = push().steps};
+    return {.part = order_.part_of(version_ + 1, place_)};
   }
   copy(space, newest_.get(), trained());
   parameters_.round(space);
@@ -81,8 +81,7 @@ std::int64_t SimulatedWorkers::examples_since_sync() const {
   std::int64_t steps = 0;
   for (std::int64_t update = run().synced + 1; update <= version_; ++update)
     for (std::int64_t place = 0; place < order_.collect(); ++place)
-      steps += run().steps.of_round(order_.part_of(update, place) / run().parts_of_batch,
-                                    order_.of_update(update)[static_cast<std::size_t>(place)].steps);
+      steps += run().steps.of(order_.part_of(update, place) / run().parts_of_batch);
   return steps * (run().course.batch / run().parts_of_batch);
 }
 
@@ -115,8 +114,8 @@ void SimulatedWorkers::apply_changes(const ExecSpace& space) {
     sum_.add(space, change);
   }
   keep_copies(space, true);
-  outer_.step(space, {.share = 1 / static_cast<double>(order_.collect()), .before = version_},
-              {0, parameters_.trained_size()}, sum_.sum(), newest_.get());
+  outer_.step(space, 1 / static_cast<double>(order_.collect()), {0, parameters_.trained_size()}, sum_.sum(),
+              newest_.get());
   ++version_;
   place_ = 0;
   changed_ = 0;
@@ -141,7 +140,7 @@ void SimulatedWorkers::share(const ExecSpace& space) {
   ranks_.broadcast(space, parameters_.values());
   parameters_.round(space);
   copy(space, trained(), newest_.get());
-  for (const OuterOptimizer::State& state : outer_.states()) ranks_.broadcast(space, state.values);
+  if (outer_.velocity()) ranks_.broadcast(space, outer_.velocity());
   for (Worker& worker : workers_) worker.own.begin(space, alone_, run().optimizer_steps);
   if (version_ == 0) keep_copies(space, false);
 }
@@ -162,8 +161,8 @@ std::vector<ShardedState> SimulatedWorkers::sharded_states() const {
     for (std::size_t i = 0; holds && i < states.size(); ++i) states[i].values = worker->states[i].get();
     add_numbers_of_worker(states, holds ? &worker->own : nullptr, replica, all);
   }
-  for (const OuterOptimizer::State& state : outer_.states())
-    all.push_back(state_of_strategy(state.name, trained, state.values, ranks_.is_root()));
+  if (outer_.velocity())
+    all.push_back(state_of_strategy(OuterOptimizer::velocity_name, trained, outer_.velocity(), ranks_.is_root()));
   return all;
 }
 

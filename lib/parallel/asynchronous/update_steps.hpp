@@ -17,10 +17,6 @@ struct UpdateSteps {
   std::int64_t after(std::int64_t updates) const { return std::min(updates * every, last); }
   /// Number of steps in the update that comes after `before` others.
   std::int64_t of(std::int64_t before) const { return after(before + 1) - after(before); }
-  /// Number of steps in a round of that update, for a worker that does `steps`; 0: all.
-  std::int64_t of_round(std::int64_t before, std::int64_t steps) const {
-    return steps > 0 ? std::min(steps, of(before)) : of(before);
-  }
   /// Number of updates that a run has done when it goes on after `steps` steps. Throws KeyError (parallel.local.every)
   /// if one of them is not complete.
   std::int64_t updates_before(std::int64_t steps) const;

@@ -11,12 +11,12 @@ WorkerSteps::WorkerSteps(const UpdateSteps& steps, std::int64_t parts, Parameter
       parameters_(parameters),
       begun_("lockstep::worker_steps::begun", parameters.dtype(), {parameters.trained_size()}) {}
 
-void WorkerSteps::begin(const ExecSpace& space, std::int64_t round, std::int64_t steps) {
+void WorkerSteps::begin(const ExecSpace& space, std::int64_t round) {
   const std::int64_t update = round / parts_;
   place_ = round % parts_;
   first_step_ = steps_.after(update);
   done_ = 0;
-  of_round_ = steps_.of_round(update, steps);
+  of_round_ = steps_.of(update);
   copy(space, values(), begun_.get());
 }
 

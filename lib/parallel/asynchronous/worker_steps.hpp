@@ -17,15 +17,15 @@ namespace lockstep {
 /// of the worker's own optimizer, whose states stay with it.
 ///
 /// The run's batches have equal parts, and an update has as many rounds: round r of update u (both from 0 on) computes
-/// part r of each of the update's batches, or of the first ones if slow workers do fewer steps. The learning rate is
-/// that of the batch's step; what optimizers count are the worker's own steps.
+/// part r of each of the update's batches. The learning rate is that of the batch's step; what optimizers count are the
+/// worker's own steps.
 class WorkerSteps {
  public:
   /// `parts` is the number of parts of a batch.
   WorkerSteps(const UpdateSteps& steps, std::int64_t parts, ParameterBuffer& parameters);
 
-  /// Begins round number `round` of the run, with the parameters in the buffer. `steps`: as in UpdateSteps::of_round.
-  void begin(const ExecSpace& space, std::int64_t round, std::int64_t steps);
+  /// Begins round number `round` of the run, with the parameters in the buffer.
+  void begin(const ExecSpace& space, std::int64_t round);
   bool under_way() const { return done_ < of_round_; }
   /// Number, among the parts of all batches, of the part that the next step computes.
   std::int64_t part() const { return (first_step_ + done_) * parts_ + place_; }

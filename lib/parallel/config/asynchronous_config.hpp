@@ -10,12 +10,6 @@
 
 namespace lockstep {
 
-/// What asynchronous workers give: what a round of `every` steps has changed; a gradient is a round of one step.
-struct Rounds {
-  std::int64_t every = 1;  ///< steps of a round
-  bool by_speed = false;   ///< slow workers do fewer steps
-};
-
 /// The deck's `parallel.asynchronous` section: workers compute gradients by parameters that others may have changed
 /// since.
 struct AsynchronousConfig : Config {

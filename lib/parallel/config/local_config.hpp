@@ -11,10 +11,8 @@ namespace lockstep {
 
 /// The deck's `parallel.local` section: groups of ranks step by themselves, and synchronize every now and then.
 struct LocalConfig : Config {
-  /// What becomes of the parameters when groups synchronize.
-  enum class Outer { average, slowmo, nesterov, delayed_nesterov, elastic, adasum };
-  /// What becomes of the groups' optimizer states when they synchronize.
-  enum class State { keep, average, reset };
+  /// How groups synchronize their parameters.
+  enum class Outer { average, nesterov, adasum };
 
   bool present = false;
   bool asynchronous = false;               ///< replicas are asynchronous workers (ParallelConfig::asynchronous)
@@ -23,38 +21,27 @@ struct LocalConfig : Config {
   std::int64_t from_step = 0;              ///< number of steps that all ranks do together before
   Outer outer = Outer::average;
   std::optional<double> learning_rate, momentum;  ///< none: the default of the rule
-  std::optional<std::int64_t> momentum_every;     ///< updates per momentum step; none: as many as workers
-  State state = State::keep;
   std::int64_t fragments = 1;             ///< parts of the parameters, which are synchronized one after the other
   std::int64_t delay = 0;                 ///< steps from the beginning of a part's sum to its application
-  double mix = 0;                         ///< share of their own parameters that groups then keep
-  bool steps_by_speed = false;            ///< whether slow groups do fewer steps between two synchronizations
   std::optional<std::int64_t> group = 1;  ///< ranks of a group; none: those of a node
 
   void describe(Fields& fields) override;
   std::string_view short_form() const override { return "every"; }
 
-  /// Whether parameters are synchronized in fragments, or later than they are sent, or mixed with a group's own.
-  bool streams() const { return fragments > 1 || delay > 0 || mix > 0; }
+  /// Whether parameters are synchronized in fragments, or later than they are sent. Groups have different parameters
+  /// then even after they synchronize.
+  bool streams() const { return fragments > 1 || delay > 0; }
   /// Steps from the synchronization of one fragment to that of the next.
   std::int64_t fragment_period() const { return every / fragments; }
   /// Whether groups that share a node synchronize between two synchronizations of all.
   bool nests() const { return node_every && *node_every < every; }
-  /// Whether groups have different parameters even after they synchronize.
-  bool keeps_replicas() const { return outer == Outer::elastic || streams(); }
   /// Whether the outer rule has a momentum.
-  bool has_momentum() const { return outer == Outer::slowmo || is_nesterov(); }
-  bool is_nesterov() const { return outer == Outer::nesterov || outer == Outer::delayed_nesterov; }
-  double momentum_or_default() const { return momentum.value_or(is_nesterov() ? 0.9 : 0.7); }
-  /// Number of updates per momentum step; if it is more than 1, differences are gathered in between.
-  std::int64_t updates_of_momentum(std::int64_t workers) const {
-    return outer == Outer::delayed_nesterov ? momentum_every.value_or(workers) : 1;
-  }
-  /// Outer learning rate: the deck's, or the rule's default for `groups` groups.
-  double learning_rate_or_default(std::int64_t groups) const;
+  bool has_momentum() const { return outer == Outer::nesterov; }
+  double momentum_or_default() const { return momentum.value_or(0.9); }
+  /// Outer learning rate: the deck's, or the rule's default.
+  double learning_rate_or_default() const { return learning_rate.value_or(outer == Outer::nesterov ? 0.7 : 1.0); }
 
  private:
-  void check_momentum(Fields& fields) const;
   void check_groups(Fields& fields) const;        // groups that synchronize all together
   void check_nodes(Fields& fields) const;         // groups that also synchronize within a node
   void check_asynchronous(Fields& fields) const;  // workers that give what they have changed, each in its own time

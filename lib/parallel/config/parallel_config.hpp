@@ -84,7 +84,8 @@ struct ParallelConfig : Config {
   /// Whether asynchronous workers do `local.every` steps by themselves between reading parameters and giving what they
   /// have changed (asynchronous local SGD).
   bool has_stepping_workers() const { return asynchronous.present && local.present; }
-  Rounds rounds() const { return has_stepping_workers() ? Rounds{local.every, local.steps_by_speed} : Rounds{}; }
+  /// Steps of a round, after which a worker gives what it has changed; a gradient is a round of one step.
+  std::int64_t steps_of_round() const { return has_stepping_workers() ? local.every : 1; }
   /// Number of ranks that form a worker, which judges its steps by itself; 1 if ranks do not run freely.
   int ranks_of_worker(int ranks) const { return runs_freely() ? static_cast<int>(asynchronous.members(ranks)) : 1; }
   /// Number of workers if ranks run freely; each is a rank or a group of ranks. Throws KeyError (parallel.servers, or

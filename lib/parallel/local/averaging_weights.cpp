@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "parallel/local/averaging_weights.hpp"
 
-#include <array>
 #include <utility>
 
 #include "parallel/count_done.hpp"
@@ -29,7 +28,7 @@ std::optional<double> AveragingWeights::take_in_node(const ExecSpace& space) {
   return sum > 0 ? std::optional(own / sum) : std::nullopt;
 }
 
-std::optional<double> AveragingWeights::take(const ExecSpace& space, double& learning_rate) {
+std::optional<double> AveragingWeights::take(const ExecSpace& space) {
   double own = 0;
   if (node_) {
     // If no rank has stepped since the node's last synchronization, its ranks have the same parameters.
@@ -39,10 +38,9 @@ std::optional<double> AveragingWeights::take(const ExecSpace& space, double& lea
     own = examples(space);
     fill_zero(space, stepped_.get());
   }
-  std::array<double, 2> sums{own, ranks_.is_root() ? learning_rate : 0};
-  ranks_.all_reduce_sum(sums);
-  learning_rate = sums[1];
-  return sums[0] > 0 ? std::optional(own / sums[0]) : std::nullopt;
+  double sum = own;
+  ranks_.all_reduce_sum({&sum, 1});
+  return sum > 0 ? std::optional(own / sum) : std::nullopt;
 }
 
 }  // namespace lockstep

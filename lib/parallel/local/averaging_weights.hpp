@@ -29,9 +29,9 @@ class AveragingWeights {
   /// Returns this rank's weight in sums over the node, none if no group of the node has stepped, and begins a new
   /// count. Collective over the node.
   std::optional<double> take_in_node(const ExecSpace& space);
-  /// Returns this rank's weight in sums over all ranks, none if no group has stepped, and begins a new count;
-  /// `learning_rate` becomes that of rank 0. Collective.
-  std::optional<double> take(const ExecSpace& space, double& learning_rate);
+  /// Returns this rank's weight in sums over all ranks, none if no group has stepped, and begins a new count.
+  /// Collective.
+  std::optional<double> take(const ExecSpace& space);
 
  private:
   Communicator ranks_;

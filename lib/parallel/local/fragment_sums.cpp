@@ -38,7 +38,7 @@ std::vector<ElementRange> local_fragments(const ParameterLayout& layout, std::in
 FragmentSums::FragmentSums(const ParallelConfig& config, const ShardGroups& groups, const ParameterLayout& layout)
     : fragments_(local_fragments(layout, config.local.fragments)) {
   const std::int64_t largest = std::ranges::max(fragments_, {}, &ElementRange::count).count;
-  numbers_ = OwnedTensor("lockstep::fragment_sums", layout.master(), {largest + std::ssize(Beside())});
+  numbers_ = OwnedTensor("lockstep::fragment_sums", layout.master(), {largest + 1});
   // Does without the node's memory and the helper thread, which are for gradients.
   ParallelConfig beside_steps = config;
   beside_steps.sums.overlap = GradientSumConfig::Overlap::poll;
@@ -52,18 +52,18 @@ FragmentSums::FragmentSums(const ParallelConfig& config, const ShardGroups& grou
 }
 
 Tensor FragmentSums::all_numbers(std::size_t fragment) const {
-  return flat_part(numbers_.get(), {0, fragments_[fragment].count + std::ssize(Beside())});
+  return flat_part(numbers_.get(), {0, fragments_[fragment].count + 1});
 }
 
 Tensor FragmentSums::numbers(std::size_t fragment) const {
   return flat_part(numbers_.get(), {0, fragments_[fragment].count});
 }
 
-void FragmentSums::begin(const ExecSpace& space, std::size_t fragment, const Beside& beside) {
-  const Tensor place = flat_part(numbers_.get(), {fragments_[fragment].count, std::ssize(beside)});
+void FragmentSums::begin(const ExecSpace& space, std::size_t fragment, double examples) {
+  const Tensor place = flat_part(numbers_.get(), {fragments_[fragment].count, 1});
   dispatch_master(place.dtype, [&]<class T>(T) {
-    const std::array<T, std::tuple_size_v<Beside>> values{static_cast<T>(beside[0]), static_cast<T>(beside[1])};
-    copy_from_host(space, values.data(), place);
+    const T number = static_cast<T>(examples);
+    copy_from_host(space, &number, place);
   });
   current_ = fragment;
   advance(space);
@@ -73,14 +73,14 @@ void FragmentSums::advance(const ExecSpace& space) {
   if (current_) sums_[*current_]->ready(space, all_numbers(*current_).count());
 }
 
-std::pair<std::size_t, FragmentSums::Beside> FragmentSums::finish(const ExecSpace& space) {
+std::pair<std::size_t, double> FragmentSums::finish(const ExecSpace& space) {
   const std::size_t fragment = *std::exchange(current_, std::nullopt);
   sums_[fragment]->finish(space, [] {});
-  const Tensor place = flat_part(numbers_.get(), {fragments_[fragment].count, std::ssize(Beside())});
+  const Tensor place = flat_part(numbers_.get(), {fragments_[fragment].count, 1});
   return {fragment, dispatch_master(place.dtype, [&]<class T>(T) {
-            std::array<T, std::tuple_size_v<Beside>> values{};
-            copy_to_host(space, place, values.data());
-            return Beside{static_cast<double>(values[0]), static_cast<double>(values[1])};
+            T examples{};
+            copy_to_host(space, place, &examples);
+            return static_cast<double>(examples);
           })};
 }
 

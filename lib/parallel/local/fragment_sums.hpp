@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <array>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "parallel/reducers/bucketed_reducer.hpp"
@@ -15,13 +15,10 @@ namespace lockstep {
 /// last layer first). The last fragment also has the layers' statistics. Throws KeyError if there are fewer tensors.
 std::vector<ElementRange> local_fragments(const ParameterLayout& layout, std::int64_t count);
 
-/// Sums over all ranks, of one fragment (local_fragments) at a time and two numbers beside it, that go on beside steps
-/// in memory of their own. All ranks call begin and finish at the same steps.
+/// Sums over all ranks, of one fragment (local_fragments) at a time together with a number of examples, that go on
+/// during steps in memory of their own. All ranks call begin and finish at the same steps.
 class FragmentSums {
  public:
-  /// Numbers that travel with a fragment, in its own type, whatever the type on the wire.
-  using Beside = std::array<double, 2>;
-
   /// Collective.
   FragmentSums(const ParallelConfig& config, const ShardGroups& groups, const ParameterLayout& layout);
 
@@ -30,12 +27,13 @@ class FragmentSums {
   Tensor numbers(std::size_t fragment) const;
   bool under_way() const { return current_.has_value(); }
 
-  /// Begins the sum of numbers(fragment) and `beside`; no other may be under way. Does not wait for other ranks.
-  void begin(const ExecSpace& space, std::size_t fragment, const Beside& beside);
+  /// Begins the sum of numbers(fragment) and `examples`, which travels in the parameters' type, whatever the type on
+  /// the wire. No other sum may be under way. Does not wait for other ranks.
+  void begin(const ExecSpace& space, std::size_t fragment, double examples);
   /// Goes on as far as possible without waiting.
   void advance(const ExecSpace& space);
-  /// Waits for the sum that is under way. Returns its fragment, and the sums of the numbers beside it.
-  std::pair<std::size_t, Beside> finish(const ExecSpace& space);
+  /// Waits for the sum that is under way. Returns its fragment, and the sum of the examples.
+  std::pair<std::size_t, double> finish(const ExecSpace& space);
   double take_exposed_seconds();
 
  private:

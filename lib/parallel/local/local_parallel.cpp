@@ -32,12 +32,9 @@ LocalParallel::LocalParallel(const LocalConfig& config, const Topology& topology
       parts_(std::move(parts)),
       last_step_(last_step),
       parameters_(parameters),
-      sync_(config, group_.count(), parameters),
-      weights_(topology.all, parts_.node ? std::optional(topology.node) : std::nullopt),
-      states_(config, topology.all, group_, std::move(parts_.own_steps), parameters) {
-  if (parts_.fragments)
-    streamed_.emplace(config, std::move(parts_.fragments), ranks_, last_step, parameters, sync_, weights_);
-  if (config_.steps_by_speed) period_.emplace(ranks_, group_.number(), config_.every);
+      sync_(config, parameters),
+      weights_(topology.all, parts_.node ? std::optional(topology.node) : std::nullopt) {
+  if (parts_.fragments) streamed_.emplace(config, std::move(parts_.fragments), last_step, parameters, sync_, weights_);
 }
 
 void LocalParallel::bind(const Updater& updater) {
@@ -59,7 +56,7 @@ StepScope LocalParallel::begin_step(const ExecSpace& space, std::int64_t number,
   has_synced_ = false;
   steps_alone_ = number > config_.from_step;
   if (!steps_alone_) return {.examples = batch.global_examples};
-  if (config_.keeps_replicas() && !has_others_) {
+  if (config_.streams() && !has_others_) {
     updater().before_change();
     swap_numbers(space, sync_.values(), sync_.others());
     parameters_.round(space);
@@ -68,25 +65,11 @@ StepScope LocalParallel::begin_step(const ExecSpace& space, std::int64_t number,
   }
   has_others_ = true;
   examples_ = group_.examples(batch.global_examples);
-  StepScope scope{.examples = examples_,
-                  .group = is_local(number) ? &group_.ranks() : nullptr,
-                  .numbers = group_.numbers(),
-                  .syncs = is_common(number),
-                  .own_steps = states_.own_steps()};
-  if (period_) {
-    const std::int64_t of_period = (number - config_.from_step - 1) % config_.every + 1;
-    const std::int64_t computed = period_->examples(group_.partition(), batch.global_examples, of_period);
-    if (computed == 0) return scope;  // a last batch, of which only slow groups have any examples
-    if (!period_->does(group_.number(), of_period)) scope.examples = 0;
-    scope.in_run.examples = computed;
-  }
-  return scope;
-}
-
-std::int64_t LocalParallel::follow_times(std::span<const double> times) {
-  if (!period_) return config_.every;
-  period_->follow(times);
-  return period_->fewest();
+  return {.examples = examples_,
+          .group = is_local(number) ? &group_.ranks() : nullptr,
+          .numbers = group_.numbers(),
+          .syncs = is_common(number),
+          .own_steps = parts_.own_steps.get()};
 }
 
 Tensor LocalParallel::gradient_square(const ExecSpace& space) {
@@ -95,25 +78,22 @@ Tensor LocalParallel::gradient_square(const ExecSpace& space) {
 
 void LocalParallel::update(const ExecSpace& space, const UpdateScalars* step, double statistics_factor) {
   current().update(space, step, statistics_factor);
-  if (OwnSteps* const own = states_.own_steps()) own->add(space, &step->left_out);
+  if (parts_.own_steps) parts_.own_steps->add(space, &step->left_out);
   if (steps_alone_) weights_.add(space, static_cast<double>(examples_) / group_.size(), &step->left_out);
 }
 
-bool LocalParallel::end_step(const ExecSpace& space, double learning_rate) {
-  if (OwnSteps* const own = states_.own_steps()) own->look(space);
+bool LocalParallel::end_step(const ExecSpace& space) {
+  if (parts_.own_steps) parts_.own_steps->look(space);
   if (!steps_alone_) {
-    if (config_.keeps_replicas()) {
+    if (config_.streams()) {
       updater().before_change();
       begin_replica(space);
     }
     return false;
   }
   const bool all_sync = is_common(step_);
-  learning_rate_.add(learning_rate);
-  learning_rate = learning_rate_.value();
-  if (all_sync) learning_rate_ = {};
   if (streamed_) {
-    streamed_->end_step(space, step_, learning_rate, updater().before_change);
+    streamed_->end_step(space, step_, updater().before_change);
     if (!all_sync) return false;
     updater().before_change();
     show_common(space);
@@ -125,34 +105,27 @@ bool LocalParallel::end_step(const ExecSpace& space, double learning_rate) {
   // An optimizer that overwrites gradients has taken their square before its update (OptimizerSteps).
   if (!optimizer().overwrites_gradients()) square_ = current().gradient_square(space);
   updater().before_change();
-  const std::optional<double> weight = all_sync ? weights_.take(space, learning_rate) : weights_.take_in_node(space);
-  if (all_sync) sync_at_once(space, weight, learning_rate);
-  else if (weight) average_in_node(space, *weight);
+  if (const std::optional<double> weight = all_sync ? weights_.take(space) : weights_.take_in_node(space)) {
+    if (all_sync) sync_at_once(space, *weight);
+    else average_in_node(space, *weight);
+  }
   parameters_.round(space);
-  states_.sync(space, optimizer(), all_sync ? ranks_ : node_, all_sync ? *parts_.all : *parts_.node, weight);
   has_synced_ = true;
   return all_sync && group_.count() > 1;
 }
 
 /// The gradients' memory holds differences meanwhile: it is as long, and ranks sum it.
-void LocalParallel::sync_at_once(const ExecSpace& space, std::optional<double> weight, double learning_rate) {
+void LocalParallel::sync_at_once(const ExecSpace& space, double weight) {
   const Tensor differences = sync_.room();
-  if (config_.outer == LocalConfig::Outer::elastic) {
-    sync_.take_pulls(space, weight.value_or(0), group_.size(), differences);
+  const ElementRange all{0, differences.count()};
+  if (parts_.adasum) {
+    sync_.take_differences(space, 1, weight * group_.size(), differences);
+    parts_.adasum->combine(space);
+  } else {
+    sync_.take_differences(space, weight, all, differences);
     parts_.all->finish_gradients(space, [] {});
-    sync_.pull(space, differences);
-    show_common(space);
-  } else if (weight) {
-    const ElementRange all{0, differences.count()};
-    if (parts_.adasum) {
-      sync_.take_differences(space, 1, *weight * group_.size(), differences);
-      parts_.adasum->combine(space);
-    } else {
-      sync_.take_differences(space, *weight, all, differences);
-      parts_.all->finish_gradients(space, [] {});
-    }
-    sync_.step(space, 1, learning_rate, 0, all, differences);
   }
+  sync_.step(space, 1, all, differences);
 }
 
 void LocalParallel::average_in_node(const ExecSpace& space, double weight) {
@@ -175,31 +148,52 @@ void LocalParallel::begin_replica(const ExecSpace& space) { copy(space, sync_.va
 void LocalParallel::share(const ExecSpace& space) {
   ranks_.broadcast(space, parameters_.values());
   parameters_.round(space);
-  for (const OuterOptimizer::State& state : sync_.outer().states()) ranks_.broadcast(space, state.values);
-  if (config_.keeps_replicas()) {
+  if (const Tensor& velocity = sync_.outer().velocity()) ranks_.broadcast(space, velocity);
+  if (config_.streams()) {
     if (step_ <= config_.from_step) begin_replica(space);
     else group_.ranks().broadcast(space, sync_.others());
   }
-  states_.share(space, optimizer(), optimizer_steps_, step_ < config_.from_step);
+  share_states(space);
   weights_.forget(space);
-  learning_rate_ = {};
   has_others_ = false;
+}
+
+/// Gives all ranks of a group the states of its first rank. If all ranks do the next step together, they need the same
+/// states: if a checkpoint has those of groups, the first group's.
+void LocalParallel::share_states(const ExecSpace& space) {
+  const Communicator& alike = step_ < config_.from_step ? ranks_ : group_.ranks();
+  for (const Optimizer::State& state : optimizer().states()) alike.broadcast(space, state.values);
+  if (parts_.own_steps) parts_.own_steps->begin(space, alike, optimizer_steps_);
 }
 
 std::vector<ShardedState> LocalParallel::sharded_states() const {
   std::vector<ShardedState> all{replicated_parameters(parameters_, ranks_.is_root())};
-  states_.add_sharded_states(optimizer(), all);
+  add_optimizer_states(all);
   std::vector<Parameter> moving = parameters_.parameters();
   std::erase_if(moving, [](const Parameter& each) { return each.kind == ParameterSpec::Kind::frozen; });
   const SharedLayout layout(std::move(moving)), trained = trained_parameters(parameters_.parameters());
-  for (int group = 0; config_.keeps_replicas() && group < group_.count(); ++group) {
+  for (int group = 0; config_.streams() && group < group_.count(); ++group) {
     const bool holds = group == group_.number() && group_.ranks().is_root();
     all.push_back(state_of_one_rank("", layout, sync_.others(), holds));
     all.back().replica = ShardedState::Replica{group, group_.count()};
   }
-  for (const OuterOptimizer::State& state : sync_.outer().states())
-    all.push_back(state_of_strategy(state.name, trained, state.values, ranks_.is_root()));
+  if (const Tensor& velocity = sync_.outer().velocity())
+    all.push_back(state_of_strategy(OuterOptimizer::velocity_name, trained, velocity, ranks_.is_root()));
   return all;
+}
+
+/// Adds the states of each group's optimizer, with the number of steps behind them if groups count their own.
+void LocalParallel::add_optimizer_states(std::vector<ShardedState>& all) const {
+  for (int group = 0; group < group_.count(); ++group) {
+    const bool holds = group == group_.number() && group_.ranks().is_root();
+    std::optional<ShardedState::Replica> replica;  // none: a single group's states are the run's
+    if (group_.count() > 1) replica = ShardedState::Replica{group, group_.count()};
+    for (const Optimizer::State& state : optimizer().states()) {
+      all.push_back(state_of_one_rank(state.name, state.layout, state.values, holds, state.offloaded));
+      all.back().replica = replica;
+    }
+    if (parts_.own_steps) OwnSteps::add_sharded_states(holds ? parts_.own_steps.get() : nullptr, replica, all);
+  }
 }
 
 void LocalParallel::gradient_ready(const ExecSpace& space, ElementRange range) {

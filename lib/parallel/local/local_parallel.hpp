@@ -8,10 +8,10 @@
 #include "parallel/data_parallel.hpp"
 #include "parallel/local/adasum_exchange.hpp"
 #include "parallel/local/averaging_weights.hpp"
-#include "parallel/local/group_states.hpp"
-#include "parallel/local/period_steps.hpp"
 #include "parallel/local/replica_update.hpp"
+#include "parallel/local/step_group.hpp"
 #include "parallel/local/streaming_sync.hpp"
+#include "parallel/own_steps.hpp"
 
 namespace lockstep {
 
@@ -30,10 +30,7 @@ Topology local_group_of(const LocalConfig& config, const Topology& topology);
 /// every `node_every` steps in between, with the weights of AveragingWeights; x₀ stays that of the last synchronization
 /// of all.
 ///
-/// With steps by speed (PeriodSteps), a slow group leaves out the last steps before a synchronization of all.
-///
-/// Statistics of layers are averaged, whatever the outer step. With elastic averaging, the parameters that a rank shows
-/// after a synchronization are the centre; the replica lies beside them until the next step.
+/// Statistics of layers are averaged, whatever the outer step. Each group keeps its own optimizer states.
 ///
 /// With fragments (Streaming DiLoCo: Douillard et al. 2025, algorithm 2), the parameters that a rank shows after each
 /// `every` steps are x₀: for each fragment, what its last synchronization has left. No sum is under way there.
@@ -58,12 +55,11 @@ class LocalParallel final : public ParallelStrategy {
     optimizer_steps_ = optimizer_steps;
   }
   StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) override;
-  bool end_step(const ExecSpace& space, double learning_rate) override;
+  bool end_step(const ExecSpace& space) override;
   bool is_local(std::int64_t step) const override { return group_.count() > 1 && step > config_.from_step; }
   bool is_common(std::int64_t step) const override;
   std::int64_t steps_between_syncs() const override { return config_.every; }
-  std::int64_t follow_times(std::span<const double> times) override;
-  bool ranks_have_same_states() const override { return !states_.are_kept(); }
+  bool ranks_have_same_states() const override { return group_.count() == 1; }
 
   void gradient_ready(const ExecSpace& space, ElementRange range) override;
   void gradient_sum_done(const ExecSpace& space) override { current().gradient_sum_done(space); }
@@ -78,10 +74,12 @@ class LocalParallel final : public ParallelStrategy {
  private:
   DataParallel& current() { return steps_alone_ ? *parts_.group : *parts_.all; }
   bool syncs_in_node(std::int64_t step) const;
-  void sync_at_once(const ExecSpace& space, std::optional<double> weight, double learning_rate);
+  void sync_at_once(const ExecSpace& space, double weight);
   void average_in_node(const ExecSpace& space, double weight);
   void show_common(const ExecSpace& space);
   void begin_replica(const ExecSpace& space);
+  void share_states(const ExecSpace& space);
+  void add_optimizer_states(std::vector<ShardedState>& all) const;
 
   LocalConfig config_;
   Communicator ranks_, node_;
@@ -91,10 +89,7 @@ class LocalParallel final : public ParallelStrategy {
   ParameterBuffer& parameters_;
   ReplicaUpdate sync_;
   AveragingWeights weights_;
-  MeanLearningRate learning_rate_;  ///< of the steps since the last synchronization of all groups
-  GroupStates states_;
   std::optional<StreamingSync> streamed_;  ///< none: all parameters are synchronized at once
-  std::optional<PeriodSteps> period_;      ///< none: all groups do all steps
   Tensor square_;  ///< gradient_square of the last step, if a synchronization has overwritten its gradients
   std::int64_t step_ = 0, examples_ = 0;  ///< number of the last begun step; examples of its batch in the group
   std::int64_t optimizer_steps_ = 0;      ///< see go_on_after

@@ -3,28 +3,22 @@
 
 namespace lockstep {
 
-ReplicaUpdate::ReplicaUpdate(const LocalConfig& config, int groups, ParameterBuffer& parameters)
-    : config_(config),
-      groups_(groups),
-      parameters_(parameters),
+ReplicaUpdate::ReplicaUpdate(const LocalConfig& config, ParameterBuffer& parameters)
+    : parameters_(parameters),
       others_("lockstep::replica_update::others", parameters.dtype(), {parameters.layout().summed_size()}),
-      outer_(config, groups, parameters.dtype(), parameters.trained_size()) {}
+      outer_(config, parameters.dtype(), parameters.trained_size()) {}
 
 void ReplicaUpdate::take_differences(const ExecSpace& space, double weight, ElementRange range,
                                      const Tensor& differences) const {
   weighted_difference(space, weight, flat_part(others(), range), flat_part(values(), range), differences);
 }
 
-void ReplicaUpdate::step(const ExecSpace& space, double share, double learning_rate, double mix, ElementRange range,
-                         const Tensor& differences) {
+void ReplicaUpdate::step(const ExecSpace& space, double share, ElementRange range, const Tensor& differences) {
   const ElementRange of_trained = range.within(trained()), statistics = range.within(parameters_.layout().statistics());
   const auto part = [&](ElementRange of) { return flat_part(differences, {of.first - range.first, of.count}); };
-  if (of_trained.count > 0)
-    outer_.step(space, {.share = share, .learning_rate = learning_rate}, of_trained, part(of_trained),
-                flat_part(others(), of_trained));
-  if (statistics.count > 0) outer_step(space, {.direct = share}, part(statistics), {}, flat_part(others(), statistics));
-  if (mix == 0) copy(space, flat_part(others(), range), flat_part(values(), range));
-  else pull_towards(space, 1 - mix, flat_part(others(), range), flat_part(values(), range));
+  if (of_trained.count > 0) outer_.step(space, share, of_trained, part(of_trained), flat_part(others(), of_trained));
+  if (statistics.count > 0) outer_step(space, {.share = share}, part(statistics), {}, flat_part(others(), statistics));
+  copy(space, flat_part(others(), range), flat_part(values(), range));
 }
 
 void ReplicaUpdate::take_differences(const ExecSpace& space, double trained, double statistics,
@@ -39,16 +33,6 @@ void ReplicaUpdate::take_differences(const ExecSpace& space, double trained, dou
 void ReplicaUpdate::average(const ExecSpace& space, const Tensor& differences) const {
   copy(space, others(), values());
   outer_step(space, {}, differences, {}, values());
-}
-
-void ReplicaUpdate::take_pulls(const ExecSpace& space, double weight, int group, const Tensor& differences) const {
-  take_differences(space, config_.learning_rate_or_default(groups_) / group, weight, differences);
-}
-
-void ReplicaUpdate::pull(const ExecSpace& space, const Tensor& differences) {
-  pull_towards(space, config_.learning_rate_or_default(groups_), flat_part(others(), trained()),
-               flat_part(values(), trained()));
-  outer_step(space, {}, differences, {}, others());
 }
 
 }  // namespace lockstep

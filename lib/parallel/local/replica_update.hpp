@@ -10,12 +10,10 @@ namespace lockstep {
 /// any stretch of them. The caller sums differences over all ranks.
 ///
 /// The parameters that a group steps are those of a buffer. Beside them lie the ones that all groups have in common:
-/// x₀. If both are kept (LocalConfig::keeps_replicas), they change places, so that readers of the buffer see the common
-/// ones.
+/// x₀. If both are kept (LocalConfig::streams), they change places, so that readers of the buffer see the common ones.
 class ReplicaUpdate {
  public:
-  /// `groups` is the number of groups.
-  ReplicaUpdate(const LocalConfig& config, int groups, ParameterBuffer& parameters);
+  ReplicaUpdate(const LocalConfig& config, ParameterBuffer& parameters);
 
   /// The parameters that groups have of their own, flat: trained ones and statistics.
   Tensor values() const { return moving(parameters_.values()); }
@@ -26,10 +24,9 @@ class ReplicaUpdate {
 
   /// differences = weight · (x₀ − x), for a stretch of the parameters.
   void take_differences(const ExecSpace& space, double weight, ElementRange range, const Tensor& differences) const;
-  /// Does the outer step of a stretch, where `share` times `differences` is x₀ − x̄ and `learning_rate` is that of the
-  /// groups' steps; then x ← x₀ + mix · (x − x₀). Statistics are averaged by any rule.
-  void step(const ExecSpace& space, double share, double learning_rate, double mix, ElementRange range,
-            const Tensor& differences);
+  /// Does the outer step of a stretch, where `share` times `differences` is x₀ − x̄; then x ← x₀. Statistics are
+  /// averaged by any rule.
+  void step(const ExecSpace& space, double share, ElementRange range, const Tensor& differences);
 
   /// Takes the differences of all parameters, with one weight for trained ones and one for statistics.
   void take_differences(const ExecSpace& space, double trained, double statistics, const Tensor& differences) const;
@@ -37,19 +34,12 @@ class ReplicaUpdate {
   /// x ← x₀ − differences.
   void average(const ExecSpace& space, const Tensor& differences) const;
 
-  // Elastic averaging, before and after the sum of `differences` over all ranks:
-  /// `weight` is that of a rank's statistics; `group` is the number of ranks in a group.
-  void take_pulls(const ExecSpace& space, double weight, int group, const Tensor& differences) const;
-  void pull(const ExecSpace& space, const Tensor& differences);
-
  private:
   Tensor moving(const Tensor& numbers) const {
     return {numbers.data, numbers.dtype, {parameters_.layout().summed_size()}};
   }
   ElementRange trained() const { return {0, parameters_.trained_size()}; }
 
-  LocalConfig config_;
-  int groups_;
   ParameterBuffer& parameters_;
   OwnedTensor others_;
   OuterOptimizer outer_;

@@ -16,23 +16,21 @@ namespace lockstep {
 class StreamingSync {
  public:
   /// `last_step` is that of the run. Arguments that are not owned must outlive this object.
-  StreamingSync(const LocalConfig& config, std::unique_ptr<FragmentSums> sums, const Communicator& ranks,
-                std::int64_t last_step, ParameterBuffer& parameters, ReplicaUpdate& sync, AveragingWeights& weights);
+  StreamingSync(const LocalConfig& config, std::unique_ptr<FragmentSums> sums, std::int64_t last_step,
+                ParameterBuffer& parameters, ReplicaUpdate& sync, AveragingWeights& weights);
 
   /// Ends step number `step`: begins the sum that is due, and applies the one that is due.
-  void end_step(const ExecSpace& space, std::int64_t step, double learning_rate,
-                const std::function<void()>& before_change);
+  void end_step(const ExecSpace& space, std::int64_t step, const std::function<void()>& before_change);
   /// Goes on as far as possible without waiting.
   void advance(const ExecSpace& space) { sums_->advance(space); }
   double take_exposed_seconds() { return sums_->take_exposed_seconds(); }
 
  private:
-  void begin(const ExecSpace& space, std::size_t fragment, double learning_rate);
-  void finish(const ExecSpace& space, double mix);
+  void begin(const ExecSpace& space, std::size_t fragment);
+  void finish(const ExecSpace& space);
 
   LocalConfig config_;
   std::unique_ptr<FragmentSums> sums_;
-  Communicator ranks_;
   std::int64_t last_step_;
   ParameterBuffer& parameters_;
   ReplicaUpdate& sync_;

@@ -10,14 +10,10 @@
 namespace lockstep {
 
 RunBatches::RunBatches(const OpenedDeck& deck, DataPosition& state)
-    : deck_(deck),
-      trainer_(*deck.trainer),
-      batch_dealing_(trainer_.strategy()),
-      balance_(deck.config.parallel, deck.comm, trainer_, trainer_.strategy(), deck.largest_batch()),
-      state_(state) {
-  deck.comm.run_collectively([&] {
-    with_positions(deck.config.source, [&] { prepare(trainer_.partition()); });
-  });
+    : deck_(deck), trainer_(*deck.trainer), batch_dealing_(trainer_.strategy()), state_(state) {
+  if (deck.config.parallel.measures_shares() && deck.comm.size() > 1)
+    shares_.emplace(deck.comm, trainer_, deck.largest_batch());
+  deck.comm.run_collectively([&] { with_positions(deck.config.source, [&] { prepare(trainer_.partition()); }); });
 }
 
 /// Returns the sizes of this rank's micro-batches, also in the ragged last batch of an epoch and of an evaluation, so
@@ -69,7 +65,7 @@ void RunBatches::begin() {
        .repeats = draws_again(config.data.sampler),
        .interleaved = interleaved,
        .rank = deck_.comm.rank(),
-       .partition = balance_.partition(),
+       .partition = partition(),
        .parts_of_batch = batch_dealing_.parts_of_batch(),
        .batches = trainer_.steps(),
        .parts_of = dealing == Dealing::in_known_order
@@ -94,12 +90,13 @@ PartRequest RunBatches::next_part() {
 }
 
 void RunBatches::balance(const Trainer::ExposedSeconds& exposed) {
-  if (const auto shares = balance_.steps_done(exposed)) set_shares(*shares);
+  if (!shares_) return;
+  if (const auto shares = shares_->step_done(exposed)) set_shares(*shares);
 }
 
 void RunBatches::set_shares(const std::vector<std::int64_t>& shares) {
-  balance_.set(shares);
-  const BatchPartition& partition = balance_.partition();
+  shares_->set(shares);
+  const BatchPartition& partition = shares_->partition();
   deck_.comm.run_collectively([&] {
     ExecSpace().fence("lockstep::set_shares");  // kernels under way still use the memory that layers prepare anew
     prepare(partition);

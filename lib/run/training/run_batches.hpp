@@ -2,12 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "data/data_loader.hpp"
 #include "run/training/opened_deck.hpp"
 #include "run/training/run_state.hpp"
-#include "train/balance/load_balance.hpp"
+#include "train/share_balance.hpp"
 
 namespace lockstep {
 
@@ -32,23 +33,22 @@ class RunBatches {
   /// Position before the last batch.
   const SamplerPosition& position_before() const { return before_; }
 
-  /// Adapts the work of the next steps to the seconds for which the last ones have waited for other ranks. Collective.
+  /// Adapts the shares of the next steps to the seconds for which the last one has waited for other ranks. Collective.
   void balance(const Trainer::ExposedSeconds& exposed);
   /// Divides batches among ranks into these shares (BatchPartition), from the first batch on that no loader can have
   /// begun. Only where shares are measured on several ranks. Collective.
   void set_shares(const std::vector<std::int64_t>& shares);
-  /// Whether a group of ranks may leave out steps.
-  bool paces_groups() const { return balance_.paces_groups(); }
 
  private:
   void prepare(const BatchPartition& partition);
   PartRequest next_part();
+  const BatchPartition& partition() const { return shares_ ? shares_->partition() : trainer_.partition(); }
   std::vector<std::int64_t> sizes(const BatchPartition& partition) const;
 
   const OpenedDeck& deck_;
   Trainer& trainer_;
   BatchDealing& batch_dealing_;
-  LoadBalance balance_;
+  std::optional<ShareBalance> shares_;  ///< none: the division of batches stays
   DataPosition& state_;
   SamplerPosition before_;
   std::unique_ptr<DataLoader> loader_;

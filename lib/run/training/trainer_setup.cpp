@@ -150,8 +150,8 @@ void check_deck(const RunConfig& config, int ranks) {
 PushOrder planned_pushes(const RunConfig& config, std::int64_t examples, const Communicator& comm) {
   const AsynchronousConfig& asynchronous = config.parallel.asynchronous;
   if (!asynchronous.present || asynchronous.free) return {};
-  const Rounds rounds = config.parallel.rounds();
-  const std::int64_t updates = UpdateSteps{rounds.every, run_length(config, examples).steps()}.updates();
+  const std::int64_t every = config.parallel.steps_of_round();
+  const std::int64_t updates = UpdateSteps{every, run_length(config, examples).steps()}.updates();
   std::string text;
   if (!asynchronous.replay.empty()) {
     comm.run_on_root([&] { text = read_text_file(asynchronous.replay); });
@@ -161,8 +161,8 @@ PushOrder planned_pushes(const RunConfig& config, std::int64_t examples, const C
   comm.run_collectively([&] {
     with_positions(config.source, [&] {
       pushes = asynchronous.replay.empty()
-                   ? simulate_pushes(asynchronous, static_cast<std::uint64_t>(config.run.seed), updates, rounds)
-                   : PushOrder::parse(text, asynchronous.replay, asynchronous, updates, rounds,
+                   ? simulate_pushes(asynchronous, static_cast<std::uint64_t>(config.run.seed), updates, every)
+                   : PushOrder::parse(text, asynchronous.replay, asynchronous, updates, every,
                                       config.run.may_end_early() ? PushOrder::Length::may_be_shorter
                                                                  : PushOrder::Length::all_updates);
       if (config.parallel.has_stepping_workers() || pushes.has_parts())
@@ -196,7 +196,7 @@ std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std:
   PushOrder pushes = planned_pushes(config, train.size(), comm);
   const std::int64_t known_steps = config.parallel.asynchronous.replay.empty()
                                        ? length.steps()
-                                       : UpdateSteps{config.parallel.rounds().every, length.steps()}.after(
+                                       : UpdateSteps{config.parallel.steps_of_round(), length.steps()}.after(
                                              pushes.updates());
   RunConfig known = config;
   known.parallel.asynchronous.recorded = {pushes.members(), pushes.workers()};

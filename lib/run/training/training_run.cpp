@@ -211,10 +211,8 @@ void TrainingRun::log_step() {
                  .skipped = record.skipped,
                  .numbers = record.numbers,
                  .scales = trainer_.logged_scales()});
-  // The median is no measure of a slow group, which may leave out most steps, nor of the parts of a batch that a rank
-  // computes between two synchronizations.
-  const double usual = batches_.paces_groups() ? stop_vote_.longest_step() : progress_.times().quantile(0.5);
-  watchdog_->median_step(steps_at_once_ > 1 ? longest_call_ : usual);
+  // The median is no measure of the parts of a batch that a rank computes between two synchronizations.
+  watchdog_->median_step(steps_at_once_ > 1 ? longest_call_ : progress_.times().quantile(0.5));
   if (folder_.resumed_from().empty())
     checkpoint_schedule_.say_when_only_at_the_end(progress_.times().quantile(0.5) *
                                                   static_cast<double>(total_steps() - record.step));

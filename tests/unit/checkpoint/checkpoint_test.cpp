@@ -108,7 +108,7 @@ TEST(CheckpointNumbers, TellReplicasFromSimulatedWorkers) {
   EXPECT_EQ(of(true, 3), all("/replicas"));
   EXPECT_EQ(of(false, 2), common);
   EXPECT_EQ(of(false, 3, "s"), (Names{"/replicas/0/s/fc/weight", "/replicas/1/s/fc/weight"}));
-  write("/replicas", "parallel: {local: {every: 2, outer: elastic}}");
+  write("/replicas", "parallel: {local: {every: 2, delay: 1}}");
   EXPECT_EQ(of(true, 2), common);
   EXPECT_EQ(of(false, 2), own("/replicas"));
   EXPECT_EQ(of(false, 3), all("/replicas"));

@@ -34,16 +34,6 @@ TEST(SharePlan, StaysWithinLimitsAndDividesTheRestBySpeed) {
   EXPECT_EQ(shares({1, 1000, 1000}, 12, 0, 4), Shares({4, 4, 4}));
 }
 
-TEST(SharePlan, StepsAreInProportionToSpeed) {
-  const auto steps = [](const std::vector<double>& seconds, std::int64_t most) {
-    return steps_by_speed(seconds, most);
-  };
-  EXPECT_EQ(steps({1, 1, 1, 2}, 50), Shares({50, 50, 50, 25}));
-  EXPECT_EQ(steps({3, 1, 2, 1.01}, 6), Shares({2, 6, 3, 5})) << "rounded down";
-  EXPECT_EQ(steps({7e11, 7e11 / 49}, 49), Shares({1, 49}));
-  EXPECT_EQ(steps({1, 1e9}, 8), Shares({8, 1})) << "at least one";
-}
-
 TEST(SharePlan, IsWithinOneOfTheIdealForAnySpeeds) {
   std::mt19937 random(3);
   for (int trial = 0; trial < 2000; ++trial) {

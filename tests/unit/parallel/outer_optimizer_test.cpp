@@ -23,7 +23,7 @@ TEST(Golden, OuterNesterovSteps) {
     const auto weights = golden.at("weights").get<std::vector<double>>();
     for (const DType dtype : {DType::f32, DType::f64}) {
       const ExecSpace space;
-      const OuterOptimizer outer(config, std::ssize(weights), dtype, count);
+      const OuterOptimizer outer(config, dtype, count);
       const OwnedTensor values = test::make_filled(dtype, {count}, 300), replica("replica", dtype, {count}),
                         difference("difference", dtype, {count}), sum("sum", dtype, {count});
       for (std::uint64_t sync = 0; sync < 20; ++sync) {
@@ -36,8 +36,7 @@ TEST(Golden, OuterNesterovSteps) {
           weighted_difference(space, weights[r], values.get(), replica.get(), difference.get());
           accumulate(space, 1, difference.get(), sum.get());
         }
-        outer.step(space, {.share = 1 / (weights[0] + weights[1]), .before = static_cast<std::int64_t>(sync)},
-                   {0, count}, sum.get(), values.get());
+        outer.step(space, 1 / (weights[0] + weights[1]), {0, count}, sum.get(), values.get());
       }
       EXPECT_LT(test::largest_difference(test::values_of(values.get()), golden.at("p").get<std::vector<double>>()),
                 dtype == DType::f64 ? 1e-12 : 1e-5);
