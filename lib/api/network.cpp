@@ -13,25 +13,16 @@
 namespace lockstep {
 namespace {
 
-/// Returns the format of the inputs, without targets. Throws if the checkpoint and the caller disagree, or neither
-/// gives it.
-ExampleFormat format_of(const TrainedModel& trained, const std::optional<Network::Inputs>& given) {
+/// Returns the format of the inputs, without targets. Throws bad_data if the checkpoint does not have it.
+ExampleFormat format_of(const TrainedModel& trained) {
   const std::optional<ExampleFormat> found = trained.inputs();
-  validate(found || given, ExitStatus::bad_usage,
-           "{}: does not give the format of its network's inputs (it was written by an earlier version); give "
-           "Network::Inputs",
+  validate(found.has_value(), ExitStatus::bad_data,
+           "{}: does not give the format of its network's inputs; give a checkpoint of lockstep train or of a Session",
            trained.name);
-  const Network::Inputs inputs = given.value_or(found ? Network::Inputs{found->input_shape, found->input_dtype}
-                                                      : Network::Inputs{});
-  validate(!found || (found->input_shape == inputs.shape && found->input_dtype == inputs.dtype), ExitStatus::bad_usage,
-           "{}: its network's inputs are not {} {}, as Network::Inputs says; leave Network::Inputs out", trained.name,
-           to_string(inputs.shape), name_of(inputs.dtype));
-  validate(inputs.dtype == DType::f32 || inputs.dtype == DType::f64 || inputs.dtype == DType::u8 ||
-               inputs.dtype == DType::i32,
-           ExitStatus::bad_usage,
-           "Network::Inputs says {} (f32, f64, u8 or, for tokens, i32 are read); give one of these",
-           name_of(inputs.dtype));
-  return {.input_shape = inputs.shape, .input_dtype = inputs.dtype, .target_shape = {0}, .target_dtype = DType::f32};
+  return {.input_shape = found->input_shape,
+          .input_dtype = found->input_dtype,
+          .target_shape = {0},
+          .target_dtype = DType::f32};
 }
 
 }  // namespace
@@ -43,7 +34,7 @@ struct Network::State {
         vocabulary(vocabulary_of(graph)),
         inference(trained.config, std::move(graph), format, max_batch) {}
 
-  static std::unique_ptr<State> make(const TrainedModel& trained, const std::optional<Inputs>& inputs);
+  static std::unique_ptr<State> make(const TrainedModel& trained);
   /// Writes the outputs of `count` examples from `first` on to their place in `y`.
   void compute(std::int64_t first, std::int64_t count, const OutputArray& y);
 
@@ -56,30 +47,30 @@ struct Network::State {
   OwnedTensor staged;  ///< on devices: outputs in y's type, before they are copied to the host
 };
 
-std::unique_ptr<Network::State> Network::State::make(const TrainedModel& trained, const std::optional<Inputs>& inputs) {
+std::unique_ptr<Network::State> Network::State::make(const TrainedModel& trained) {
   validate(Kokkos::is_initialized(), ExitStatus::bad_usage,
            "Kokkos is not initialized; create a Kokkos::ScopeGuard before the first network");
-  const ExampleFormat format = format_of(trained, inputs);
+  const ExampleFormat format = format_of(trained);
   check_normalize(format, trained.config.data.normalize);
   Graph graph = make_graph(trained.config, format);
   check_inputs(GivenExamples(format, 1), trained.config.data.augment, graph);
   return std::make_unique<State>(trained, format, std::move(graph));
 }
 
-Network Network::load(const std::string& file, const std::optional<Inputs>& inputs) {
+Network Network::load(const std::string& file) {
   const TrainedModel trained = TrainedModel::read(file);
-  std::unique_ptr<State> state = State::make(trained, inputs);
+  std::unique_ptr<State> state = State::make(trained);
   trained.load(state->inference.model());
   return Network(std::move(state));
 }
 
-Network Network::load(const std::string& file, MPI_Comm mpi, const std::optional<Inputs>& inputs) {
+Network Network::load(const std::string& file, MPI_Comm mpi) {
   const Communicator comm = communicator_of(mpi);
   TrainedModel trained;
   comm.run_on_root([&] { trained = TrainedModel::read(file); });
   trained.share(comm);
   std::unique_ptr<State> state;
-  comm.run_collectively([&] { state = State::make(trained, inputs); });
+  comm.run_collectively([&] { state = State::make(trained); });
   trained.load(comm, state->inference.model());
   return Network(std::move(state));
 }

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "api/array.hpp"
@@ -15,16 +14,10 @@ namespace lockstep {
 /// A trained network from a checkpoint of a Session or of `lockstep train`, for this process alone.
 class Network {
  public:
-  /// Format of the inputs, for a checkpoint that does not contain it (written by an earlier version).
-  struct Inputs {
-    Shape shape;
-    DType dtype = DType::f32;
-  };
-
   /// Kokkos must have been started; MPI need not. Throws missing_file or bad_data.
-  static Network load(const std::string& file, const std::optional<Inputs>& inputs = std::nullopt);
+  static Network load(const std::string& file);
   /// Loads the network on each rank of `comm`; rank 0 reads the file. Collective.
-  static Network load(const std::string& file, MPI_Comm comm, const std::optional<Inputs>& inputs = std::nullopt);
+  static Network load(const std::string& file, MPI_Comm comm);
   Network(Network&&) noexcept;
   Network& operator=(Network&&) noexcept;
   ~Network();

@@ -50,14 +50,6 @@ void add_share(double share, const std::vector<std::byte>& numbers, std::int64_t
   }
 }
 
-/// Whether the deck of the run that has written the file has parallel.asynchronous.
-bool is_of_asynchronous_run(const Hdf5File& file) {
-  if (!file.has("/deck")) return false;
-  const DeckNode deck = parse_deck(file.read_text("/deck"), file.name() + ":/deck");
-  const DeckNode* const parallel = deck.find("parallel");
-  return parallel && parallel->find("asynchronous");
-}
-
 /// Visits the parts of a block that belong to parameters: parameter, first element in it and in the block, and count.
 template <class Visit>
 void for_each_part(const ShardedState& numbers, const NumberStream::Block& block, Visit visit) {
@@ -115,13 +107,6 @@ CheckpointNumbers::CheckpointNumbers(const std::string& path)
   };
   for (Owners* owners : {&replicas_, &workers_})
     while (has(folder_in(owners->folder, owners->count))) ++owners->count;
-  if (workers_.count == 0 && has(replica_folder(0)) && is_of_asynchronous_run(file_)) workers_ = replicas_;
-}
-
-CheckpointNumbers::Owners CheckpointNumbers::owners_of(const ShardedState& numbers) const {
-  if (numbers.of_simulated_worker) return workers_;
-  const bool are_workers_instead = numbers.state.empty() && std::string_view(workers_.folder) == replicas_.folder;
-  return are_workers_instead ? Owners{replicas_.folder} : replicas_;
 }
 
 CheckpointNumbers::Summands CheckpointNumbers::summands_for(const ShardedState& numbers, const Parameter& parameter) {
@@ -131,7 +116,7 @@ CheckpointNumbers::Summands CheckpointNumbers::summands_for(const ShardedState& 
   const auto add = [&](std::string name) {
     if (names_.contains(name)) arrays.push_back(std::move(name));
   };
-  const Owners owners = owners_of(numbers);
+  const Owners& owners = numbers.of_simulated_worker ? workers_ : replicas_;
   const bool is_own = numbers.replica && numbers.replica->count == owners.count;
   if (numbers.kind == Kind::strategy && !numbers.replica) {
     add(name_of(numbers, parameter.name));

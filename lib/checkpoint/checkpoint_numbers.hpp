@@ -16,8 +16,8 @@
 // The ranks' numbers as arrays of a checkpoint: /model/<layer>/<parameter>, /optimizer/<state>/<layer>/<parameter>, and
 // /outer/<state>/<layer>/<parameter> for the step between replicas. What replicas have of their own is below
 // /replicas/<number>: <state>/<layer>/<parameter>, with "parameters" as the state of parameters. What simulated
-// asynchronous workers have read is named likewise below /workers/<number> (in files of earlier builds, below
-// /replicas). What compressed sums have left over is below /compression/<state>/<part>.
+// asynchronous workers have read is named likewise below /workers/<number>. What compressed sums have left over is
+// below /compression/<state>/<part>.
 namespace lockstep {
 
 inline constexpr const char *optimizer_folder = "/optimizer/", *replicas_folder = "/replicas/",
@@ -68,15 +68,13 @@ class CheckpointNumbers {
     const char* folder;
     int count = 0;
   };
-  /// Returns the owners of such numbers; none if the file has something else in their place.
-  Owners owners_of(const ShardedState& numbers) const;
 
   Hdf5File file_;
   RawFile bytes_;
   std::set<std::string> names_;       ///< of all arrays
   std::map<std::string, int> parts_;  ///< number of parts of what compression has left over, by state and parameter
   Owners replicas_{replicas_folder};
-  Owners workers_{workers_folder};  ///< in the replicas' folder if an earlier build has written the file
+  Owners workers_{workers_folder};
   std::map<std::string, Array> open_;
   std::vector<std::byte> stored_;
 };
@@ -85,6 +83,7 @@ class CheckpointNumbers {
 /// over may be missing, and is then 0, or may be in another number of parts, whose sum stays the same. Values of fp32
 /// files go into fp64 models, and the reverse. `progress` is called when another block has been read. For rank 0 in a
 /// turn.
-void restore_numbers(NumberStream& stream, CheckpointNumbers& from, const std::function<void()>& progress = [] {});
+void restore_numbers(
+    NumberStream& stream, CheckpointNumbers& from, const std::function<void()>& progress = [] {});
 
 }  // namespace lockstep

@@ -49,7 +49,7 @@ ShardedState numbers_of(const nlohmann::json& json) {
   numbers.kind = parts > 0                              ? Kind::compression
                  : json.at("of_outer_step").get<bool>() ? Kind::strategy
                                                         : Kind::optimizer;
-  numbers.of_simulated_worker = json.value("of_simulated_worker", false);  // missing in earlier builds
+  numbers.of_simulated_worker = json.at("of_simulated_worker");
   if (const auto replica = json.find("replica"); replica != json.end())
     numbers.replica = {.number = replica->at(0), .count = replica->at(1)};
   std::vector<Parameter> layout;

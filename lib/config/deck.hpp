@@ -32,8 +32,6 @@ struct DeckNode {
   std::vector<Entry> entries;   ///< entries of a mapping, in the deck's order
   DeckPosition position;
   std::string path;  ///< "batch.global"; empty for the root
-  /// Read from what an earlier run stored, which users do not edit: paths in it may contain ~ and $.
-  bool is_stored = false;
 
   const DeckNode* find(std::string_view key) const;
 };

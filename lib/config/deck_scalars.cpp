@@ -141,7 +141,7 @@ std::string problem_of_folder_name(const std::string& name) {
 std::string to_text(const DeckNode& node, const TextForm& form) {
   if (node.kind != DeckNode::Kind::scalar || node.text.empty()) wrong_type(node, "text");
   if (!form.pattern.empty() && !has_form(node.text, form.pattern)) wrong_type(node, form.words);
-  if (form.use == TextForm::Use::any || node.is_stored) return node.text;
+  if (form.use == TextForm::Use::any) return node.text;
   if (node.text.starts_with('~') || node.text.find('$') != std::string::npos)
     throw DeckError(node.position, node.path,
                     fmt::format("'{}' is not expanded in a deck; write the path out (on the command line, "

@@ -108,12 +108,7 @@ void Selection::describe_state(StateFields& fields) {
       for (Evaluation& evaluation : state_.best) describe_evaluation(entries, "", evaluation);
     });
   };
-  if (fields.has("selection")) {
-    fields.section("selection", describe);
-  } else {  // checkpoints of earlier versions have only these keys
-    fields.flag("target_reached", state_.target_reached);
-    fields.text("target", state_.target);
-  }
+  fields.section("selection", describe);
   if (fields.restores()) forget_what_is_not_wanted();
 }
 

@@ -64,7 +64,7 @@ void read_branching_point(StudyConfig& study, const Communicator& world) {
       state.describe_state(fields);
       order.describe_state(fields);
     });
-    const RunConfig run = read_stored_config(checkpoint.texts.at("deck"), file);
+    const RunConfig run = read_run_config(parse_deck(checkpoint.texts.at("deck"), file));
     const RunLength length = run_length(run, order.dataset_size);
     found = {static_cast<double>(count.optimizer_steps()),
              static_cast<double>(

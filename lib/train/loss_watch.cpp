@@ -36,7 +36,7 @@ void LossWatchConfig::describe(Fields& fields) {
 void LossWatch::describe_state(StateFields& fields) {
   fields.integer("anomalies", anomalies_);
   fields.reals("losses", losses_);
-  if (fields.has("validation_losses")) fields.reals("validation_losses", validation_losses_);  // not in old checkpoints
+  fields.reals("validation_losses", validation_losses_);
 }
 
 std::string LossWatch::inspect(const char* what, const char* before, double loss, std::vector<double>& losses) {

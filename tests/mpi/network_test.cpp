@@ -124,10 +124,6 @@ TEST_F(NetworkTest, SaysWhatDoesNotFit) {
   EXPECT_THROW(Network::load(folder_.path() / "none.h5", MPI_COMM_WORLD), SharedError);
   if (comm_.is_root()) {
     EXPECT_THROW(Network::load(folder_.path() / "none.h5"), Error);
-    EXPECT_THROW(Network::load(checkpoint, Network::Inputs{{5}, DType::f32}), Error);
-    const Shape shape = data_->format().input_shape;
-    EXPECT_THROW(Network::load(checkpoint, Network::Inputs{shape, DType::f32}), Error);
-    EXPECT_EQ(Network::load(checkpoint, Network::Inputs{shape, DType::u8}).output_shape(), Shape({10}));
   }
   Network network = Network::load(checkpoint, MPI_COMM_WORLD);
   const std::vector<std::uint8_t> x = inputs();

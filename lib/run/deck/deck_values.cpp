@@ -34,7 +34,7 @@ void append(const DeckNode& node, DeckValues& values) {
 
 std::string resolved(const std::string& deck, const std::string& file) {
   try {
-    RunConfig config = read_stored_config(deck, file);
+    RunConfig config = read_run_config(parse_deck(deck, file));
     return write_config(config);
   } catch (const Error&) {
     return deck;

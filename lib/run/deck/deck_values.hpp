@@ -11,8 +11,8 @@ namespace lockstep {
 /// The keys of a deck with their values, in the deck's order, such as {"optimizer.learning_rate", "0.1"}.
 using DeckValues = std::vector<std::pair<std::string, std::string>>;
 
-/// Returns the keys and values of a resolved deck (YAML or JSON). Keys and words of earlier versions get their present
-/// names. Throws DeckError if the text is no deck. `file` only names the text in messages.
+/// Returns the keys and values of a resolved deck (YAML or JSON). Throws DeckError if the text is no deck. `file` only
+/// names the text in messages.
 DeckValues deck_values(const std::string& deck, const std::string& file);
 
 /// Returns null if there is no such key.

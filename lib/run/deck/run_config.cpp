@@ -106,7 +106,8 @@ std::string metric_meanings() {
 void RunConfig::describe(Fields& fields) {
   const auto section = [&](std::string_view key, auto& part, std::string_view help,
                            Presence presence = Presence::optional) {
-    fields.section(key, [&part](Fields& inner) { part.describe(inner); }, help, presence);
+    fields.section(
+        key, [&part](Fields& inner) { part.describe(inner); }, help, presence);
   };
   fields.other_names(other_names_of_keys());
   section("run", run, "Length of the run, when to stop early, and where to write the results");
@@ -191,43 +192,6 @@ std::string missing_files(const DeckNode& deck, const std::string& error) {
     }
   }
   return text;
-}
-
-namespace {
-
-void mark_as_stored(DeckNode& node) {
-  node.is_stored = true;
-  for (DeckNode& item : node.items) mark_as_stored(item);
-  for (DeckNode::Entry& entry : node.entries) mark_as_stored(entry.value);
-}
-
-}  // namespace
-
-RunConfig read_stored_config(const std::string& text, const std::string& file) {
-  DeckNode deck = parse_deck(text, file);
-  mark_as_stored(deck);
-  for (DeckNode::Entry& section : deck.entries) {
-    std::vector<DeckNode::Entry>& keys = section.value.entries;
-    if (section.key == "parallel") {
-      std::erase_if(keys, [](const DeckNode::Entry& entry) { return entry.key == "emulate"; });  // an old key
-      for (DeckNode::Entry& entry : keys)
-        if (entry.key == "replicas") entry.key = "virtual_replicas";
-    }
-    if (section.key == "run")  // earlier versions took times such as "1:90:00"
-      std::erase_if(keys, [](const DeckNode::Entry& entry) {
-        return entry.key == "wall_time" && !duration_of(entry.value.text);
-      });
-    if (section.key != "schedule") continue;
-    const bool falls = std::ranges::any_of(
-        keys, [](const DeckNode::Entry& entry) { return entry.key == "type" && entry.value.text != "constant"; });
-    if (!falls) std::erase_if(keys, [](const DeckNode::Entry& entry) { return entry.key == "final_fraction"; });
-    for (DeckNode::Entry& entry : keys) {
-      if (entry.key != "warmup_steps") continue;
-      entry.key = "warmup";
-      if (entry.value.text != "0") entry.value.text += " steps";
-    }
-  }
-  return read_run_config(std::move(deck));
 }
 
 }  // namespace lockstep

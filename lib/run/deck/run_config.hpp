@@ -95,8 +95,5 @@ auto naming_missing_files(const DeckNode& deck, const Work& work) {
     throw Error(error.status(), error.what() + missing_files(deck, error.what()));
   }
 }
-/// Reads the deck that a run has stored, for example in a checkpoint. Keys of earlier versions count under their
-/// present names.
-RunConfig read_stored_config(const std::string& text, const std::string& file);
 
 }  // namespace lockstep

@@ -49,7 +49,7 @@ std::optional<ExampleFormat> stored_inputs(const std::string& provenance) {
     for (const DType dtype : {DType::f32, DType::f64, DType::u8, DType::i32})
       if (train.at("input_type") == name_of(dtype))
         return ExampleFormat{.input_shape = Shape(std::span(extents)), .input_dtype = dtype};
-  } catch (const Json::exception&) {  // written by another version
+  } catch (const Json::exception&) {  // not written by a run
   }
   return std::nullopt;
 }

@@ -19,8 +19,8 @@ std::string provenance(const Communicator& comm, const Datasets& data, const Sha
 /// the files lay.
 std::map<std::string, std::string> data_fingerprints(const std::string& provenance);
 
-/// Returns the format of the inputs that a run with this provenance was trained on, without its targets; none if an
-/// earlier version has not recorded it.
+/// Returns the format of the inputs that a run with this provenance was trained on, without its targets; none if it
+/// is not the provenance of a run.
 std::optional<ExampleFormat> stored_inputs(const std::string& provenance);
 
 /// Warns if only one of `data` and the inputs that the network in `file` was trained on are whole numbers of 8 bits,

@@ -142,7 +142,8 @@ void refuse_other_record(const RunPaths& paths, const std::string& record) {
   const auto is_of_run_here = [&] {
     const fs::path deck = paths.path() / "deck.yaml";
     try {
-      return place_of(read_stored_config(text_if_readable(deck), deck.string()).parallel.record()) == place_of(record);
+      return place_of(read_run_config(parse_deck(text_if_readable(deck), deck.string())).parallel.record()) ==
+             place_of(record);
     } catch (const Error&) {  // there is no deck, or it is of another version
       return false;
     }

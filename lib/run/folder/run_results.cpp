@@ -50,8 +50,7 @@ void read_summary(const fs::path& file, RunResults& run) {
     }
     for (const auto& [phase, spread] : json.at("ranks_ms").items())
       run.spreads.push_back({phase, spread.at("min"), spread.at("mean"), spread.at("max"), spread.at("slowest_rank")});
-    const Json& deck = json.at("deck");  // earlier versions wrote it as text
-    run.deck = deck_values(deck.is_string() ? deck.get<std::string>() : deck.dump(), file.string());
+    run.deck = deck_values(json.at("deck").dump(), file.string());
   } catch (const Json::exception& error) {
     throw Error(ExitStatus::bad_data,
                 fmt::format("{}: is not the summary of a run ({}); give the output folder of a run", file.string(),

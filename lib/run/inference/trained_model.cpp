@@ -14,7 +14,7 @@ TrainedModel TrainedModel::read(const std::string& file) {
   trained.deck = deck->second;
   if (const auto found = trained.file.texts.find("provenance"); found != trained.file.texts.end())
     trained.provenance = found->second;
-  trained.config = read_stored_config(trained.deck, file + ":/deck");
+  trained.config = read_run_config(parse_deck(trained.deck, file + ":/deck"));
   return trained;
 }
 
@@ -23,7 +23,7 @@ void TrainedModel::share(const Communicator& comm) {
   comm.broadcast(deck);
   comm.broadcast(provenance);
   comm.run_collectively([&] {
-    if (!comm.is_root()) config = read_stored_config(deck, name + ":/deck");
+    if (!comm.is_root()) config = read_run_config(parse_deck(deck, name + ":/deck"));
   });
 }
 

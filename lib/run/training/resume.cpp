@@ -158,7 +158,7 @@ void warn_of_trained_examples(const std::map<std::string, std::string>& texts, c
   const auto deck = texts.find("deck");
   if (deck == texts.end()) return;
   try {
-    const RunConfig run = read_stored_config(deck->second, file);
+    const RunConfig run = read_run_config(parse_deck(deck->second, file));
     const DataConfig &was = run.data, &is = config.data;
     if (is.validation == 0 || was.file != is.file) return;
     // A smaller fraction of the same seed is a part of a larger one.
@@ -227,7 +227,7 @@ void say_what_has_changed(const RunConfig& config, const std::string& deck, cons
     else log("{} was {} and is {} from here on", change.key, change.was, change.is);
   }
   try {
-    const RunConfig then = read_stored_config(before->second, point.file);
+    const RunConfig then = read_run_config(parse_deck(before->second, point.file));
     const auto learning_rate = [&](const RunConfig& of) {
       return of.optimizer.rule().learning_rate *
              LearningRateSchedule(of.schedule, run_length(of, point.examples)).factor(point.applied, point.step);

@@ -27,14 +27,13 @@ ExampleOrder::ExampleOrder(const RunConfig& config, std::int64_t size)
       sampler(DataConfig::sampler_names[static_cast<std::size_t>(config.data.sampler)]) {}
 
 void ExampleOrder::describe_state(StateFields& fields) {
-  if (fields.has("order")) fields.integer("order", version);
-  else version = 1;  // checkpoints without this key are of the first order of examples
+  fields.integer("order", version);
   fields.integer("seed", seed);
   fields.integer("global_batch", global_batch);
   fields.integer("dataset_size", dataset_size);
   fields.flag("shuffle", shuffle);
   fields.flag("drop_last", drop_last);
-  if (fields.has("sampler")) fields.text("sampler", sampler);
+  fields.text("sampler", sampler);
 }
 
 void RunState::describe_state(StateFields& fields) {

@@ -191,7 +191,7 @@ void StepGuard::describe_state(StateFields& fields) {
   scaler_.set_state(decisions_.last().scaler);
   scaler_.describe_state(fields);
   loss_watch_.describe_state(fields);
-  if (fields.has("loss_was_nonfinite")) fields.flag("loss_was_nonfinite", loss_was_nonfinite);  // not in old ones
+  fields.flag("loss_was_nonfinite", loss_was_nonfinite);
   if (!fields.restores()) return;
   StepDecision& last = decisions_.change_last();
   if (scales) last.scaler = scaler_.state();  // without loss scaling, the checkpoint's scale means nothing

@@ -67,8 +67,7 @@ void expect_equal(const Checkpoint& a, const Checkpoint& b) {
   }
 }
 
-/// Parameters that simulated workers have read are never taken for those of replicas, nor the reverse; not even in
-/// files of earlier builds, which store both under the same names.
+/// Parameters that simulated workers have read are never taken for those of replicas, nor the reverse.
 TEST(CheckpointNumbers, TellReplicasFromSimulatedWorkers) {
   const ScratchFolder folder;
   Parameter parameter{};
@@ -85,12 +84,12 @@ TEST(CheckpointNumbers, TellReplicasFromSimulatedWorkers) {
                                .of_simulated_worker = worker};
     return CheckpointNumbers(folder / "c.h5").summands_for(numbers, parameter).arrays;
   };
-  const auto write = [&](const std::string& owners, const std::string& deck) {
+  const auto write = [&](const std::string& owners) {
     std::vector<NamedArray> arrays;
     for (const std::string& name :
          Names{"/model/", owners + "/0/parameters/", owners + "/1/parameters/", "/replicas/0/s/", "/replicas/1/s/"})
       arrays.push_back(array_of<float>(name + parameter.name, {3}));
-    write_checkpoint(folder / "c.h5", {.arrays = std::move(arrays), .texts = {{"deck", deck}}});
+    write_checkpoint(folder / "c.h5", {.arrays = std::move(arrays)});
   };
   const Names common{"/model/fc/weight"};
   const auto own = [](const std::string& owners) { return Names{owners + "/1/parameters/fc/weight"}; };
@@ -98,17 +97,13 @@ TEST(CheckpointNumbers, TellReplicasFromSimulatedWorkers) {
     return Names{owners + "/0/parameters/fc/weight", owners + "/1/parameters/fc/weight"};
   };
 
-  write("/workers", "parallel: {asynchronous: {collect: 2}}");
+  write("/workers");
   EXPECT_EQ(of(true, 2), own("/workers"));
   EXPECT_EQ(of(true, 3), all("/workers"));
   EXPECT_EQ(of(false, 2), common);
   EXPECT_EQ(of(false, 2, "s"), Names{"/replicas/1/s/fc/weight"}) << "states are those of any that step by themselves";
-  write("/replicas", "parallel: {asynchronous: {collect: 2}}");  // as an earlier build writes them
-  EXPECT_EQ(of(true, 2), own("/replicas"));
-  EXPECT_EQ(of(true, 3), all("/replicas"));
-  EXPECT_EQ(of(false, 2), common);
   EXPECT_EQ(of(false, 3, "s"), (Names{"/replicas/0/s/fc/weight", "/replicas/1/s/fc/weight"}));
-  write("/replicas", "parallel: {local: {every: 2, delay: 1}}");
+  write("/replicas");
   EXPECT_EQ(of(true, 2), common);
   EXPECT_EQ(of(false, 2), own("/replicas"));
   EXPECT_EQ(of(false, 3), all("/replicas"));

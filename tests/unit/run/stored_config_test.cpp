@@ -16,24 +16,6 @@ data: {synthetic: {kind: random, shape: [5], classes: 7, train: 50, validation: 
 model: {layers: [{linear: {features: 7}}]}
 )";
 
-std::string deck(const std::string& parallel) { return "parallel: " + parallel + "\nrun: {steps: 5}" + rest_but_run; }
-
-TEST(StoredConfig, KnowsTheNamesOfBefore) {
-  const RunConfig config = read_stored_config(deck("{replicas: 3, emulate: {latency_us: 5}}"), "old.yaml");
-  EXPECT_EQ(config.parallel.virtual_replicas, 3);
-  EXPECT_THROW(read_run_config(parse_deck(deck("{replicas: 3}"), "new.yaml")), DeckError);
-}
-
-TEST(StoredConfig, HasPathsThatDecksMayNotHave) {
-  const std::string here = R"(
-run: {steps: 5, name: ../x, output_dir: ~/runs/x, wall_time: "1:90:00"}
-data: {file: $SCRATCH/x.h5}
-model: {layers: [{linear: {features: 7}}]}
-)";
-  EXPECT_EQ(read_stored_config(here, "old.yaml").data.file, "$SCRATCH/x.h5");
-  EXPECT_THROW(read_run_config(parse_deck(here, "new.yaml")), Error);
-}
-
 /// A run's name is the name of its folder in runs/.
 TEST(RunName, IsThatOfAFolder) {
   const auto problem = [](const std::string& name) -> std::string {
@@ -56,14 +38,6 @@ TEST(RunName, IsThatOfAFolder) {
                 AllOf(HasSubstr("deck.yaml:1:23: run.name: '"), HasSubstr("cannot be the name of a folder"),
                       HasSubstr(why), HasSubstr("give another name")));
   for (const char* name : {"exp #3", "...", ".hidden", "größer", "a-b", "1e-3"}) EXPECT_EQ(problem(name), "");
-}
-
-TEST(StoredConfig, DoesNotDifferFromTheSameUnderNewNames) {
-  EXPECT_TRUE(changes_between(deck("{replicas: 3, emulate: {}}"), deck("{virtual_replicas: 3}")).empty());
-  const std::vector<DeckChange> changes = changes_between(deck("{replicas: 3}"), deck("{virtual_replicas: 4}"));
-  ASSERT_EQ(changes.size(), 1u);
-  EXPECT_EQ(changes[0].key, "parallel.virtual_replicas");
-  EXPECT_EQ(changes[0].effect, DeckChange::Effect::training);
 }
 
 TEST(StoredConfig, KnowsWhatMattersOnlyAtTheFirstStep) {
