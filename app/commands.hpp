@@ -42,6 +42,6 @@ void declare_printers(CLI::App& app, Command& chosen);
 
 /// Returns the message about a command line that cannot be parsed. `found`: the parser's message, which is used if
 /// there is no better one.
-std::string usage_problem(const CLI::App& app, std::span<char* const> arguments, const std::string& found);
+std::string usage_problem(const CLI::App& app, std::span<char* const> arguments, const CLI::ParseError& found);
 
 }  // namespace lockstep

@@ -79,7 +79,7 @@ int main(int argc, char** argv) {
     return is_first ? app.exit(done) : exit_code(ExitStatus::done);
   } catch (const CLI::ParseError& error) {
     if (!is_first) return exit_code(ExitStatus::done);
-    error_line(usage_problem(app, std::span(argv, static_cast<std::size_t>(argc)).subspan(1), error.what()));
+    error_line(usage_problem(app, std::span(argv, static_cast<std::size_t>(argc)).subspan(1), error));
     return exit_code(ExitStatus::bad_usage);
   } catch (const std::system_error& failure) {  // no thread for signals
     const Error error = as_error(failure);

@@ -138,39 +138,23 @@ std::string unknown_option(const CalledCommand& called) {
   return "";
 }
 
-/// Reports words where nothing more is expected; the parser's own message has them in reverse. Empty: there are none.
-std::string unexpected_words(const CLI::App& app, const std::string& found) {
-  if (!found.starts_with("The following argument")) return "";
+/// Reports words where nothing more is expected; the parser's own message has them in reverse.
+std::string unexpected_words(const CLI::App& app) {
   const std::vector<std::string> words = app.remaining(true);
   return fmt::format("'{}' {} not expected here", fmt::join(words, "', '"), words.size() == 1 ? "is" : "are");
 }
 
-/// Rephrases the parser's message about an option's value. Empty: the message is about something else.
-std::string unsuitable_value(const std::string& found) {
-  constexpr std::string_view missing = ": 1 required ", value = ": Value ", range = " not in range [", to = " - ";
-  if (const auto at = found.find(missing); at != std::string::npos && found.ends_with(" missing"))
-    return fmt::format("{} has no value; give one", found.substr(0, at));
-  if (constexpr std::string_view number = "Could not convert: "; found.starts_with(number))
-    return fmt::format("'{}' is not a whole number; give one", found.substr(number.size()));
-  const auto begin = found.find(value), end = found.find(range);
-  if (begin == std::string::npos || end == std::string::npos || !found.ends_with(']')) return "";
-  std::string limits = found.substr(end + range.size(), found.size() - 1 - end - range.size());
-  if (const auto dash = limits.find(to); dash != std::string::npos) limits.replace(dash, to.size(), " to ");
-  return fmt::format("{}: '{}' is out of range ({} is allowed); give a value in this range", found.substr(0, begin),
-                     found.substr(begin + value.size(), end - begin - value.size()), limits);
-}
-
 }  // namespace
 
-std::string usage_problem(const CLI::App& app, std::span<char* const> arguments, const std::string& found) {
+std::string usage_problem(const CLI::App& app, std::span<char* const> arguments, const CLI::ParseError& found) {
   const CalledCommand called = command_of(app, arguments);
   std::string problem = unknown_command(app, arguments);
   if (problem.empty()) problem = unknown_option(called);
-  if (problem.empty()) problem = unexpected_words(app, found);
-  if (problem.empty()) problem = unsuitable_value(found);
-  if (problem.empty() && found == "A subcommand is required")
+  if (problem.empty() && dynamic_cast<const CLI::ExtrasError*>(&found)) problem = unexpected_words(app);
+  if (problem.empty() && dynamic_cast<const CLI::RequiredError*>(&found) &&
+      called.app->get_require_subcommand_min() > 0)
     problem = fmt::format("a command is missing; give one of {}", names_of_commands(*called.app));
-  return fmt::format("command line: {}; see {} --help", problem.empty() ? found : problem, called.name);
+  return fmt::format("command line: {}; see {} --help", problem.empty() ? found.what() : problem, called.name);
 }
 
 }  // namespace lockstep

@@ -10,8 +10,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "config/syntax_advice.hpp"
-
 namespace lockstep {
 namespace {
 
@@ -260,8 +258,11 @@ DeckNode build_deck(const std::string& text, const std::string& file) {
   } catch (const YAML::DeepRecursion& error) {  // yaml-cpp recurses deeply here without sending events
     throw too_deep(position_of(error.mark, file));
   } catch (const YAML::Exception& error) {
-    const DeckPosition where = position_of(error.mark, file);
-    throw DeckError(where, "", fmt::format("not valid YAML ({}); {}", error.msg, syntax_advice(text, where)));
+    throw DeckError(
+        position_of(error.mark, file), "",
+        fmt::format("not valid YAML ({}); look here and in the line before for a colon without a space after "
+                    "it, an open bracket, unequal indentation, or text that needs quotation marks",
+                    error.msg));
   }
 }
 

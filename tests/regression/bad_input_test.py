@@ -170,13 +170,12 @@ class BadInput(MistakeTest):
             self.check(78, [words], "check", "deck.yaml", assignment)
 
     def test_mistakes_of_syntax(self):
-        """Mistakes are reported where they are, and not where the parser notices them."""
-        for text, words in (("run:\n  epochs:1\n  seed: 2\n", "bad.yaml:3:7: not valid YAML (illegal map value); is a space missing after the colon in line 2?"),
+        advice = "; look here and in the line before for a colon without a space after it, an open bracket, unequal indentation, or text that needs quotation marks"
+        for text, words in (("run:\n  epochs:1\n  seed: 2\n", "bad.yaml:3:7: not valid YAML (illegal map value)" + advice),
                             ("run: {epochs:1}\n", "run.epochs:1: has no space after its colon; write epochs: 1"),
-                            ("run: {epochs: 1}\nmodel:\n  layers: [relu, {linear: 3},\n    'it]'\n  input: [3]\n", "is the [ at line 3, column 11 closed?"),
-                            ("run: {epochs: 1 # }\nmodel: {preset: fc}\n", "is the { at line 1, column 6 closed?"),
-                            ("run: {epochs: 1 seed: 2}\n", "Is a comma missing in it?"),
-                            ("model: {freeze: [*conv]}\n", "put text that begins with * in quotation marks")):
+                            ("run: {epochs: 1}\nmodel:\n  layers: [relu, {linear: 3},\n    'it]'\n  input: [3]\n", advice),
+                            ("run: {epochs: 1 # }\nmodel: {preset: fc}\n", advice), ("run: {epochs: 1 seed: 2}\n", advice),
+                            ("model: {freeze: [*conv]}\n", advice)):
             self.write("bad.yaml", text)
             self.check(78, [words], "check", "bad.yaml")
 
