@@ -12,6 +12,11 @@ def has_batch_norm(case):
     return "batch_norm" in layers(case) or case.get("model.preset") in BATCH_NORM_PRESETS
 
 
+def has_norm(case):
+    """A layer divides by a standard deviation, which may be small."""
+    return has_batch_norm(case) or case.get("model.preset") in ("transformer", "vit") or any("norm" in layer for layer in layers(case))
+
+
 def parallel(case, *keys):
     """True if the section parallel has one of these keys."""
     return any(case.get(f"parallel.{key}") is not None for key in keys)
