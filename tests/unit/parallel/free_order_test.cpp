@@ -11,11 +11,11 @@
 namespace lockstep {
 namespace {
 
-/// A FreeOrder whose events are told as text: "r<worker>:<part>" for a read (with "*<steps>" if steps are by speed),
-/// "p<worker>" for a gradient that is added ("p<worker>u" if that is an update), "d<worker>" for a dropped one.
+/// A FreeOrder whose events are told as text: "r<worker>:<part>" for a read, "p<worker>" for a gradient that is added
+/// ("p<worker>u" if that is an update), "d<worker>" for a dropped one.
 class ToldOrder {
  public:
-  explicit ToldOrder(const FreeRules& rules) : by_speed_(rules.by_speed), order_(rules, [this] { return now_; }) {}
+  explicit ToldOrder(const FreeRules& rules) : order_(rules, [this] { return now_; }) {}
 
   std::string begin(std::int64_t version, std::int64_t sync) {
     order_.begin(version, sync, tell_);
@@ -31,13 +31,11 @@ class ToldOrder {
   std::int64_t take_entries() { return std::ssize(order_.take_entries()); }
 
  private:
-  bool by_speed_;
   double now_ = 0;
   std::string told_;
   const FreeOrder::Tell tell_ = [this](const StoreEvent& event) {
     using Kind = StoreEvent::Kind;
-    if (event.kind == Kind::read)
-      told_ += fmt::format("r{}:{}{} ", event.worker, event.part, by_speed_ ? fmt::format("*{}", event.steps) : "");
+    if (event.kind == Kind::read) told_ += fmt::format("r{}:{} ", event.worker, event.part);
     else if (event.kind == Kind::push) told_ += fmt::format("p{}{} ", event.worker, event.is_update != 0 ? "u" : "");
     else if (event.kind == Kind::drop) told_ += fmt::format("d{} ", event.worker);
     else told_ += "synchronize ";
@@ -69,18 +67,6 @@ TEST(FreeOrder, KeepsWhatARecordTakes) {
     EXPECT_EQ(order.take_entries(), 0);
     EXPECT_EQ(order.counts(), (std::vector<std::int64_t>{2, 1}));
   }
-}
-
-TEST(FreeOrder, GivesSlowWorkersFewerSteps) {
-  ToldOrder order({.workers = 2, .steps = {.every = 8, .last = 52}, .by_speed = true});
-  EXPECT_EQ(order.begin(0, 7), "r0:0*8 r1:1*8 ");
-  EXPECT_EQ(order.take(0, 8), "p0u r0:2*8 ") << "nobody else is known";
-  EXPECT_EQ(order.take(1, 24), "p1u r1:3*2 ") << "3 a step, and the other has taken 1";
-  EXPECT_EQ(order.take(1, 30), "p1u r1:4*2 ");
-  EXPECT_EQ(order.take(0, 30), "p0u r0:5*8 ");
-  EXPECT_EQ(order.take(1, 50), "p1u r1:6*4 ") << "medians of 3 and 2.75, and what is left of the run";
-  EXPECT_EQ(order.take(1, 51), "p1u ");
-  EXPECT_EQ(order.take(0, 52), "p0u synchronize ");
 }
 
 TEST(FreeOrder, DropsWhatComesTooLate) {
