@@ -190,7 +190,7 @@ class Fields {
   }
 
   template <class Enum>
-    requires std::is_enum_v<Enum>
+  requires std::is_enum_v<Enum>
   void choice(std::string_view key, Enum& value, std::span<const std::string_view> names, std::string_view help) {
     int index = static_cast<int>(value);
     choice(key, index, names, help);

@@ -9,8 +9,7 @@ namespace lockstep {
 
 DataParallel::DataParallel(const ParallelConfig& config, std::span<const AllReduceRow> measured,
                            const ShardGroups& groups, std::optional<NodeMemory> memory,
-                           std::unique_ptr<DeviceAllReduce> on_devices, ParameterBuffer& parameters,
-                           std::uint64_t seed)
+                           std::unique_ptr<DeviceAllReduce> on_devices, ParameterBuffer& parameters, std::uint64_t seed)
     : ranks_(groups.ranks.all),
       parameters_(parameters),
       memory_(std::move(memory)),

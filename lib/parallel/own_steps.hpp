@@ -11,9 +11,8 @@
 
 namespace lockstep {
 
-/// Counts the steps that the states of an optimizer come of, for ranks that leave out some of the run's steps: what the
-/// optimizer divides by a function of that number (Adam's bias correction) follows this
-/// count.
+/// Counts the steps that the states of an optimizer result from, for ranks that leave out some of the run's steps. What
+/// the optimizer divides by a function of that number (Adam's bias correction) follows this count.
 class OwnSteps {
  public:
   /// `ranks` are those that do these steps together.

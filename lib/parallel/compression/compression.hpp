@@ -29,8 +29,8 @@ CompressionMemory compression_memory(const ParallelConfig& config, const Paramet
 /// keeps an error of its own.
 class Compression {
  public:
-  /// `memory` is that of the node's gradients, if its ranks share any; `seed` is that of random draws. Returns null, and says so, if nothing travels
-  /// between places: sums are then exact. Collective.
+  /// `memory` is that of the node's gradients, if its ranks share any; `seed` is that of random draws. Returns null,
+  /// and says so, if nothing travels between places: sums are then exact. Collective.
   static std::unique_ptr<Compression> make(const ParallelConfig& config, const Topology& ranks,
                                            const std::optional<NodeMemory>& memory, const ParameterLayout& layout,
                                            std::uint64_t seed);
@@ -65,9 +65,9 @@ class Compression {
   StepFacts step_;
   std::vector<CompressedBucket> buckets_;
   SharedLayout trained_, thin_layout_;
-  int places_, place_ = -1;          ///< number of places; this rank's place, or -1
-  OwnedTensor errors_;  ///< laid out like the flat buffer
-  OwnedTensor thin_;    ///< all Q, one after the other
+  int places_, place_ = -1;  ///< number of places; this rank's place, or -1
+  OwnedTensor errors_;       ///< laid out like the flat buffer
+  OwnedTensor thin_;         ///< all Q, one after the other
 };
 
 }  // namespace lockstep

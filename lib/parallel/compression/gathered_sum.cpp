@@ -62,7 +62,8 @@ class GatheredSum final : public Collective {
 std::size_t gathered_buffer_bytes(const CompressConfig& config, const std::vector<CompressedBucket>& buckets, int ranks,
                                   std::size_t element_bytes) {
   std::size_t bytes = room_of(config, buckets, element_bytes) * static_cast<std::size_t>(ranks);
-  if (config.method == CompressConfig::Method::topk) bytes += static_cast<std::size_t>(largest_tensor(buckets)) * element_bytes;
+  if (config.method == CompressConfig::Method::topk)
+    bytes += static_cast<std::size_t>(largest_tensor(buckets)) * element_bytes;
   return bytes;
 }
 

@@ -106,8 +106,7 @@ std::string metric_meanings() {
 void RunConfig::describe(Fields& fields) {
   const auto section = [&](std::string_view key, auto& part, std::string_view help,
                            Presence presence = Presence::optional) {
-    fields.section(
-        key, [&part](Fields& inner) { part.describe(inner); }, help, presence);
+    fields.section(key, [&part](Fields& inner) { part.describe(inner); }, help, presence);
   };
   fields.other_names(other_names_of_keys());
   section("run", run, "Length of the run, when to stop early, and where to write the results");
