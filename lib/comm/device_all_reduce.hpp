@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// All-reduce sums in the step's memory, concurrent with its kernels and without copies to the host. All ranks start
+/// All-reduce sums in device memory, concurrent with its kernels and without copies to the host. All ranks start
 /// the same sums in the same order; several may be in progress.
 class DeviceAllReduce {
  public:

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// Sums of the MPI library, one after the other, directly in the step's memory, which the library must support.
+/// Sums of the MPI library, one after the other, directly in device memory, which the library must support.
 /// Collective.
 std::unique_ptr<DeviceAllReduce> mpi_device_all_reduce(const Communicator& ranks);
 

@@ -28,7 +28,7 @@ inline constexpr bool is_a_device = !std::is_same_v<ExecSpace, Kokkos::DefaultHo
 /// True if kernels run on a device, or if this build emulates that (core/fake_device.hpp).
 inline constexpr bool runs_on_device = is_a_device || LOCKSTEP_FAKE_DEVICE;
 
-/// True if the host accesses the step's memory only by copies. That includes unified memory, because kernels may still
+/// True if the host accesses device memory only by copies. That includes unified memory, because kernels may still
 /// be running when the call that started them returns.
 inline constexpr bool memory_is_separate = runs_on_device;
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-/// Preset fake_device: kernels run on the host, but the step's memory is as separate from it as a GPU's. Its pages can
+/// Preset fake_device: kernels run on the host, but device memory is as separate from it as a GPU's. Its pages can
 /// be accessed only inside Kokkos' kernels and copies; any other access ends the program by SIGSEGV, after a message
 /// and a backtrace. Asynchronous copies are executed as late as possible, so that a missing wait shows: those on the
 /// step's stream at the next fence, kernel or copy; those on another stream at the next fence, or when an event after

@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// Asynchronous copy of a small struct from the step's memory to the host.
+/// Asynchronous copy of a small struct from device memory to the host.
 template <class T>
 class HostCopy {
   static_assert(std::is_trivially_copyable_v<T>);

@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// Numbers of the step's memory where the host, and MPI, can read and write them: in place, or on a device with memory
+/// Numbers of device memory where the host, and MPI, can read and write them: in place, or on a device with memory
 /// of its own in a copy on the host. Parts are given as tensors in the memory of the whole.
 class HostMirror {
  public:
@@ -27,7 +27,7 @@ class HostMirror {
     if constexpr (memory_is_separate) copy_to_host(space, part, of(part));
     else space.fence("lockstep::host_mirror");
   }
-  /// Gives the step's memory what the host has of a part.
+  /// Gives device memory what the host has of a part.
   void from_host(const ExecSpace& space, const Tensor& part) const {
     if constexpr (memory_is_separate) copy_from_host(space, of(part), part);
   }

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// Number of a step: either a value known to the host, or a location in the step's memory, from which kernels of a
+/// Number of a step: either a value known to the host, or a location in device memory, from which kernels of a
 /// DeviceGraph read the number of each step that they run in.
 class StepNumber {
  public:

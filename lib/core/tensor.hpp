@@ -20,8 +20,8 @@ inline bool is_step_memory(const void* address) {
   else return address != nullptr;
 }
 
-/// A view of row-major numbers in the step's memory. It owns nothing and is cheap to copy: storage belongs to a Buffer
-/// (activation arena, parameter buffer, …). In argument lists, an empty Tensor (no data) means "not wanted".
+/// A view of row-major numbers in device memory: where kernels run, which is host memory in builds for CPUs. It owns
+/// nothing and is cheap to copy: storage belongs to a Buffer (activation arena, parameter buffer, …). In argument lists, an empty Tensor (no data) means "not wanted".
 struct Tensor {
   void* data = nullptr;
   DType dtype = DType::f32;
@@ -88,7 +88,7 @@ using StagingMemory = Kokkos::View<std::byte*, StagingSpace>;
 /// Allocates zeroed host memory. Throws Error(internal), whose message ends with `advice`, if there is not enough.
 StagingMemory staging_memory(const std::string& label, std::size_t bytes, const char* advice = memory_advice);
 
-/// Copies between the host and the step's memory, and waits for the copy.
+/// Copies between the host and device memory, and waits for the copy.
 void copy_to_host(const ExecSpace& space, const Tensor& from, void* to);
 void copy_from_host(const ExecSpace& space, const void* from, const Tensor& to);
 /// Copies an f64 scalar, shape [1], to the host, and waits for it.
@@ -99,7 +99,7 @@ void start_copy_from_host(const ExecSpace& space, const void* from, const Tensor
 /// Starts a copy in the order of `space`; does not wait. `to` must be in StagingSpace memory or PinnedMemory; it holds
 /// the numbers once an event recorded after this call has happened.
 void start_copy_to_host(const ExecSpace& space, const Tensor& from, void* to);
-/// Copies within the step's memory, in the order of `space`; does not wait.
+/// Copies within device memory, in the order of `space`; does not wait.
 void copy(const ExecSpace& space, const Tensor& from, const Tensor& to);
 void fill_zero(const ExecSpace& space, const Tensor& tensor);
 

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// Storage for blocks of bytes, with a few slots in the step's memory through which they pass. Started operations run
+/// Storage for blocks of bytes, with a few slots in device memory through which they pass. Started operations run
 /// concurrently with the step's work. A read sees all writes started before it, and does not overwrite its slot before
 /// they have left it. After a failure, every call that can fail throws io_error on the calling thread.
 class BlockStore {

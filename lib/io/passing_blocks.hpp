@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// Blocks of bytes that pass through the step's memory one after the other: while one is worked on, the one before it
+/// Blocks of bytes that pass through device memory one after the other: while one is worked on, the one before it
 /// is written and the next ones are read, with at most three in memory. A pass works on blocks in rising order; the
 /// first ones are already read at the end of the pass before. After a call of `turn`, the remaining blocks come in
 /// falling order.
@@ -25,7 +25,7 @@ class PassingBlocks {
   PassingBlocks(std::unique_ptr<BlockStore> store, std::size_t block_bytes, std::size_t blocks);
 
   enum class Pass { reads, changes };
-  /// Work on one block, whose bytes are in the step's memory. Changes to the bytes are kept if the pass is of kind
+  /// Work on one block, whose bytes are in device memory. Changes to the bytes are kept if the pass is of kind
   /// `changes`.
   using Work = std::function<void(std::size_t block, std::byte* bytes)>;
 

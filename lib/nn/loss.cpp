@@ -68,7 +68,7 @@ class CrossEntropy final : public Loss {
   }
 
  private:
-  /// Copies the class weights to the step's memory when the first batch comes, since a loss may be made where there is
+  /// Copies the class weights to device memory when the first batch comes, since a loss may be made where there is
   /// no device.
   const ClassTargets& meaning(const ExecSpace& space) const {
     if (!class_weights_.empty() && !on_device_.get()) {
@@ -81,7 +81,7 @@ class CrossEntropy final : public Loss {
   }
 
   std::vector<double> class_weights_;
-  mutable OwnedTensor on_device_;  ///< class_weights_ in the step's memory
+  mutable OwnedTensor on_device_;  ///< class_weights_ in device memory
   mutable ClassTargets meaning_;
 };
 

@@ -19,7 +19,7 @@ void activation_backward(const ExecSpace& space, Activation activation, const Te
 void add(const ExecSpace& space, const Tensor& a, const Tensor& b, const Tensor& y);
 /// y += x.
 void accumulate(const ExecSpace& space, const Tensor& x, const Tensor& y);
-/// y += scale · x; not for 16-bit types. `left_out` lies in the step's memory; if it is not 0, nothing is done.
+/// y += scale · x; not for 16-bit types. `left_out` lies in device memory; if it is not 0, nothing is done.
 void accumulate(const ExecSpace& space, double scale, const Tensor& x, const Tensor& y,
                 const std::int32_t* left_out = nullptr);
 

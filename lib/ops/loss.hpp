@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// A batch's contribution to loss and accuracy: doubles in the step's memory, summed over ranks before they are
+/// A batch's contribution to loss and accuracy: doubles in device memory, summed over ranks before they are
 /// divided. A row is a vector of outputs: one for each example, or one for each position of a sequence or image.
 struct LossSums {
   double loss;     ///< sum over examples of the mean over their rows
@@ -23,7 +23,7 @@ KOKKOS_INLINE_FUNCTION double loss_divisor(double weight, std::int64_t positions
   return weight > 0 ? weight / static_cast<double>(positions) : static_cast<double>(examples);
 }
 
-/// A factor of a loss's gradients: a number, or one that kernels read from the step's memory.
+/// A factor of a loss's gradients: a number, or one that kernels read from device memory.
 struct GradientFactor {
   double number = 1;
   const double* in_memory = nullptr;

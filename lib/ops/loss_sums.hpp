@@ -5,7 +5,7 @@
 
 #include "core/execution.hpp"
 
-// How every loss adds up the numbers that its kernel computes for each row. Pointers are to the step's memory.
+// How every loss adds up the numbers that its kernel computes for each row. Pointers are to device memory.
 namespace lockstep {
 
 /// Adds loss and correct of n examples to `sums` (LossSums). Each example has them in the first of its `stride` rows of

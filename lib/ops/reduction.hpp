@@ -7,7 +7,7 @@
 namespace lockstep {
 
 /// Computes Σ x², accumulated in f64 in an order that does not depend on the number of threads, into `result` (f64 [1]
-/// in the step's memory). `scratch`: f64 [sum_of_squares_scratch(x.count())].
+/// in device memory). `scratch`: f64 [sum_of_squares_scratch(x.count())].
 void sum_of_squares(const ExecSpace& space, const Tensor& x, const Tensor& scratch, const Tensor& result);
 /// Returns Σ x² to the host; waits for the device.
 double sum_of_squares(const ExecSpace& space, const Tensor& x, const Tensor& scratch);
@@ -20,7 +20,7 @@ void block_sums_of_squares(const ExecSpace& space, const Tensor& x, const Tensor
 /// `sums`: f64 [blocks], `result`: f64 [1].
 void add_block_sums(const ExecSpace& space, const Tensor& sums, const Tensor& result);
 
-/// Counts the elements of x that are infinite or NaN into `result` (f64 [1] in the step's memory).
+/// Counts the elements of x that are infinite or NaN into `result` (f64 [1] in device memory).
 void count_nonfinite(const ExecSpace& space, const Tensor& x, const Tensor& result);
 
 }  // namespace lockstep

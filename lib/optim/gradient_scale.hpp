@@ -9,7 +9,7 @@ namespace lockstep {
 class GradientSquare {
  public:
   explicit GradientSquare(std::int64_t count);
-  /// Returns f64 [1] in the step's memory. Does not wait for the device.
+  /// Returns f64 [1] in device memory. Does not wait for the device.
   Tensor compute(const ExecSpace& space, const Tensor& gradients) const;
 
  private:

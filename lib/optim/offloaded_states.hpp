@@ -19,7 +19,7 @@ namespace lockstep {
 
 /// Where an optimizer keeps its states.
 struct StateOffload {
-  enum class To { nowhere, host_memory, file } to = To::nowhere;  ///< nowhere: in the step's memory
+  enum class To { nowhere, host_memory, file } to = To::nowhere;  ///< nowhere: in device memory
   std::string folder;                                             ///< folder of the file
   double block_mb = 16;  ///< size of a block, over all states, that is read and written at once
   bool values = false;   ///< true if the parameters' values are offloaded too, after the states
@@ -27,7 +27,7 @@ struct StateOffload {
 
 /// Blocks of parameters whose states are in memory at the same time.
 struct StateWindow {
-  const ParameterBlock* blocks = nullptr;  ///< in the step's memory
+  const ParameterBlock* blocks = nullptr;  ///< in device memory
   std::int64_t count = 0;
   std::span<const Tensor> states;  ///< indexed by ParameterBlock::state
   /// The parameters' values, indexed by ParameterBlock::first. Without data if they are in OwnedParameters.
@@ -38,7 +38,7 @@ struct StateWindow {
   const Tensor& values_or(const OwnedParameters& owned) const { return values ? values : owned.values(); }
 };
 
-/// States of an optimizer, laid out like the parameters that a rank owns. Three blocks of them are in the step's memory
+/// States of an optimizer, laid out like the parameters that a rank owns. Three blocks of them are in device memory
 /// (io/passing_blocks.hpp); the rest is in a file or, if steps run in a device's memory, in host memory. Kernels run
 /// once for each block. A block holds the same range of all states, one after the other, so that it is moved at once.
 /// The parameters' values may be offloaded with the states, as one more state.

@@ -89,7 +89,7 @@ class Optimizer {
 
   /// True if the last step has made a parameter that this rank owns infinite or NaN. Waits for the device.
   bool left_nonfinite(const ExecSpace& space) const;
-  /// The flag that left_nonfinite reads, i32 [1] in the step's memory.
+  /// The flag that left_nonfinite reads, i32 [1] in device memory.
   const Tensor& nonfinite() const { return tables_.nonfinite(); }
   /// Clears the flag, after the parameters have been replaced.
   void forget_nonfinite(const ExecSpace& space) { fill_zero(space, tables_.nonfinite()); }
@@ -107,7 +107,7 @@ class Optimizer {
   void begin_step(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step);
   void gradients_are_final(const ExecSpace& space, std::int64_t end) { pass_->advance_before(space, end); }
   /// Called when all gradients are final: takes a step, or completes the one that begin_step has begun. Updates the
-  /// parameters and their moving average, if there is one. `step` lies in the step's memory.
+  /// parameters and their moving average, if there is one. `step` lies in device memory.
   void step(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step);
   /// The parameters' values if they are offloaded with the states, else null.
   OffloadedValues* offloaded_values() const { return offloaded_values_.get(); }

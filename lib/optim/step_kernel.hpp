@@ -125,7 +125,7 @@ KOKKOS_INLINE_FUNCTION Rule rule_of(const StepArrays<T, Copy, states>& arrays, c
 }
 
 /// Applies each block's rule to its elements. `nonfinite` (i32 [1]) is set to whether any new parameter is not finite.
-/// `rules` lie in the step's memory.
+/// `rules` lie in device memory.
 template <class T, class Copy, int states, class Rule>
 void step_parameters(const ExecSpace& space, const char* label, const Rules<Rule>* rules,
                      const StepArrays<T, Copy, states>& arrays, const Tensor& nonfinite) {

@@ -17,14 +17,14 @@ namespace lockstep {
 class StepTables {
  public:
   struct Blocks {
-    const ParameterBlock* blocks = nullptr;  ///< in the step's memory
+    const ParameterBlock* blocks = nullptr;  ///< in device memory
     std::int64_t count = 0;
     std::int64_t all = 0;                          ///< number of blocks of all ranks
-    const TrainedParameter* parameters = nullptr;  ///< in the step's memory; parameters of all ranks
+    const TrainedParameter* parameters = nullptr;  ///< in device memory; parameters of all ranks
     std::int64_t parameter_count = 0;
     double clip_value = 0;                  ///< infinite: no clipping
     Tensor nonfinite;                       ///< i32 [1], set by kernels
-    const GroupSettings* groups = nullptr;  ///< copy of groups() in the step's memory
+    const GroupSettings* groups = nullptr;  ///< copy of groups() in device memory
     std::byte* rules = nullptr;             ///< room for one rule for each group
   };
   static constexpr std::size_t largest_rules = 2048;  ///< bytes in `rules`
@@ -42,7 +42,7 @@ class StepTables {
   void average(const ExecSpace& space, const ParameterBuffer& parameters, const UpdateScalars* step,
                const StateWindow& window) const;
 
-  /// Sums f64 numbers in the step's memory over all ranks. Each number belongs to a block; it is 0 on all ranks but the
+  /// Sums f64 numbers in device memory over all ranks. Each number belongs to a block; it is 0 on all ranks but the
   /// block's owner. Collective.
   using SumOverOwners = std::function<void(const ExecSpace& space, const Tensor& numbers)>;
   /// Empty if this rank owns all parameters.

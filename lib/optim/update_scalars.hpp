@@ -13,7 +13,7 @@ namespace lockstep {
 /// CPU models.
 using StepCoefficients = Kokkos::Array<double, 4>;
 
-/// What an update's kernels read about their step. It lies in the step's memory, so that kernels before them can set
+/// What an update's kernels read about their step. It lies in device memory, so that kernels before them can set
 /// it.
 struct UpdateScalars {
   StepCoefficients coefficients{};

@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// sum += count, unless the step is left out, which the host may learn later. Pointers are into the step's memory.
+/// sum += count, unless the step is left out, which the host may learn later. Pointers are into device memory.
 void count_done(const ExecSpace& space, double count, const std::int32_t* left_out, double* sum);
 
 }  // namespace lockstep

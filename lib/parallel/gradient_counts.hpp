@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// What has become of the gradients of workers that do not wait for each other.
+/// The outcome of the gradients of workers that do not wait for each other.
 struct GradientCounts {
   /// Number of gradients applied 0, 1, … updates after the parameters that they were computed by.
   std::vector<std::int64_t> by_staleness;

@@ -24,7 +24,7 @@ class OwnSteps {
   /// as the states were averaged, is rounded to a whole number. Collective over `alike`.
   void begin(const ExecSpace& space, const Communicator& alike, std::int64_t steps);
 
-  /// Counts a step of the optimizer, unless `left_out`, in the step's memory, is not 0.
+  /// Counts a step of the optimizer, unless `left_out`, in device memory, is not 0.
   void add(const ExecSpace& space, const std::int32_t* left_out) const;
   /// Starts the copy of the count to the host.
   void look(const ExecSpace& space);

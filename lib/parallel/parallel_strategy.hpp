@@ -25,7 +25,7 @@ namespace lockstep {
 class ParallelStrategy : public BatchDealing, public ReplicaSync, public StrategyState {
  public:
   /// Returns what the optimizer multiplies with after so many applied steps of the run. `own` is the number of steps
-  /// that its states come of; none: `applied`.
+  /// that its states result from; none: `applied`.
   using Coefficients = std::function<UpdateScalars(std::int64_t applied, std::optional<std::int64_t> own)>;
   /// What parameters are updated with.
   struct Updater {
@@ -65,9 +65,9 @@ class ParallelStrategy : public BatchDealing, public ReplicaSync, public Strateg
 
   // Properties of the summed gradients, with the same bits on all ranks if the sums have the same bits there
   // (Algorithm::by_library). Each rank looks at the gradients that it owns. Collective.
-  /// Sum of squares of the gradients, f64 [1] in the step's memory.
+  /// Sum of squares of the gradients, f64 [1] in device memory.
   virtual Tensor gradient_square(const ExecSpace& space) = 0;
-  /// 0 if all gradients are finite, else more, f64 [1] in the step's memory.
+  /// 0 if all gradients are finite, else more, f64 [1] in device memory.
   virtual Tensor nonfinite_gradients(const ExecSpace& space) = 0;
 
   /// Call before `update`, when it is known that the step can be done (on devices, where that is known a step late, in
@@ -83,7 +83,7 @@ class ParallelStrategy : public BatchDealing, public ReplicaSync, public Strateg
   /// passes.
   virtual PassHooks pass_hooks() { return {}; }
 
-  /// Returns what has become of the gradients of the run's first `steps` steps; empty if they are always applied to the
+  /// Returns the outcome of the gradients of the run's first `steps` steps; empty if they are always applied to the
   /// parameters that they were computed by.
   virtual GradientCounts gradient_counts(std::int64_t /*steps*/) const { return {}; }
 

@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// When ranks hold the same parameters, and when groups of them go their own ways in between: the part of
+/// When ranks hold the same parameters, and when groups of them step by themselves in between: the part of
 /// ParallelStrategy for code that looks at parameters, or at how long steps take.
 class ReplicaSync {
  public:

@@ -19,7 +19,7 @@ struct ShardedState {
   enum class Kind { optimizer, strategy, compression } kind = Kind::optimizer;
   SharedLayout layout;             ///< what the numbers are, and where in a flat buffer
   std::vector<ElementRange> held;  ///< ranges of that buffer that this rank gives and takes, in rising order
-  Tensor values;                   ///< numbers of these ranges, one after the other, in the step's memory
+  Tensor values;                   ///< numbers of these ranges, one after the other, in device memory
   /// If replicas are not alike: which of how many the numbers belong to.
   struct Replica {
     int number, count;

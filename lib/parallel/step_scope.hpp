@@ -21,7 +21,7 @@ struct StepScope {
   OwnSteps* own_steps = nullptr;            ///< steps that the group's optimizer counts; null: those of the run
 
   /// A row's losses begin with this step's; or this step's are added to them; or this step's replace those of the step
-  /// before, which has come to nothing.
+  /// before, which was left out.
   enum class Losses { anew, added, in_place_of_last };
   /// What the run counts of the step.
   struct InRun {

@@ -15,7 +15,7 @@ class StrategyState {
  public:
   virtual ~StrategyState() = default;
 
-  /// Call when the run begins, or goes on, after so many steps. The optimizer's states come of `optimizer_steps`,
+  /// Call when the run begins, or goes on, after so many steps. The optimizer's states result from `optimizer_steps`,
   /// unless ranks count their own.
   virtual void go_on_after(std::int64_t /*steps*/, std::int64_t /*optimizer_steps*/) {}
   /// Waits until all ranks' new parameters are there. Collective.

@@ -20,7 +20,7 @@
 
 namespace lockstep {
 
-/// Sums of metrics in the step's memory, and the scratch memory in which the loss computes them. Loss and accuracy are
+/// Sums of metrics in device memory, and the scratch memory in which the loss computes them. Loss and accuracy are
 /// summed with every batch, the deck's `metrics` in evaluations only, because they take passes of their own over the
 /// outputs.
 class MetricSums {
@@ -45,7 +45,7 @@ class MetricSums {
   void add_others(const ExecSpace& space, const Model::Output& output, const Tensor& targets);
   /// Returns this rank's sums over the examples so far. Waits for the device.
   LossSums local(const ExecSpace& space) const;
-  /// Sums of the current step alone, in the step's memory.
+  /// Sums of the current step alone, in device memory.
   const LossSums* in_memory() const { return static_cast<const LossSums*>(sums_.get().data); }
   /// Number of rows in the output of one example; the loss treats each row by itself.
   std::int64_t positions() const { return positions_; }

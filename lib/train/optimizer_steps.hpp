@@ -21,7 +21,7 @@ class OptimizerSteps {
   OptimizerSteps(const TrainingConfig& config, const Communicator& comm, const Optimizer& optimizer,
                  const RunLength& length);
 
-  /// Brings the coefficients of the next step into the step's memory, whether or not the last step turns out to be
+  /// Brings the coefficients of the next step into device memory, whether or not the last step turns out to be
   /// skipped. Most of the time they are there already. Collective.
   void provide(const ExecSpace& space, const KnownSteps& steps);
   /// Brings the coefficients of the step after exactly `count` steps, of which the optimizer has done `own`, into the
@@ -49,7 +49,7 @@ class OptimizerSteps {
   void begin_after(const StepCount& count, double learning_rate);
 
  private:
-  /// What the optimizer's state comes of where the run has begun or gone on.
+  /// What the optimizer's state results from where the run has begun or gone on.
   struct Beginning {
     std::int64_t other_steps = 0;  ///< of the run that this one has branched from: counted by the optimizer's formulas,
                                    ///< and not by the schedule
@@ -78,7 +78,7 @@ class OptimizerSteps {
   Tensor square_;           ///< sum of squares of gradients that the step clips or overwrites
   CoefficientTable table_;  ///< coefficients that rank 0, or the first rank of a group, has sent
   std::int64_t missed_in_table_ = 0;
-  Buffer memory_;  ///< table_ in the step's memory
+  Buffer memory_;  ///< table_ in device memory
 };
 
 }  // namespace lockstep

@@ -21,7 +21,7 @@ struct StepCount {
   std::int64_t before = 0;            ///< applied steps of the run that this one has branched from
 
   std::int64_t applied() const { return done - skipped; }
-  /// Number of steps that the optimizer's state comes of, those of the run before included.
+  /// Number of steps that the optimizer's state results from, those of the run before included.
   std::int64_t optimizer_steps() const { return before + applied(); }
   void describe_state(StateFields& fields);
 };
@@ -33,7 +33,7 @@ void describe_last_learning_rate(StateFields& fields, const StepCount& count, do
 /// Steps before the next one. The host may not yet know whether the last of them was skipped.
 struct KnownSteps {
   StepCount count;           ///< counts the last step as done, and not skipped
-  std::int64_t untaken = 0;  ///< 1: what has become of the last step is not known yet; 0: it is
+  std::int64_t untaken = 0;  ///< 1: the outcome of the last step is not known yet; 0: it is
 
   /// Number of steps that were applied for certain.
   std::int64_t applied() const { return count.applied() - untaken; }

@@ -16,7 +16,7 @@ namespace lockstep {
 
 /// Records the kernels of a step as graphs, with which the host starts each part of a step in one call. Consecutive
 /// steps of one batch size are recorded from the second one on, so that the smaller last batch of an epoch is not. All
-/// that differs from step to step must reach a part through the step's memory.
+/// that differs from step to step must reach a part through device memory.
 class StepGraphs {
  public:
   /// A part of a step. Equal parts of steps of one size give the same kernels the same arguments.

@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// What has become of a step, the same on all ranks.
+/// The outcome of a step, the same on all ranks.
 enum class StepStatus {
   applied,   ///< parameters are updated
   skipped,   ///< its gradients are of no use: parameters stay, but the step counts

@@ -97,7 +97,7 @@ SummedLoss StepUpdate::summed_loss(const StepVote& votes) const {
           .examples = scope_.examples};
 }
 
-/// Returns what becomes of the step; none if the host hears of it later, and the device decides about the update.
+/// Returns the outcome of the step; none if the host hears of it later, and the device decides about the update.
 std::optional<StepFinding> StepUpdate::judge(const StepVote& votes) {
   // Not recorded on several ranks, because votes are numbers of the host.
   parts_.graphs.run(space_, {StepGraphs::Part::Kind::decision}, StepGraphs::Ranks::all, [&] {

@@ -14,8 +14,7 @@
 
 namespace lockstep {
 
-/// State of a step whose update begins while gradients are computed, because these cannot change what becomes of the
-/// step.
+/// State of a step whose update begins while gradients are computed, because these cannot change its outcome.
 struct EarlyUpdate {
   bool may_be = false;                 ///< possible in this run
   std::optional<StepVote> votes;       ///< of all ranks, once they are there
@@ -24,7 +23,7 @@ struct EarlyUpdate {
 };
 
 /// Concludes a step from its losses and gradients: ranks vote on it, it is judged, and parameters change or stay.
-/// Counts the steps by what has become of them, which the host learns at once or, on devices, a step late.
+/// Counts the steps by their outcome, which the host learns at once or, on devices, a step late.
 class StepUpdate final : public Stateful {
  public:
   /// What a StepUpdate works on; all of it must outlive the StepUpdate.
@@ -60,7 +59,7 @@ class StepUpdate final : public Stateful {
   StepVote finish_gradients(const Requests& requests);
   /// Judges the step and updates the parameters. Collective.
   StepResult conclude(const StepVote& votes);
-  /// Ends a step that counts. If groups of ranks have gone their own ways and a synchronization is due, they
+  /// Ends a step that counts. If groups of ranks have stepped by themselves and a synchronization is due, they
   /// synchronize.
   void end();
 

@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// Collects the votes of all ranks on a step. What this rank votes by is copied from the step's memory while the
+/// Collects the votes of all ranks on a step. What this rank votes by is copied from device memory while the
 /// backward pass runs. On a single rank nothing is copied, because there is no other rank to tell.
 class StepVoter {
  public:
@@ -18,7 +18,7 @@ class StepVoter {
       : has_others_(topology.all.size() > 1), all_(topology), group_(group) {}
 
   /// Call when the forward pass of a micro-batch has been started; the last call of a step counts. Begins to copy, from
-  /// the step's memory, the sums of the loss and `nonfinite` (i32 [1]: 0 if the parameters that this rank owns are
+  /// device memory, the sums of the loss and `nonfinite` (i32 [1]: 0 if the parameters that this rank owns are
   /// finite).
   void look(const ExecSpace& space, const LossSums* sums, const Tensor& nonfinite);
   /// Votes, once the copies have arrived, for which it waits. The ranks of the step tell each other what they judge it

@@ -80,7 +80,7 @@ struct TrainingConfig {
 
   DType dtype() const { return precision.dtype(); }
   /// Whether parameters whose states are offloaded may change before all gradients are known: only if nothing in the
-  /// gradients can change what becomes of a step. On devices they may not, because the host would have to wait to know
+  /// gradients can change the outcome of a step. On devices they may not, because the host would have to wait to know
   /// which are final.
   bool updates_early() const {
     return !memory_is_separate && !optimizer.rule().needs_all_gradients() && optimizer.rule().clip_norm == 0 &&

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// On hosts, MPI sums in the step's memory; in preset fake_device NCCL's stand-in does, and on devices NCCL.
+// On hosts, MPI sums in device memory; in preset fake_device NCCL's stand-in does, and on devices NCCL.
 #include "parallel/reducers/device_reducer.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 using Wire = GradientSumConfig::Wire;
 using Overlap = GradientSumConfig::Overlap;
 
-/// Sums in the step's memory; null if there are fewer devices than ranks.
+/// Sums in device memory; null if there are fewer devices than ranks.
 std::unique_ptr<DeviceAllReduce> sums_in_place(const Communicator& ranks) {
   if constexpr (!memory_is_separate) return mpi_device_all_reduce(ranks);
   const DeviceFacts facts = device_facts(ranks);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-/// Decides on steps as devices do, by numbers in the step's memory.
+/// Decides on steps as devices do, by numbers in device memory.
 class StepDecider {
  public:
   StepDecider() {

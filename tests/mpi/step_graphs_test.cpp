@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Steps that are recorded once and then launched as graphs give the results of steps whose kernels are launched one by
 // one. In preset fake_device, a recorded kernel keeps the arguments of the step in which it was recorded: a host number
-// that changes from step to step, but is not copied to the step's memory, shows. On hosts nothing is recorded; with
+// that changes from step to step, but is not copied to device memory, shows. On hosts nothing is recorded; with
 // several ranks, only passes and updates without communication are.
 #include "train/step_graphs.hpp"
 

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// Holds the values that a rank owns if they are not in the step's memory. Values have the master type, and are
+/// Holds the values that a rank owns if they are not in device memory. Values have the master type, and are
 /// addressed by their position among all values that the rank owns (OwnedParameters::value_at). All functions throw
 /// io_error if they fail.
 class OwnedValueStore {

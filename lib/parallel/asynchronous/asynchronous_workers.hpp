@@ -17,7 +17,7 @@ struct WorkersCourse {
   std::int64_t last = 0;                    ///< last step of the run
 };
 
-/// Base of the strategies whose workers go their own ways and come together where the run looks at its parameters:
+/// Base of the strategies whose workers step by themselves and come together where the run looks at its parameters:
 /// after the update in which that is due. A step is that of one worker, and is judged by its ranks alone. The step of a
 /// synchronization is done by all ranks on no examples, and stands for all steps of the run since the synchronization
 /// before.

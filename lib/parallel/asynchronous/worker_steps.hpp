@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-/// The steps that an asynchronous worker does by itself between reading parameters and giving what has become of them
+/// The steps that an asynchronous worker does by itself between reading parameters and giving what it has changed
 /// (asynchronous local SGD: Liu et al. 2024, "Asynchronous Local-SGD training for language modeling"). They are steps
 /// of the worker's own optimizer, whose states stay with it.
 ///

@@ -13,7 +13,7 @@ namespace lockstep {
 /// The deck's `parallel.asynchronous` section: workers compute gradients by parameters that others may have changed
 /// since.
 struct AsynchronousConfig : Config {
-  /// What becomes of a gradient if others have changed the parameters since.
+  /// How a gradient is corrected if others have changed the parameters since.
   enum class Staleness { none, divide, compensate };
 
   /// Workers that are simulated.

@@ -76,7 +76,7 @@ const ElementRange& AdasumExchange::tensor_of(const Step::Part& part) const {
   return *std::prev(std::ranges::upper_bound(tensors_, part.first, {}, &ElementRange::first));
 }
 
-/// Returns where the numbers of a message come from, or go to, in the step's memory.
+/// Returns where the numbers of a message come from, or go to, in device memory.
 Tensor AdasumExchange::place_of(const Step::Part& part, bool arrives) const {
   if (!arrives || part.final) return flat_part(numbers_, {part.first, part.count});
   return flat_part(theirs_.get(), {part.first - tensor_of(part).first, part.count});

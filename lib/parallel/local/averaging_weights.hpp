@@ -20,7 +20,7 @@ class AveragingWeights {
   /// `node` are the ranks that also synchronize by themselves; none: they do not.
   AveragingWeights(const Communicator& ranks, const std::optional<Communicator>& node);
 
-  /// Adds this rank's share of the examples in its group's step; nothing if `left_out`, in the step's memory, is not 0.
+  /// Adds this rank's share of the examples in its group's step; nothing if `left_out`, in device memory, is not 0.
   void add(const ExecSpace& space, double examples, const std::int32_t* left_out);
   /// Examples added since the last synchronization. Waits for the device.
   double examples(const ExecSpace& space) const { return f64_on_host(space, stepped_.get()); }

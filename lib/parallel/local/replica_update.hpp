@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// The arithmetic of parallel.local: what becomes of parameters that groups of ranks have stepped to by themselves, for
+/// The arithmetic of parallel.local: how parameters that groups of ranks have stepped to by themselves come together, for
 /// any stretch of them. The caller sums differences over all ranks.
 ///
 /// The parameters that a group steps are those of a buffer. Beside them lie the ones that all groups have in common:

@@ -28,7 +28,7 @@ class RunBatches {
   const HostBatch& next();
   /// Moves the run's position to the end of this batch.
   void step_done(const BatchPlan& batch);
-  /// Moves the run's position back to before the last batch, whose step has come to nothing.
+  /// Moves the run's position back to before the last batch, whose step was taken back.
   void take_back() { state_.position = before_; }
   /// Position before the last batch.
   const SamplerPosition& position_before() const { return before_; }

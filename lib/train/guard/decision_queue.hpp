@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// The decision about the current step in the step's memory, where kernels make it, and the decisions that are on their
+/// The decision about the current step in device memory, where kernels make it, and the decisions that are on their
 /// way to the host, which takes them at once or, on devices, a step late.
 class DecisionQueue {
  public:
@@ -22,9 +22,9 @@ class DecisionQueue {
   StepNumber steps_before() const { return StepNumber(&on_device()->steps_before); }
   /// Factor of the current step's loss, for kernels.
   GradientFactor loss_factor() const { return GradientFactor(&on_device()->loss_factor); }
-  /// Factor of the current step's loss, as f64 [1] in the step's memory.
+  /// Factor of the current step's loss, as f64 [1] in device memory.
   Tensor loss_factor_tensor() const { return memory_.tensor(offsetof(StepDecision, loss_factor), DType::f64, {1}); }
-  /// Scalars of the current step's update, in the step's memory.
+  /// Scalars of the current step's update, in device memory.
   const UpdateScalars* scalars() const { return &on_device()->scalars; }
 
   /// Begins step number `step`, from what the host has changed, if it has.

@@ -29,7 +29,7 @@ class NonfiniteReport {
   /// those summed over ranks, the same on all of them. Collective if each rank has only a part of them, unless this
   /// rank looks at those that it has computed itself (`whole`).
   void count_gradients(const ExecSpace& space, const SummedLoss& loss, const StepDecision* decision, bool whole) const;
-  /// f64 [tensors] in the step's memory: the counts that count_gradients has found.
+  /// f64 [tensors] in device memory: the counts that count_gradients has found.
   const Tensor& gradient_counts() const { return gradient_counts_.get(); }
 
   /// Returns "the gradient of layer 'conv1' (100 %) and of 3 others" by the last counts; empty if all gradients were

@@ -7,7 +7,7 @@
 #include "optim/loss_scaler.hpp"
 #include "optim/update_scalars.hpp"
 
-// A kernel decides what becomes of a step, in the memory where its gradients are. So no update has to wait for the
+// A kernel decides the outcome of a step, in the memory where its gradients are. So no update has to wait for the
 // host, which learns of the decision later.
 namespace lockstep {
 
@@ -22,7 +22,7 @@ enum class StepOutcome : std::int32_t {
   halted,          ///< follows a step that cannot be done, and changes nothing
 };
 
-/// Lies in the step's memory; the host has copies.
+/// Lies in device memory; the host has copies.
 struct StepDecision {
   // Carried from step to step:
   LossScaleRule::State scaler;
@@ -42,7 +42,7 @@ struct StepDecision {
   UpdateScalars scalars;               ///< of its update
 };
 
-/// Loss of a step and weight of its targets, summed over all ranks: as numbers or, on one rank, in the step's memory.
+/// Loss of a step and weight of its targets, summed over all ranks: as numbers or, on one rank, in device memory.
 struct SummedLoss {
   double loss = 0, weight = 0;
   const LossSums* in_memory = nullptr;  ///< null: `loss` and `weight` hold
@@ -54,12 +54,12 @@ struct SummedLoss {
   /// Mean loss; 0 if no row counts.
   KOKKOS_INLINE_FUNCTION double mean() const { return weight_sum() > 0 ? sum() / divisor() : 0; }
   /// Whether the gradients count. If no row counts, they are 0, or errors that parallel.compress has kept from earlier
-  /// steps, which count. If, without counting rows, the sum of the loss is not 0, they come of label smoothing alone,
+  /// steps, which count. If, without counting rows, the sum of the loss is not 0, they result from label smoothing alone,
   /// which a mean over no weight does not have, and do not count.
   KOKKOS_INLINE_FUNCTION bool has_gradient() const { return weight_sum() > 0 || (examples > 0 && sum() == 0); }
 };
 
-/// What a step is judged by. Pointers are into the step's memory.
+/// What a step is judged by. Pointers are into device memory.
 struct DecisionInputs {
   SummedLoss loss;
   bool watched = false;         ///< the host inspects the loss itself before the update (loss_watch)
@@ -81,7 +81,7 @@ struct CoefficientTable {
   StepCoefficients of_step[size] = {};
 };
 
-/// Factors of an update. Pointers are into the step's memory.
+/// Factors of an update. Pointers are into device memory.
 struct UpdateOptions {
   const CoefficientTable* coefficients = nullptr;
   const double* square = nullptr;  ///< f64 [1]: sum of squares of the summed gradients; null: their norm is not limited
@@ -92,7 +92,7 @@ struct UpdateOptions {
 /// already, so that gradients in 16 bits are the same numbers whatever the batch.
 void begin_decision(const ExecSpace& space, bool scales, std::int64_t examples, std::int64_t steps,
                     StepDecision* decision);
-/// Decides what becomes of the step. `decision` holds that of the step before, and then that of this step.
+/// Decides the outcome of the step. `decision` holds that of the step before, and then that of this step.
 void decide_step(const ExecSpace& space, const DecisionInputs& inputs, const UpdateOptions& options,
                  StepDecision* decision);
 

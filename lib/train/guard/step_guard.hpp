@@ -15,7 +15,7 @@
 
 namespace lockstep {
 
-/// Scales the loss of each step and decides what becomes of the step. It guards against overflows of scaled gradients,
+/// Scales the loss of each step and decides its outcome. It guards against overflows of scaled gradients,
 /// losses that are not finite or jump (loss_watch), and parameters that are not finite. A kernel decides (decide_step);
 /// the host learns of it, and gives the reason, when it takes the finding. Only loss_watch is done by the host: with
 /// it, findings must be taken before the update.
@@ -32,7 +32,7 @@ class StepGuard final : public Stateful {
   /// of them are.
   void gradient_ready(const ExecSpace& space, ElementRange range);
   void sum_done();
-  /// Decides what becomes of the current step, whose gradients are summed and whose loss is `loss`; scalars of
+  /// Decides the outcome of the current step, whose gradients are summed and whose loss is `loss`; scalars of
   /// decisions() are then those of its update. `bad_parameters` says that, by the ranks' votes, the step before has
   /// left parameters that are not finite. Starts kernels only, which a DeviceGraph may have recorded. Collective.
   void judge(const ExecSpace& space, ParallelStrategy& strategy, const SummedLoss& loss, bool bad_parameters,
