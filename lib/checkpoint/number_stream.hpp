@@ -65,7 +65,7 @@ class NumberStream {
     NumberStream* stream_;
   };
 
-  /// A stretch of numbers()[of], in elements.
+  /// A range of numbers()[of], in elements.
   struct Block {
     std::size_t of = 0;
     std::int64_t first = 0, count = 0;
@@ -91,7 +91,7 @@ class NumberStream {
     int rank = 0;
   };
 
-  /// A stretch of a buffer that a rank holds, and its place in what the rank holds of the buffer.
+  /// A range of a buffer that a rank holds, and its place in what the rank holds of the buffer.
   struct Piece {
     std::int64_t first = 0, count = 0, at = 0;
   };

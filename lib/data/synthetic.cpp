@@ -147,7 +147,7 @@ class PagesDataset final : public ComputedDataset {
   double noise_;
 };
 
-/// Example i is a stretch of a pool of random words that begins at a random place: as good as random for timing, and as
+/// Example i is a range of a pool of random words that begins at a random place: as good as random for timing, and as
 /// cheap to make as to copy.
 class RandomDataset final : public ComputedClasses {
  public:

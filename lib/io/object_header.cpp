@@ -35,7 +35,7 @@ class Block {
   std::vector<unsigned char> bytes_;
 };
 
-struct Stretch {
+struct ByteRange {
   std::uint64_t from, bytes;
 };
 
@@ -47,7 +47,7 @@ bool has_new_layout(const RawFile& file, const AddressFormat& format, std::uint6
   const Block prefix(file, begin, longest_prefix);
   const bool version_2 = prefix.begins("OHDR");
   std::size_t type_bytes = 2, head_bytes = 8;  // size of a message's type, and of its whole header
-  std::vector<Stretch> left;                   // ranges of messages still to be parsed
+  std::vector<ByteRange> left;                   // ranges of messages still to be parsed
   if (version_2) {
     const std::uint64_t flags = prefix.number(5, 1), size_bytes = std::uint64_t{1} << (flags & 3);
     const std::size_t size_at = 6 + ((flags & 0x20) != 0 ? 16 : 0) + ((flags & 0x10) != 0 ? 4 : 0);
@@ -57,20 +57,20 @@ bool has_new_layout(const RawFile& file, const AddressFormat& format, std::uint6
     left.push_back({begin + 16, prefix.number(8, 4)});
   }
   for (std::uint64_t seen = 0; !left.empty();) {
-    const Stretch stretch = left.back();
+    const ByteRange range = left.back();
     left.pop_back();
     // A longer block, or more bytes than the file has, is damage, such as a cycle of continuation blocks.
-    if (stretch.bytes > longest_block || (seen += stretch.bytes) > file.size()) return true;
-    const Block block(file, stretch.from, stretch.bytes);
+    if (range.bytes > longest_block || (seen += range.bytes) > file.size()) return true;
+    const Block block(file, range.from, range.bytes);
     for (std::size_t at = 0; at + head_bytes <= block.size();) {
       const std::uint64_t type = block.number(at, type_bytes);
       const std::size_t bytes = block.number(at + type_bytes, 2), data = at + head_bytes;
       if (type == layout_message && block.number(data, 1) >= 4 && block.number(data + 1, 1) >= 2) return true;
       if (type == continuation_message) {
-        const Stretch next{format.base + block.number(data, format.address_bytes),
+        const ByteRange next{format.base + block.number(data, format.address_bytes),
                            block.number(data + format.address_bytes, format.length_bytes)};
         // In version 2, a signature and a checksum enclose the messages.
-        left.push_back(version_2 ? Stretch{next.from + 4, std::max<std::uint64_t>(next.bytes, 8) - 8} : next);
+        left.push_back(version_2 ? ByteRange{next.from + 4, std::max<std::uint64_t>(next.bytes, 8) - 8} : next);
       }
       at = data + bytes;
     }

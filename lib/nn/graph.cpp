@@ -219,9 +219,9 @@ std::vector<std::int64_t> Graph::tables_of_data() const {
     int input = node.inputs[0];
     while (input != GraphNode::data) {
       const GraphNode& before = nodes_[static_cast<std::size_t>(input)];
-      const auto stretch = before.layer->traits().is_view ? 0 : before.layer->stretch_of(before.input_shapes[0]);
-      if (!stretch) break;
-      first += *stretch;
+      const auto offset = before.layer->traits().is_view ? 0 : before.layer->contiguous_offset(before.input_shapes[0]);
+      if (!offset) break;
+      first += *offset;
       input = before.inputs[0];
     }
     if (input != GraphNode::data) continue;

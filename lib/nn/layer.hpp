@@ -125,9 +125,9 @@ class Layer {
   /// graph adds which layer it is.
   virtual Shape output_shape(std::span<const Shape> inputs) const = 0;
   virtual std::vector<ParameterSpec> parameters(std::span<const Shape>) const { return {}; }
-  /// Offset of the output's first element in the first input, if the output is a contiguous stretch of that input's
+  /// Offset of the output's first element in the first input, if the output is a contiguous range of that input's
   /// elements; otherwise nullopt.
-  virtual std::optional<std::int64_t> stretch_of(const Shape& /*input*/) const { return std::nullopt; }
+  virtual std::optional<std::int64_t> contiguous_offset(const Shape& /*input*/) const { return std::nullopt; }
   /// May change with each successful `fuse` or `fuse_addition`, and with `freeze`; callers ask again.
   virtual LayerTraits traits() const { return {}; }
   /// Takes over an activation that follows the layer; returns false if the layer cannot.

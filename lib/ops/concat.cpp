@@ -7,17 +7,17 @@ namespace lockstep {
 namespace {
 
 // Columns that one index of the kernel copies.
-constexpr std::int64_t stretch = thread_per_element ? 1 : 1024;
+constexpr std::int64_t chunk = thread_per_element ? 1 : 1024;
 
 /// Copies rows of c elements, which begin at multiples of from_step and to_step.
 template <class T>
 void copy_rows(const ExecSpace& space, const T* from, std::int64_t from_step, T* to, std::int64_t to_step,
                std::int64_t rows, std::int64_t c) {
-  const std::int64_t stretches = (c + stretch - 1) / stretch;
+  const std::int64_t chunks = (c + chunk - 1) / chunk;
   Kokkos::parallel_for(
-      "lockstep::concat::copy_rows", RangePolicy(space, 0, rows * stretches), KOKKOS_LAMBDA(const std::int64_t index) {
-        const std::int64_t row = row_of(index, stretches), begin = (index - row * stretches) * stretch;
-        const std::int64_t end = begin + stretch < c ? begin + stretch : c;
+      "lockstep::concat::copy_rows", RangePolicy(space, 0, rows * chunks), KOKKOS_LAMBDA(const std::int64_t index) {
+        const std::int64_t row = row_of(index, chunks), begin = (index - row * chunks) * chunk;
+        const std::int64_t end = begin + chunk < c ? begin + chunk : c;
         for (std::int64_t j = begin; j < end; ++j) to[row * to_step + j] = from[row * from_step + j];
       });
 }

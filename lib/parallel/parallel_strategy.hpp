@@ -17,9 +17,9 @@
 
 namespace lockstep {
 
-/// How ranks share the work on one network: what travels in a step, which stretches of the parameters and of the
+/// How ranks share the work on one network: what travels in a step, which ranges of the parameters and of the
 /// optimizer's state each rank owns (ParameterLayout::owned), and when all parameters are complete again. In each step,
-/// all ranks call begin_step; for each sum of gradients that a rank computes, gradient_ready for each stretch and then
+/// all ranks call begin_step; for each sum of gradients that a rank computes, gradient_ready for each range and then
 /// gradient_sum_done; finish_gradients; then whatever looks at gradients; before_update; update, unless the step is
 /// skipped; and end_step.
 class ParallelStrategy : public BatchDealing, public ReplicaSync, public StrategyState {
@@ -47,7 +47,7 @@ class ParallelStrategy : public BatchDealing, public ReplicaSync, public Strateg
   /// with them, begins anew.
   virtual void forget_gradients(const ExecSpace& /*space*/) {}
 
-  /// Call when the next stretch of the gradients of this rank, or of one of its shards, is final. Waits for other ranks
+  /// Call when the next range of the gradients of this rank, or of one of its shards, is final. Waits for other ranks
   /// if sums do not overlap (parallel.overlap: none).
   virtual void gradient_ready(const ExecSpace& space, ElementRange range) = 0;
   /// Call when all of them are final: those of the next sum may then overwrite them.

@@ -30,7 +30,7 @@ class ReplicaAudit {
   void compare(const ExecSpace& space, std::int64_t step);
 
  private:
-  /// A stretch that is hashed by itself.
+  /// A range that is hashed by itself.
   struct Part {
     std::string name;
     Tensor values;

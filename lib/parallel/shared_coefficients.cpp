@@ -3,7 +3,7 @@
 
 namespace lockstep {
 
-SharedCoefficients::Stretch SharedCoefficients::cover(std::int64_t step, std::int64_t count) {
+SharedCoefficients::Table SharedCoefficients::cover(std::int64_t step, std::int64_t count) {
   if (step < first_ || step + count > first_ + static_cast<std::int64_t>(known_.size())) {
     first_ = step;
     known_.resize(static_cast<std::size_t>(steps_at_once));

@@ -21,13 +21,13 @@ class SharedCoefficients {
 
   static constexpr std::int64_t steps_at_once = 256;
 
-  struct Stretch {
+  struct Table {
     std::int64_t first;                        ///< number of steps before it
     std::span<const StepCoefficients> values;  ///< [steps_at_once]
   };
   /// Returns coefficients of consecutive steps, among them the `count` steps after `step` others. Collective: all ranks
   /// must ask for the same steps.
-  Stretch cover(std::int64_t step, std::int64_t count);
+  Table cover(std::int64_t step, std::int64_t count);
   /// Forgets the known coefficients, which have become others.
   void forget() { known_.clear(); }
 

@@ -161,7 +161,7 @@ double Predictor::exposed_sums(const PlannedStep& step, std::int64_t share, std:
     for (const int layer : point.layers) weight += times_.backward_weight(layer, std::min(share, micro));
     all += weights.emplace_back(weight);
   }
-  std::vector<ComputedStretch> backward{{before, 0}};
+  std::vector<ComputedPart> backward{{before, 0}};
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const auto final = std::ranges::count_if(
         exchange.buckets, [&](const ElementRange& bucket) { return bucket.end() <= exchange.points[i].elements; });

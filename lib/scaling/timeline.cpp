@@ -9,9 +9,9 @@ namespace {
 using Overlap = GradientSumConfig::Overlap;
 
 /// The step waits for each bucket as soon as it is final, except the last one, which is left to the end.
-double one_after_the_other(std::span<const ComputedStretch> backward, std::span<const ExchangeCost> sums) {
+double one_after_the_other(std::span<const ComputedPart> backward, std::span<const ExchangeCost> sums) {
   double now = 0;
-  for (const ComputedStretch& stretch : backward) now += stretch.seconds;
+  for (const ComputedPart& part : backward) now += part.seconds;
   for (const ExchangeCost& sum : sums) now += sum.seconds;
   return now;
 }
@@ -21,8 +21,8 @@ class Beside {
  public:
   Beside(std::span<const ExchangeCost> sums, bool has_device) : sums_(sums), has_device_(has_device) {}
 
-  void compute(const ComputedStretch& stretch) {
-    double left = stretch.seconds;
+  void compute(const ComputedPart& part) {
+    double left = part.seconds;
     while (left > 0) {
       if (sum_left_ <= 0 && !begin_next()) break;
       const double dt = speed_ > 0 ? std::min(sum_left_, left / speed_) : sum_left_;
@@ -31,7 +31,7 @@ class Beside {
       now_ += dt;
     }
     now_ += std::max(0.0, left);
-    final_ = stretch.buckets;
+    final_ = part.buckets;
   }
   double finish() {
     final_ = sums_.size();
@@ -62,9 +62,9 @@ class Polled {
  public:
   explicit Polled(std::span<const ExchangeCost> sums) : sums_(sums) {}
 
-  void compute(const ComputedStretch& stretch) {
-    now_ += stretch.seconds;
-    while (advance(stretch.buckets)) {
+  void compute(const ComputedPart& part) {
+    now_ += part.seconds;
+    while (advance(part.buckets)) {
     }
   }
   double finish() {
@@ -101,19 +101,19 @@ class Polled {
 
 }  // namespace
 
-double sums_end(std::span<const ComputedStretch> backward, std::span<const ExchangeCost> sums, const Engine& engine) {
+double sums_end(std::span<const ComputedPart> backward, std::span<const ExchangeCost> sums, const Engine& engine) {
   double computed = 0;
-  for (const ComputedStretch& stretch : backward) computed += stretch.seconds;
+  for (const ComputedPart& part : backward) computed += part.seconds;
   double end = 0;
   if (engine.overlap == Overlap::none) {
     end = one_after_the_other(backward, sums);
   } else if (engine.overlap == Overlap::thread || engine.has_device) {
     Beside beside(sums, engine.has_device);
-    for (const ComputedStretch& stretch : backward) beside.compute(stretch);
+    for (const ComputedPart& part : backward) beside.compute(part);
     end = beside.finish();
   } else {
     Polled polled(sums);
-    for (const ComputedStretch& stretch : backward) polled.compute(stretch);
+    for (const ComputedPart& part : backward) polled.compute(part);
     end = polled.finish();
   }
   return std::max(end, computed + engine.vote_seconds);

@@ -10,7 +10,7 @@
 namespace lockstep {
 
 /// One or several layers of the backward pass: how long they compute, and which buckets are final after that.
-struct ComputedStretch {
+struct ComputedPart {
   double seconds = 0;
   std::size_t buckets = 0;  ///< number of final buckets, from the first one on
 };
@@ -26,6 +26,6 @@ struct Engine {
 
 /// Returns the seconds from the beginning of the backward pass until the sums of all buckets are done. As in
 /// BucketedReducer, buckets are summed one after the other. `sums`: cost of each bucket.
-double sums_end(std::span<const ComputedStretch> backward, std::span<const ExchangeCost> sums, const Engine& engine);
+double sums_end(std::span<const ComputedPart> backward, std::span<const ExchangeCost> sums, const Engine& engine);
 
 }  // namespace lockstep

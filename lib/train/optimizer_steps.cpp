@@ -76,7 +76,7 @@ void OptimizerSteps::provide(const ExecSpace& space, const StepCount& count, Own
   put(space, own_coefficients_->cover(applied, 1), missed);
 }
 
-void OptimizerSteps::put(const ExecSpace& space, const SharedCoefficients::Stretch& known, std::int64_t missed) {
+void OptimizerSteps::put(const ExecSpace& space, const SharedCoefficients::Table& known, std::int64_t missed) {
   static_assert(CoefficientTable::size == SharedCoefficients::steps_at_once);
   if (table_.first == known.first && table_.before == beginning_.other_steps && missed_in_table_ == missed) return;
   table_.first = known.first;

@@ -64,7 +64,7 @@ class OptimizerSteps {
   void go_to(const KnownSteps& steps);
   /// Forgets the known coefficients, which have become others.
   void forget();
-  void put(const ExecSpace& space, const SharedCoefficients::Stretch& known, std::int64_t missed);
+  void put(const ExecSpace& space, const SharedCoefficients::Table& known, std::int64_t missed);
 
   const Optimizer& optimizer_;
   double learning_rate_;

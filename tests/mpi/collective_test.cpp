@@ -93,7 +93,7 @@ TEST_P(Operations, AllGatherBringsWhatEachRankHas) {
     }
 }
 
-/// A reduce-scatter and an all-gather make an all-reduce, also of a stretch, and with 16 bits on the wire.
+/// A reduce-scatter and an all-gather make an all-reduce, also of a range, and with 16 bits on the wire.
 TEST_P(Operations, TogetherAreAnAllReduce) {
   constexpr std::int64_t count = 5003, first = 1000, end = 4001;
   for (const DType wire : {DType::f32, DType::bf16, DType::f16}) {
@@ -107,14 +107,14 @@ TEST_P(Operations, TogetherAreAnAllReduce) {
     const double allowed = wire == DType::f32 ? 0 : test::rounding_error(wire) * comm.size() * comm.size();
     for (std::int64_t i = 0; i < count; ++i) {
       const auto at = static_cast<std::size_t>(i);
-      if (i < first || i >= end) ASSERT_EQ(values[at], before[at]) << "outside of the stretch, element " << i;
+      if (i < first || i >= end) ASSERT_EQ(values[at], before[at]) << "outside of the range, element " << i;
       else ASSERT_NEAR(values[at], sum[at], allowed + 3e-7 * comm.size()) << "element " << i;
     }
     const std::vector<std::uint8_t> bytes = test::bytes_of(setting.own);
-    const auto stretch = [&](const std::vector<std::uint8_t>& all) {
+    const auto range = [&](const std::vector<std::uint8_t>& all) {
       return std::vector<std::uint8_t>(all.begin() + 4 * first, all.begin() + 4 * end);
     };
-    EXPECT_EQ(stretch(bytes), stretch(of_rank(comm, bytes, 0))) << "other bits than on rank 0";
+    EXPECT_EQ(range(bytes), range(of_rank(comm, bytes, 0))) << "other bits than on rank 0";
   }
 }
 

@@ -85,7 +85,7 @@ Shape Slice::output_shape(std::span<const Shape> inputs) const {
   const Shape& input = inputs[0];
   const int axis = axis_of(input, config_.axis, type());
   const std::int64_t extent = input[axis];
-  const Stretch kept = kept_of(input);
+  const Bounds kept = kept_of(input);
   validate(
       kept.begin >= 0 && kept.begin < kept.end && kept.end <= extent, ExitStatus::bad_deck,
       "slice keeps indices {} to {} of axis {} of {}, whose indices are 0 to {} (the output would be empty, or out of "
@@ -96,13 +96,13 @@ Shape Slice::output_shape(std::span<const Shape> inputs) const {
   return Shape(std::span<const std::int64_t>(extents));
 }
 
-Slice::Stretch Slice::kept_of(const Shape& input) const {
+Slice::Bounds Slice::kept_of(const Shape& input) const {
   const std::int64_t extent = input[axis_of(input, config_.axis, type())];
   const auto place = [&](std::int64_t given) { return given < 0 ? given + extent : given; };
   return {place(config_.begin), place(config_.end.value_or(extent))};
 }
 
-std::optional<std::int64_t> Slice::stretch_of(const Shape& input) const {
+std::optional<std::int64_t> Slice::contiguous_offset(const Shape& input) const {
   if (axis_of(input, config_.axis, type()) != 0) return std::nullopt;
   return kept_of(input).begin * step_of(input, 0);
 }

@@ -84,13 +84,13 @@ class Slice final : public Rearrangement {
 
   std::string_view type() const override { return "slice"; }
   Shape output_shape(std::span<const Shape> inputs) const override;
-  std::optional<std::int64_t> stretch_of(const Shape& input) const override;
+  std::optional<std::int64_t> contiguous_offset(const Shape& input) const override;
 
  private:
-  struct Stretch {
+  struct Bounds {
     std::int64_t begin, end;
   };
-  Stretch kept_of(const Shape& input) const;
+  Bounds kept_of(const Shape& input) const;
   void add_axes(const Shape& input, StridedGrid& grid) const override;
 
   SliceConfig config_;

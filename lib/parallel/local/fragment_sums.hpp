@@ -11,7 +11,7 @@
 namespace lockstep {
 
 /// Returns the fragments of the parameters that are synchronized one after the other (parallel.local.fragments): the
-/// trained parameters, cut between tensors into `count` stretches of about the same size, in the buffer's order (the
+/// trained parameters, cut between tensors into `count` ranges of about the same size, in the buffer's order (the
 /// last layer first). The last fragment also has the layers' statistics. Throws KeyError if there are fewer tensors.
 std::vector<ElementRange> local_fragments(const ParameterLayout& layout, std::int64_t count);
 

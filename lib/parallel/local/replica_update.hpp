@@ -7,7 +7,7 @@
 namespace lockstep {
 
 /// The arithmetic of parallel.local: how parameters that groups of ranks have stepped to by themselves come together, for
-/// any stretch of them. The caller sums differences over all ranks.
+/// any range of them. The caller sums differences over all ranks.
 ///
 /// The parameters that a group steps are those of a buffer. Beside them lie the ones that all groups have in common:
 /// x₀. If both are kept (LocalConfig::streams), they change places, so that readers of the buffer see the common ones.
@@ -22,9 +22,9 @@ class ReplicaUpdate {
   Tensor others() const { return others_.get(); }
   const OuterOptimizer& outer() const { return outer_; }
 
-  /// differences = weight · (x₀ − x), for a stretch of the parameters.
+  /// differences = weight · (x₀ − x), for a range of the parameters.
   void take_differences(const ExecSpace& space, double weight, ElementRange range, const Tensor& differences) const;
-  /// Does the outer step of a stretch, where `share` times `differences` is x₀ − x̄; then x ← x₀. Statistics are
+  /// Does the outer step of a range, where `share` times `differences` is x₀ − x̄; then x ← x₀. Statistics are
   /// averaged by any rule.
   void step(const ExecSpace& space, double share, ElementRange range, const Tensor& differences);
 

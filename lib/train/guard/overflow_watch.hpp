@@ -19,7 +19,7 @@ class OverflowWatch {
   OverflowWatch(const ParameterBuffer& parameters, const Graph& graph, std::int64_t sums);
 
   void begin(const ExecSpace& space);
-  /// Call when a stretch of this rank's gradients is final, for one sum after the other.
+  /// Call when a range of this rank's gradients is final, for one sum after the other.
   void inspect(const ExecSpace& space, const ParameterBuffer& parameters, ElementRange range);
   void end_sum() { sum_ = std::min(sum_ + 1, sums_ - 1); }
   /// Ends step number `step`.

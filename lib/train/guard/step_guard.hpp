@@ -28,7 +28,7 @@ class StepGuard final : public Stateful {
 
   /// Begins step number `step`, which the ranks of `scope` judge.
   void begin(const ExecSpace& space, const BatchPlan& plan, const StepScope& scope, std::int64_t step);
-  /// Call gradient_ready when a stretch of the gradients of this rank, or of a shard, is final, and sum_done when all
+  /// Call gradient_ready when a range of the gradients of this rank, or of a shard, is final, and sum_done when all
   /// of them are.
   void gradient_ready(const ExecSpace& space, ElementRange range);
   void sum_done();

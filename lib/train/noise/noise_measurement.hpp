@@ -27,7 +27,7 @@ class NoiseMeasurement final : public Stateful {
   /// Begins a step after `steps` others, and forgets what is known of an earlier one that could not be done.
   /// `has_small_batches` says whether ranks or shards sum gradients of their own by the same parameters.
   void begin_step(std::int64_t steps, bool has_small_batches);
-  /// Call when the next stretch of a small batch's gradients is final. Waits for the device in steps that are measured.
+  /// Call when the next range of a small batch's gradients is final. Waits for the device in steps that are measured.
   void gradient_ready(const ExecSpace& space, const ParameterBuffer& parameters, ElementRange range);
   /// Ends a small batch of so many examples.
   void small_batch_done(std::int64_t examples);

@@ -35,8 +35,8 @@ constexpr std::int64_t count = 5000;  // of the numbers of x, and of y
 
 const GridCase copies[] = {
     {"a number", {{1, 0, 0}}, 3, 4},
-    {"a stretch", {{131, 1, 1}}, 7, 0},
-    {"rows that are one stretch", {{5, 21, 21}, {3, 7, 7}, {7, 1, 1}}},
+    {"a range", {{131, 1, 1}}, 7, 0},
+    {"rows that are one range", {{5, 21, 21}, {3, 7, 7}, {7, 1, 1}}},
     {"a transpose", {{3, 35, 35}, {7, 1, 5}, {5, 7, 1}}},
     {"part of wider rows", {{9, 40, 11}, {11, 1, 1}}, 13, 2},
     {"six axes", {{2, 720, 720}, {3, 1, 240}, {4, 3, 60}, {5, 12, 12}, {3, 60, 4}, {4, 180, 1}}},

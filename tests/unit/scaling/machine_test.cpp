@@ -111,7 +111,7 @@ TEST(Replay, TakesWhatTheFormulaeSay) {
 }
 
 TEST(Timeline, HidesWhatItCan) {
-  const std::vector<ComputedStretch> backward{{1, 0}, {1, 1}, {1, 2}};
+  const std::vector<ComputedPart> backward{{1, 0}, {1, 1}, {1, 2}};
   const std::vector<ExchangeCost> sums{{0.5, 0.1, 1}, {0.4, 0.1, 1}};
   const auto end = [&](GradientSumConfig::Overlap overlap, bool has_device) {
     return sums_end(backward, sums, {.overlap = overlap, .has_device = has_device});
