@@ -51,8 +51,8 @@ void allow_stack_trace() {
   traced = ::pthread_self();
   ::backtrace(frames.data(), 1);  // the first call loads a library, which a signal handler must not do
   // The handler runs on an alternate stack: oneDNN's kernels may use this thread's stack pointer for something else.
-  static std::array<std::byte, std::size_t{1} << 16> beside;
-  const stack_t stack{.ss_sp = beside.data(), .ss_flags = 0, .ss_size = beside.size()};
+  static std::array<std::byte, std::size_t{1} << 16> alternate;
+  const stack_t stack{.ss_sp = alternate.data(), .ss_flags = 0, .ss_size = alternate.size()};
   stack_t given{};
   if (::sigaltstack(nullptr, &given) == 0 && (given.ss_flags & SS_DISABLE) != 0) ::sigaltstack(&stack, nullptr);
   struct sigaction action{};

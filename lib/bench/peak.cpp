@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-// Independent sums: more than latency (4 or 5 cycles) × units (2), and few enough for 16 registers beside the two
+// Independent sums: more than latency (4 or 5 cycles) × units (2), and few enough for 16 registers besides the two
 // factors.
 constexpr int chains = 12;
 

@@ -41,7 +41,7 @@ struct CheckpointEvents {
   std::function<void()> progress = [] {};       ///< another part is on disk, about a quarter of a gigabyte
   std::function<void()> before_commit = [] {};  ///< all is done except flushing to disk and renaming
 };
-/// Writes to a temporary file beside `path`, with a manifest (io/manifest.hpp), flushes it to disk, and renames it:
+/// Writes to a temporary file next to `path`, with a manifest (io/manifest.hpp), flushes it to disk, and renames it:
 /// `path` never holds half a checkpoint. Throws cannot_create or io_error, naming the file and the reason.
 void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint, const NumberSource& numbers,
                       const CheckpointEvents& events = {});

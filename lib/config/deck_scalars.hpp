@@ -22,7 +22,7 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& wo
 [[noreturn]] void refuse_word(const DeckNode& node, const std::vector<std::string>& words,
                               const std::string& advice = {});
 
-/// Additional advice about keys that exclude each other, for the case that the command line has set one of them beside
+/// Additional advice about keys that exclude each other, for the case that the command line has set one of them in addition to
 /// the deck's; else empty.
 std::string replacement(const DeckNode& mapping, const std::vector<std::string_view>& keys);
 

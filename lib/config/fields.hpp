@@ -19,7 +19,7 @@ namespace lockstep {
 
 class Fields;
 
-/// A configuration that describes its own keys. The typed structs derived from it stand beside the classes that they
+/// A configuration that describes its own keys. The typed structs derived from it stand next to the classes that they
 /// configure and are the only source of keys, defaults, limits and help: reading, checking, the resolved deck, the JSON
 /// Schema and the reference page are all generated from `describe`.
 struct Config {
@@ -141,7 +141,7 @@ class Fields {
   /// that receives a bare value given instead of the section; empty: a bare value is an error.
   virtual void optional_section(std::string_view key, bool& present, const std::function<void(Fields&)>& describe,
                                 std::string_view help, std::string_view short_form = {}) = 0;
-  /// `key` chooses one of `alternatives`, whose own keys stand beside it in this mapping. `name` holds the default
+  /// `key` chooses one of `alternatives`, whose own keys stand next to it in this mapping. `name` holds the default
   /// (empty: no alternative unless the deck chooses one); `config` receives the chosen configuration.
   virtual void one_of(std::string_view key, std::string& name, std::shared_ptr<Config>& config,
                       std::span<const Alternative> alternatives, std::string_view help) = 0;

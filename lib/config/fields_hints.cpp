@@ -72,7 +72,7 @@ std::string options_text(const DeckNode& item, std::string_view without) {
   return inline_text(options);
 }
 
-/// Returns the error about an option `key` beside the type of its list entry, or a type that is given as a value; else
+/// Returns the error about an option `key` next to the type of its list entry, or a type that is given as a value; else
 /// empty.
 std::string misplaced_option(const DeckNode& item, const DeckNode::Entry& key,
                              std::span<const Alternative> alternatives) {
@@ -95,7 +95,7 @@ std::string misplaced_option(const DeckNode& item, const DeckNode::Entry& key,
 std::string options_beside(const DeckNode& item, std::span<const Alternative> alternatives) {
   for (const DeckNode::Entry& entry : item.entries)
     if (const Alternative* type = find(alternatives, entry.key))
-      return fmt::format("only name and from can be given beside {}; its options go below it: {}", entry.key,
+      return fmt::format("only name and from can be given next to {}; its options go below it: {}", entry.key,
                          fmt::join(keys_of(*type), ", "));
   return "";
 }

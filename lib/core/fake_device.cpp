@@ -52,8 +52,8 @@ struct Device {
   int at_work = 0;                           // kernels and copies in progress
   std::vector<Copy> pending;
   std::uint64_t kernels = 0, copies = 0;  // number started so far
-  // Streams beside the step's: number of kernels that each is ordered after.
-  std::map<const void*, std::uint64_t> beside;
+  // Streams other than the step's: number of kernels that each is ordered after.
+  std::map<const void*, std::uint64_t> streams;
   struct sigaction before = {};                     // previous action for SIGSEGV
   Kokkos::Tools::beginFunction listener = nullptr;  // previous listener for kernels
 };
@@ -94,7 +94,7 @@ bool make_copies(Due due) {
   return true;
 }
 
-bool is_of_the_step(const Copy& copy) { return !device().beside.contains(copy.stream); }
+bool is_of_the_step(const Copy& copy) { return !device().streams.contains(copy.stream); }
 
 void begin() {
   const std::lock_guard lock(device().lock);
@@ -126,7 +126,7 @@ void begin_copy(Kokkos::Tools::SpaceHandle, const char*, const void*, Kokkos::To
 void begin_fence(const char*, std::uint32_t, std::uint64_t*) {
   const std::lock_guard lock(device().lock);
   make_copies([](const Copy&) { return true; });
-  for (auto& [stream, after] : device().beside) after = device().kernels;
+  for (auto& [stream, after] : device().streams) after = device().kernels;
 }
 
 const std::pair<const std::uintptr_t, Region>* find(const void* address) {
@@ -224,20 +224,20 @@ bool owns(const void* address) {
 
 void add_stream(const void* stream) {
   const std::lock_guard lock(device().lock);
-  device().beside[stream] = 0;
+  device().streams[stream] = 0;
 }
 
 void copy_later(const void* stream, void* to, const void* from, std::size_t bytes) {
   const std::lock_guard lock(device().lock);
-  const auto beside = device().beside.find(stream);
-  const bool ordered = beside == device().beside.end() || !find(from) || beside->second == device().kernels;
+  const auto streams = device().streams.find(stream);
+  const bool ordered = streams == device().streams.end() || !find(from) || streams->second == device().kernels;
   device().pending.push_back({stream, ++device().copies, to, from, bytes, ordered});
 }
 
 Moment now(const void* stream) {
   const std::lock_guard lock(device().lock);
-  const auto beside = device().beside.find(stream);
-  return {stream, device().copies, beside == device().beside.end() ? device().kernels : beside->second};
+  const auto streams = device().streams.find(stream);
+  return {stream, device().copies, streams == device().streams.end() ? device().kernels : streams->second};
 }
 
 bool has_come(const Moment& moment) {
@@ -248,8 +248,8 @@ bool has_come(const Moment& moment) {
 void order(const void* stream, const Moment& after) {
   has_come(after);
   const std::lock_guard lock(device().lock);
-  const auto beside = device().beside.find(stream);
-  if (beside != device().beside.end()) beside->second = std::max(beside->second, after.kernels);
+  const auto streams = device().streams.find(stream);
+  if (streams != device().streams.end()) streams->second = std::max(streams->second, after.kernels);
 }
 
 namespace {

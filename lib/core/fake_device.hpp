@@ -24,7 +24,7 @@ std::size_t bytes_in_use();
 /// True if the address is within such memory.
 bool owns(const void* address);
 
-/// Registers a stream that runs beside the step's stream.
+/// Registers a stream that runs next to the step's stream.
 void add_stream(const void* stream);
 
 /// Queues a copy of `bytes` bytes between host and device, executed as late as possible. If `from` is device memory and

@@ -31,7 +31,7 @@ struct ExampleFormat {
   friend bool operator==(const ExampleFormat&, const ExampleFormat&) = default;
 };
 
-/// Examples with numbers 0 … size() − 1. Reading is const, and safe from one thread beside the main one.
+/// Examples with numbers 0 … size() − 1. Reading is const, and safe from one thread besides the main one.
 class Dataset {
  public:
   virtual ~Dataset() = default;

@@ -50,11 +50,11 @@ void RandomConfig::describe(Fields& fields) {
   fields.integer("vocabulary", vocabulary, {1, 1e9},
                  "number of distinct tokens: the inputs are random tokens, and the targets those that follow them");
   fields.integer("sequence_length", sequence_length, {1, 1e6}, "number of tokens of an example, with vocabulary");
-  const char* const beside =
+  const char* const of_tokens =
       "cannot be combined with vocabulary (tokens need only vocabulary and sequence_length); remove one of them";
-  fields.check(!vocabulary || shape.empty(), "shape", beside);
-  fields.check(!vocabulary || !classes, "classes", beside);
-  fields.check(!vocabulary || type == Type::f32, "type", beside);
+  fields.check(!vocabulary || shape.empty(), "shape", of_tokens);
+  fields.check(!vocabulary || !classes, "classes", of_tokens);
+  fields.check(!vocabulary || type == Type::f32, "type", of_tokens);
   fields.check(!vocabulary || sequence_length, "sequence_length",
                "is missing (tokens come in sequences); give their length");
   fields.check(vocabulary || !sequence_length, "sequence_length",

@@ -152,7 +152,7 @@ void BatchUploader::change(const ExecSpace& space, const Tensor& changes, double
   result.inputs = images;
 }
 
-/// Mixes targets with those of the next example: values are added up; classes get the next ones beside them.
+/// Mixes targets with those of the next example: values are added up; classes get the next ones as a second set.
 void BatchUploader::mix_targets(const ExecSpace& space, const Room& room, std::int64_t count, DeviceBatch& result) {
   const Tensor all = result.targets;
   const Shape shape = format_.target_shape.with_batch(count);

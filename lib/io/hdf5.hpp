@@ -17,7 +17,7 @@ class Hdf5Rows;
 class RawFile;
 
 /// An HDF5 file. All calls of the HDF5 library are in hdf5.cpp, hdf5_rows.cpp and hdf5_calls.cpp, behind one lock:
-/// distributions build HDF5 without thread safety, and the loader's thread reads beside the main one. Damaged files
+/// distributions build HDF5 without thread safety, and the loader's thread reads while the main one does. Damaged files
 /// throw bad_data, failed writes io_error, with the library's own reason.
 class Hdf5File {
  public:

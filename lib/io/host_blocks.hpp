@@ -11,7 +11,7 @@
 namespace lockstep {
 
 /// A block store in pinned host memory, for kernels that work in device memory. Copies in each direction run in a
-/// stream of their own, beside the step's, so that the host waits for none.
+/// stream of their own, next to the step's, so that the host waits for none.
 class HostBlocks final : public BlockStore {
  public:
   /// Throws Error(internal) if the device has no room for the slots.

@@ -8,7 +8,7 @@ namespace lockstep {
 
 void ModelConfig::describe(Fields& fields) {
   fields.one_of("preset", preset, preset_config, preset_alternatives(),
-                "name of a well-known network, whose options stand beside this key (give either preset or layers)");
+                "name of a well-known network, whose options stand next to this key (give either preset or layers)");
   fields.list_of("layers", layers, layer_alternatives(), "the network layer by layer (give either preset or layers)");
   if (!preset.empty() && input.empty()) input = dynamic_cast<const PresetConfig&>(*preset_config).input();
   fields.integers("input", input, {1, 1e9},

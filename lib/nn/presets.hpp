@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// A network known by name, whose options stand beside `model.preset`. A preset expands to text that could also be
+/// A network known by name, whose options stand next to `model.preset`. A preset expands to text that could also be
 /// written in `model.layers`.
 struct PresetConfig : Config {
   /// The entries of model.layers as YAML text.

@@ -3,7 +3,7 @@
 
 namespace lockstep {
 
-/// An element-wise function whose derivative follows from its result, or is kept beside it. The operation that produces
+/// An element-wise function whose derivative follows from its result, or is kept with it. The operation that produces
 /// an element can therefore apply the function before storing, and the function's input is not kept. gelu is x·Φ(x),
 /// exact, with the normal distribution function Φ(x) = (1 + erf(x/√2))/2 (Hendrycks and Gimpel 2016).
 enum class Activation { none, relu, tanh, sigmoid, gelu };

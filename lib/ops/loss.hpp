@@ -49,7 +49,7 @@ struct ClassTargets {
   std::int64_t ignored = -1;
 };
 
-/// Targets that each count only in part, beside another target of the same example (mixup and cutmix).
+/// Targets that each count only in part, together with another target of the same example (mixup and cutmix).
 struct MixedTargets {
   Tensor others{};  ///< i32 [n]: the other targets; empty: targets are not mixed
   Tensor shares{};  ///< f64 [n]: the share of the example's own target

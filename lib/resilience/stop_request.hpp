@@ -19,7 +19,7 @@ class StopRequest {
   /// Takes the signals from now on, to the end of the process, because one that comes when the run is over must not
   /// change its status. A second signal, a second or more after the first, ends the process at once, as it would by
   /// default, and with it all ranks of its node (by their Watchdog); that harms no checkpoint. Call before there are
-  /// other threads: these compute, and a thread beside them handles the signals.
+  /// other threads: these compute, and a thread of its own handles the signals.
   static void take_signals();
   /// Name of the signal that has come; empty: none has. For waits before a run's first step.
   static std::string signal();

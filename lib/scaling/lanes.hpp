@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// The time of a rank that computes beside two lanes, one of sums and one of gathers, each of which does its exchanges
+/// The time of a rank that computes during two lanes, one of sums and one of gathers, each of which does its exchanges
 /// one after the other. Their messages share a wire. On hosts, the computing core also looks for messages, when it is
 /// told to, and adds what they bring; for devices, the host looks for messages all the time.
 class Lanes {

@@ -17,9 +17,9 @@ double one_after_the_other(std::span<const ComputedPart> backward, std::span<con
 }
 
 /// Another thread works on sums all the time. On hosts it takes the part of the core's time in which it adds.
-class Beside {
+class Concurrent {
  public:
-  Beside(std::span<const ExchangeCost> sums, bool has_device) : sums_(sums), has_device_(has_device) {}
+  Concurrent(std::span<const ExchangeCost> sums, bool has_device) : sums_(sums), has_device_(has_device) {}
 
   void compute(const ComputedPart& part) {
     double left = part.seconds;
@@ -54,7 +54,7 @@ class Beside {
   bool has_device_;
   std::size_t next_ = 0, final_ = 0;
   double now_ = 0, sum_left_ = 0;
-  double speed_ = 1;  ///< speed of the computation beside the running sum
+  double speed_ = 1;  ///< speed of the computation during the running sum
 };
 
 /// The computing core looks for messages between layers, and adds; after the backward pass it does nothing else.
@@ -108,9 +108,9 @@ double sums_end(std::span<const ComputedPart> backward, std::span<const Exchange
   if (engine.overlap == Overlap::none) {
     end = one_after_the_other(backward, sums);
   } else if (engine.overlap == Overlap::thread || engine.has_device) {
-    Beside beside(sums, engine.has_device);
-    for (const ComputedPart& part : backward) beside.compute(part);
-    end = beside.finish();
+    Concurrent concurrent(sums, engine.has_device);
+    for (const ComputedPart& part : backward) concurrent.compute(part);
+    end = concurrent.finish();
   } else {
     Polled polled(sums);
     for (const ComputedPart& part : backward) polled.compute(part);

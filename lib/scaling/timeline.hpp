@@ -15,13 +15,13 @@ struct ComputedPart {
   std::size_t buckets = 0;  ///< number of final buckets, from the first one on
 };
 
-/// How the sums of a step run beside its backward pass.
+/// How the sums of a step run during its backward pass.
 struct Engine {
   GradientSumConfig::Overlap overlap = GradientSumConfig::Overlap::none;  ///< any but automatic
   /// Whether kernels run on a device, so that adding takes no time from them, and the host looks for messages all the
   /// time.
   bool has_device = false;
-  double vote_seconds = 0;  ///< time of the vote that travels beside the last sums
+  double vote_seconds = 0;  ///< time of the vote that travels with the last sums
 };
 
 /// Returns the seconds from the beginning of the backward pass until the sums of all buckets are done. As in

@@ -53,7 +53,7 @@ struct StudyResults {
 
 /// Throws cannot_create if a study in this folder would replace a file that no study has written. Nothing is changed.
 void refuse_foreign_files(const std::filesystem::path& folder);
-/// Writes what `read_results` needs beside the ledger to the study's folder.
+/// Writes what `read_results` needs besides the ledger to the study's folder.
 void keep_study(const std::filesystem::path& folder, const TrialPlan& plan);
 /// Keeps the fingerprints of the base deck's data, as YAML. If the study `goes_on`, throws bad_data if they have been
 /// others.

@@ -58,7 +58,7 @@ class Trainer final : public Stateful {
   std::optional<Metrics> evaluate(const Dataset& data, const std::function<bool()>& gives_up = [] { return false; });
   /// Returns metrics of a batch, of which `batch` is this rank's share. Collective.
   Metrics evaluate(const HostBatch& batch);
-  /// Sets a function that is called before parameters change: readers of parameters that run beside the gradients'
+  /// Sets a function that is called before parameters change: readers of parameters that run during the gradients'
   /// computation must be done when it returns.
   void before_change(std::function<void()> call) { before_change_ = std::move(call); }
 

@@ -90,7 +90,7 @@ class Hints(LockstepTest):
 
     def test_options_of_layers(self):
         for assignment, words in (("model.layers.1.bias=false", "model.layers.1.bias: 'bias' is an option of linear; write model.layers.1.linear.bias=false"),
-                                  ("model.layers.1.units=3", "model.layers.1.units: unknown key; only name and from can be given beside linear; its options go below it: "),
+                                  ("model.layers.1.units=3", "model.layers.1.units: unknown key; only name and from can be given next to linear; its options go below it: "),
                                   ("model.layers.0.units=3", "'model.layers.0' is a value, not a mapping ('flatten' has no keys); replace the whole value: model.layers.0=…")):
             self.refused(78, [words], "check", "deck.yaml", assignment)
 

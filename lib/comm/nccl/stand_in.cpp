@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-/// The numbers pass through the host, invisibly to callers: a stream beside the step's copies them out after the event,
+/// The numbers pass through the host, invisibly to callers: a stream next to the step's copies them out after the event,
 /// and back when they are summed.
 class StandInAllReduce final : public DeviceAllReduce {
  public:

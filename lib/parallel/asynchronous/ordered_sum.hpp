@@ -15,7 +15,7 @@ class OrderedSum {
   /// A sum of `count` tensors of `size` elements.
   OrderedSum(std::int64_t count, DType dtype, std::int64_t size);
 
-  /// Number of tensors that are allocated beside those that come.
+  /// Number of tensors that are allocated besides those that come.
   static std::int64_t buffers(std::int64_t count) { return ShardNode{0, count}.depth(); }
 
   /// Adds the next tensor, whose memory a partial sum takes. After the last tensor, the next one is the first of

@@ -29,7 +29,7 @@ class ParameterStore {
   ParameterStore(const ParallelConfig& config, const FreeRules& rules, const Communicator& ranks,
                  ParameterBuffer& parameters, ElementRange fraction, std::int64_t examples);
 
-  /// Numbers that a rank keeping `slice` parameters has beside the buffer.
+  /// Numbers that a rank keeping `slice` parameters has besides the buffer.
   static double numbers(const ParallelConfig& config, const FreeRules& rules, double slice);
 
   /// Takes the parameters of the buffer as the newest ones.

@@ -27,7 +27,7 @@ class AdasumExchange final : Payload {
   void combine(const ExecSpace& space);
   double take_exposed_seconds();
 
-  /// Number of elements needed beside `numbers`, for what is combined at once.
+  /// Number of elements needed besides `numbers`, for what is combined at once.
   static std::int64_t longest_part(const ParameterLayout& layout);
 
  private:

@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// Synchronizes parameters in fragments, one after the other, beside steps (Streaming DiLoCo: Douillard et al. 2025,
+/// Synchronizes parameters in fragments, one after the other, during steps (Streaming DiLoCo: Douillard et al. 2025,
 /// algorithm 2): a fragment's sum begins `delay` steps before it is applied. After the run's last step all fragments
 /// synchronize, so no sum begins that would be applied there.
 class StreamingSync {

@@ -15,7 +15,7 @@
 namespace lockstep {
 
 /// Sums gradients in buckets. As the backward pass makes ranges of the gradients final, from their beginning on,
-/// each full bucket is summed, one after the other. On a device, buckets are copied to the host and back beside
+/// each full bucket is summed, one after the other. On a device, buckets are copied to the host and back during
 /// kernels, which the host goes on starting meanwhile.
 class BucketedReducer final : public GradientReducer {
  public:

@@ -26,7 +26,7 @@ class DeterministicReducer final : public GradientReducer, Payload {
   void finish(const ExecSpace& space, const std::function<void()>& meanwhile) override;
   double take_exposed_seconds() override;
 
-  /// Largest number of buffers, each as large as the gradients, that a rank has beside them.
+  /// Largest number of buffers, each as large as the gradients, that a rank has besides them.
   static std::int64_t buffers(const ParallelConfig& config, int ranks);
 
  private:

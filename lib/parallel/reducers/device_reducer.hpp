@@ -11,16 +11,16 @@
 
 namespace lockstep {
 
-/// Sums gradients in buckets in the device's memory, where they are, beside the kernels of the backward pass. Numbers
+/// Sums gradients in buckets in the device's memory, where they are, during the kernels of the backward pass. Numbers
 /// that travel in 16 bits are also added in 16 bits.
 class DeviceReducer final : public GradientReducer {
  public:
   /// Statistics travel in their own type, whatever parallel.wire says. With the deck's overlap: none, sums do not run
-  /// beside the pass; with any other, they go on between layers.
+  /// during the pass; with any other, they go on between layers.
   DeviceReducer(const ParallelConfig& config, std::unique_ptr<DeviceAllReduce> sums, const Tensor& gradients,
                 const GradientBuckets& buckets);
 
-  /// Type in which gradients of type `gradients` travel; if it is another one, there is a copy of all of them beside
+  /// Type in which gradients of type `gradients` travel; if it is another one, there is a copy of all of them next to
   /// them.
   static DType type_on_wire(const ParallelConfig& config, DType gradients);
 

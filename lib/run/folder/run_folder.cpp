@@ -29,7 +29,7 @@ constexpr const char* deck_mark = "# Resolved by Lockstep: every key that has a 
 constexpr const char* copies_name = "copies";
 constexpr std::string_view copies_begin = "Lockstep's copies in memory are marked ";
 
-/// A file that a run keeps beside its checkpoints, and its first bytes, by which it is recognised as Lockstep's.
+/// A file that a run keeps next to its checkpoints, and its first bytes, by which it is recognised as Lockstep's.
 struct OwnFile {
   const char* name;
   std::string_view begins;

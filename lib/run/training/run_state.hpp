@@ -61,7 +61,7 @@ struct CurveState {
   bool has_unlogged(std::int64_t last_step) const { return record && record->step == last_step && !record->logged; }
 };
 
-/// What a run remembers beside its Trainer and its Selection. Random numbers are functions of the seed and the step
+/// What a run remembers besides its Trainer and its Selection. Random numbers are functions of the seed and the step
 /// (core/random.hpp), and the learning rate is one of the step and the deck, so that neither is among it.
 struct RunState {
   DataPosition data;

@@ -91,7 +91,7 @@ TEST(Fields, UnknownKeysNameTheNearest) {
   EXPECT_THAT(
       example_complaint("parts: [{square: {}, corners: 4}]"),
       HasSubstr(
-          "parts.0.corners: unknown key; only name and from can be given beside square; its options go below it: edge"));
+          "parts.0.corners: unknown key; only name and from can be given next to square; its options go below it: edge"));
 }
 
 TEST(Fields, ValuesInThePlaceOfSections) {
