@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Checks the dependencies of docs/developer/architecture.md: which folder may include which, and where
-external libraries may be used. Usage: check_layers.py SOURCE_FOLDER"""
+external libraries may be used; and words. Usage: check_layers.py SOURCE_FOLDER"""
 import collections
 import pathlib
 import re
@@ -153,11 +153,28 @@ def check_types(source):
     return problems
 
 
+# Words of our own, and what to write instead (docs/developer/style.md).
+PRIVATE_WORDS = {r"the step's memory": "device memory", r"stretch(es)?": "range", r"comes? of": "results from", r"what (has become|becomes) of": "the outcome of",
+                 r"has come to nothing": "was left out, or taken back", r"(go|gone) their own ways": "step by themselves",
+                 r"beside": "next to, with, during, or besides"}
+
+
+def check_words(source):
+    """The library, the documents of users and developers, and the README use the field's words."""
+    problems, pattern = [], re.compile("|".join(rf"(?P<w{i}>\b{word}\b)" for i, word in enumerate(PRIVATE_WORDS)))
+    for path in sorted([*source.glob("lib/**/*.[ch]pp"), *source.glob("docs/**/*.md"), source / "README.md"]):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            for found in pattern.finditer(line):
+                instead = list(PRIVATE_WORDS.values())[int(found.lastgroup[1:])]
+                problems.append(f"{path.relative_to(source)}:{number}: '{found[0]}' (a word of our own); write {instead}")
+    return problems
+
+
 def check(source):
     problems = []
     for folder in sorted({*(f for f in source.glob("lib/*") if f.is_dir()), source / "app"}):
         problems += check_names(source, folder)
-    problems += check_kernels(source) + check_types(source)
+    problems += check_kernels(source) + check_types(source) + check_words(source)
     paths = sorted([*source.glob("lib/**/*.?pp"), *source.glob("app/**/*.?pp")])
     if not paths:
         problems.append(f"{source}: holds no lib/ and app/; name Lockstep's source folder")
