@@ -161,7 +161,7 @@ PRIVATE_WORDS = {r"the step's memory": "device memory", r"stretch(es)?": "range"
 
 def check_words(source):
     """The library, the documents of users and developers, and the README use the field's words."""
-    problems, pattern = [], re.compile("|".join(rf"(?P<w{i}>\b{word}\b)" for i, word in enumerate(PRIVATE_WORDS)))
+    problems, pattern = [], re.compile("|".join(rf"(?P<w{i}>\b{word}\b)" for i, word in enumerate(PRIVATE_WORDS)), re.I)
     for path in sorted([*source.glob("lib/**/*.[ch]pp"), *source.glob("docs/**/*.md"), source / "README.md"]):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             for found in pattern.finditer(line):
