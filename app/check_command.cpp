@@ -16,9 +16,9 @@
 #include "run/reports/plan_report.hpp"
 #include "run/reports/time_report.hpp"
 #include "scaling/machine.hpp"
+#include "scaling/parallel_choices_report.hpp"
 #include "scaling/prediction_report.hpp"
 #include "scaling/shard_times.hpp"
-#include "scaling/step_variants_report.hpp"
 
 namespace lockstep {
 namespace {

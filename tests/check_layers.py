@@ -72,7 +72,7 @@ KERNEL = re.compile(r"^[^/]*\b(KOKKOS_LAMBDA|parallel_(for|reduce|scan)\()", re.
 # reach runs (bench). All other files with kernels are compiled alone.
 ROUND_ALIKE = {f"lib/{name}.cpp" for name in (
     "api/given_batch", "bench/kernels", "bench/optimizers", "bench/peak", "nn/metrics/area_under_curve", "nn/metrics/class_score",
-    "nn/metrics/confusion_matrix", "nn/metrics/top_k", "ops/concat", "ops/convert", "ops/im2col", "ops/nonfinite_examples", "ops/transpose", "optim/state_pass",
+    "nn/metrics/confusion_matrix", "nn/metrics/top_k", "ops/concat", "ops/convert", "ops/im2col", "ops/nonfinite_examples", "ops/transpose", "optim/offloaded_update",
     "parallel/count_done", "train/guard/nonfinite_report")}
 
 

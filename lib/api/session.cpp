@@ -10,7 +10,7 @@
 
 #include "api/given_batch.hpp"
 #include "base/log.hpp"
-#include "checkpoint/checkpoint_numbers.hpp"
+#include "checkpoint/checkpoint_reader.hpp"
 #include "checkpoint/state_text.hpp"
 #include "comm/mpi_communicator.hpp"
 #include "ops/library_threads.hpp"
@@ -106,7 +106,7 @@ struct Session::State {
   std::string provenance;
   std::optional<GivenExamples> data;
   std::unique_ptr<Trainer> trainer;
-  std::optional<NumberStream> numbers_held;                      ///< those of the trainer
+  std::optional<CheckpointTransfer> numbers_held;                ///< those of the trainer
   std::int64_t classes = 0, ignored_class = -1, vocabulary = 0;  ///< 0: no classes, no tokens
   std::optional<Range> target_range;                             ///< of the loss
   HostBatch batch;
@@ -300,7 +300,7 @@ void Session::save(const std::string& file) {
   space.fence("lockstep::save");
   state.comm.run_collectively([&] {
     if (!state.comm.is_root()) return state.numbers_held->serve();
-    const NumberStream::Turn turn(*state.numbers_held);
+    const CheckpointTransfer::Turn turn(*state.numbers_held);
     validate(
         is_finite, ExitStatus::internal,
         "{}: not written (some parameters are not finite); restore an earlier checkpoint, and use a smaller learning "
@@ -317,7 +317,7 @@ void Session::save(const std::string& file) {
 void Session::restore(const std::string& file) {
   State& state = *state_;
   const DuringCall call(state.comm);
-  std::optional<CheckpointNumbers> numbers;  // on rank 0
+  std::optional<CheckpointReader> numbers;  // on rank 0
   state.comm.run_on_root([&] {
     const Checkpoint checkpoint = open_checkpoint(file);
     state.say_what_has_changed(checkpoint, file);
@@ -340,7 +340,7 @@ void Session::restore(const std::string& file) {
   state.is_whole = false;
   state.comm.run_collectively([&] {
     if (!state.comm.is_root()) return state.numbers_held->serve();
-    const NumberStream::Turn turn(*state.numbers_held);
+    const CheckpointTransfer::Turn turn(*state.numbers_held);
     restore_numbers(*state.numbers_held, *numbers);
   });
   state.share();

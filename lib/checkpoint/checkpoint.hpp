@@ -46,10 +46,11 @@ struct CheckpointEvents {
 void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint, const NumberSource& numbers,
                       const CheckpointEvents& events = {});
 
-/// Verifies the whole file and reads all but the numbers (checkpoint/checkpoint_numbers.hpp). Throws missing_file, or
+/// Verifies the whole file and reads all but the numbers (checkpoint/checkpoint_reader.hpp). Throws missing_file, or
 /// bad_data for a file that is truncated, damaged or no checkpoint, before HDF5 opens it. `progress` is called when
 /// another part has been read.
-Checkpoint open_checkpoint(const std::filesystem::path& path, const std::function<void()>& progress = [] {});
+Checkpoint open_checkpoint(
+    const std::filesystem::path& path, const std::function<void()>& progress = [] {});
 
 /// What a network can take from a file.
 struct ParameterFile {

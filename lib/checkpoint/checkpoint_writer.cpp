@@ -9,7 +9,7 @@
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
 #include "base/timer.hpp"
-#include "checkpoint/checkpoint_numbers.hpp"
+#include "checkpoint/checkpoint_reader.hpp"
 #include "train/guard/nonfinite_report.hpp"
 
 namespace lockstep {
@@ -26,7 +26,7 @@ void CheckpointWriter::write_async(std::int64_t step, Contents contents, Copy co
         if (copy == Copy::in_background) numbers_.copy(ExecSpace());
       },
       [this, step, contents = std::move(contents)] {
-        NumberStream::Turn turn(numbers_);
+        CheckpointTransfer::Turn turn(numbers_);
         try {
           write(step, contents, turn);
         } catch (const std::exception& error) {
@@ -43,7 +43,7 @@ void CheckpointWriter::wait_for_snapshot() {
   waiting_ += timer.seconds();
 }
 
-void CheckpointWriter::write_now(std::int64_t step, const Contents& contents, NumberStream::Turn& turn) {
+void CheckpointWriter::write_now(std::int64_t step, const Contents& contents, CheckpointTransfer::Turn& turn) {
   wait();
   std::exception_ptr failure;
   writing_.start(
@@ -66,7 +66,7 @@ void CheckpointWriter::wait() {
   });
 }
 
-void CheckpointWriter::write(std::int64_t step, const Contents& contents, NumberStream::Turn& turn) {
+void CheckpointWriter::write(std::int64_t step, const Contents& contents, CheckpointTransfer::Turn& turn) {
   const Timer timer;
   const std::string name = checkpoint_name(step);
   const Checkpoint checkpoint{.arrays = arrays_of(numbers_.numbers()), .texts = contents.texts};

@@ -12,7 +12,7 @@
 
 #include "checkpoint/background_work.hpp"
 #include "checkpoint/checkpoint.hpp"
-#include "checkpoint/number_stream.hpp"
+#include "checkpoint/checkpoint_transfer.hpp"
 
 namespace lockstep {
 
@@ -24,7 +24,7 @@ class CheckpointWriter {
   /// `numbers` must have room for a copy (make_room) before the first checkpoint is written in the background. `folder`
   /// is that of the checkpoints, of which the newest `keep` are kept (0: all). `step` is the one that the run goes on
   /// from, whose checkpoint need not be written again; -1: none.
-  CheckpointWriter(NumberStream& numbers, std::filesystem::path folder, std::int64_t keep, std::int64_t step)
+  CheckpointWriter(CheckpointTransfer& numbers, std::filesystem::path folder, std::int64_t keep, std::int64_t step)
       : numbers_(numbers), folder_(std::move(folder)), keep_(keep), written_step_(step) {}
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -45,7 +45,7 @@ class CheckpointWriter {
   /// Waits until the numbers may change.
   void wait_for_snapshot();
   /// Writes a checkpoint and returns when it is on disk. Throws what write_checkpoint throws.
-  void write_now(std::int64_t step, const Contents& contents, NumberStream::Turn& turn);
+  void write_now(std::int64_t step, const Contents& contents, CheckpointTransfer::Turn& turn);
   /// Removes older checkpoints except those of the steps in `best`. The link `best` then names the first of these, if
   /// it could be written; if not, the checkpoint that the link names is kept, too. Must not be called while a
   /// checkpoint is being written.
@@ -71,9 +71,9 @@ class CheckpointWriter {
   Times times() const;
 
  private:
-  void write(std::int64_t step, const Contents& contents, NumberStream::Turn& turn);
+  void write(std::int64_t step, const Contents& contents, CheckpointTransfer::Turn& turn);
 
-  NumberStream& numbers_;
+  CheckpointTransfer& numbers_;
   std::filesystem::path folder_;
   std::int64_t keep_;
   std::int64_t in_background_ = 0;

@@ -23,7 +23,7 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-constexpr std::size_t block_bytes = NumberStream::block_bytes;
+constexpr std::size_t block_bytes = CheckpointTransfer::block_bytes;
 
 /// Returns the ranks of each node, in rising order.
 std::vector<std::vector<int>> ranks_of_nodes(const Topology& ranks) {
@@ -133,7 +133,8 @@ struct Received {
 
 }  // namespace
 
-NeighbourCopies::NeighbourCopies(const Topology& ranks, MemoryFolder folder, std::string run, NumberStream& numbers)
+NeighbourCopies::NeighbourCopies(const Topology& ranks, MemoryFolder folder, std::string run,
+                                 CheckpointTransfer& numbers)
     : ranks_(ranks),
       folder_(std::move(folder)),
       run_(std::move(run)),

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "checkpoint/background_work.hpp"
+#include "checkpoint/checkpoint_transfer.hpp"
 #include "checkpoint/memory_folder.hpp"
-#include "checkpoint/number_stream.hpp"
 #include "comm/topology.hpp"
 #include "comm/transport.hpp"
 
@@ -25,7 +25,7 @@ namespace lockstep {
 class NeighbourCopies {
  public:
   /// `run` is known to this run alone. `numbers` must have room for a copy (make_room). Collective.
-  NeighbourCopies(const Topology& ranks, MemoryFolder folder, std::string run, NumberStream& numbers);
+  NeighbourCopies(const Topology& ranks, MemoryFolder folder, std::string run, CheckpointTransfer& numbers);
   NeighbourCopies(const NeighbourCopies&) = delete;
   NeighbourCopies& operator=(const NeighbourCopies&) = delete;
   ~NeighbourCopies() { wait(); }
@@ -50,7 +50,7 @@ class NeighbourCopies {
   Topology ranks_;
   MemoryFolder folder_;
   std::string run_, start_;  ///< see CopyOrigin
-  NumberStream& numbers_;
+  CheckpointTransfer& numbers_;
   std::unique_ptr<Transport> transport_;  ///< null: there is one node only
   // For messages; allocated before the first one, since a rank that has none would leave others waiting.
   std::unique_ptr<std::byte[]> sent_block_, received_block_;

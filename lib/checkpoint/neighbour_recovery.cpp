@@ -12,9 +12,9 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
-#include "checkpoint/checkpoint_numbers.hpp"
+#include "checkpoint/checkpoint_reader.hpp"
+#include "checkpoint/checkpoint_transfer.hpp"
 #include "checkpoint/copy_file.hpp"
-#include "checkpoint/number_stream.hpp"
 #include "io/raw_file.hpp"
 
 namespace lockstep {
@@ -186,10 +186,10 @@ std::optional<std::int64_t> recover_from_neighbours(const Topology& ranks, const
   std::vector<OwnedTensor> memory;
   std::vector<ShardedState> held;
   all.run_collectively([&] { held = sharded_states(description.numbers, loaded, memory); });
-  NumberStream stream(all, std::move(held));
+  CheckpointTransfer stream(all, std::move(held));
   all.run_collectively([&] {
     if (!all.is_root()) return stream.serve();
-    const NumberStream::Turn turn(stream);
+    const CheckpointTransfer::Turn turn(stream);
     std::filesystem::create_directories(checkpoints);
     write_checkpoint(checkpoints / checkpoint_name(chosen[0].origin.step),
                      {.arrays = arrays_of(stream.numbers()), .texts = description.texts}, source_of(stream), events);

@@ -40,7 +40,7 @@ struct ParameterSpec {
 };
 
 /// The properties of a step that a layer's forward and backward calls depend on.
-struct StepContext {
+struct PassContext {
   ExecSpace space;
   bool training = true;
   std::uint64_t seed = 0;
@@ -152,20 +152,20 @@ class Layer {
   /// Receives the parameters in the plan's dtype, as large matrix products read them. Called again whenever their
   /// values have changed; their addresses never change.
   virtual void set_weights(std::span<const Tensor> /*weights*/) {}
-  virtual void forward(const StepContext& context, const LayerTensors& tensors) = 0;
-  virtual void backward(const StepContext& context, const LayerTensors& tensors) = 0;
+  virtual void forward(const PassContext& context, const LayerTensors& tensors) = 0;
+  virtual void backward(const PassContext& context, const LayerTensors& tensors) = 0;
   /// Observes x of some examples; `first` is true for the first call of a step.
-  virtual void accumulate_statistics(const StepContext&, const LayerTensors&, bool /*first*/) {}
+  virtual void accumulate_statistics(const PassContext&, const LayerTensors&, bool /*first*/) {}
   /// The statistics of a layer that needs them. Other ranks' statistics may be merged in between
   /// `accumulate_statistics` and `finalize_statistics`, and between `finalize_gradient_statistics` and `backward`.
   virtual BatchStatistics* batch_statistics() { return nullptr; }
   /// Called when all `n` examples of this rank have been observed, and other ranks' statistics are merged in.
-  virtual void finalize_statistics(const StepContext&, std::int64_t /*n*/) {}
+  virtual void finalize_statistics(const PassContext&, std::int64_t /*n*/) {}
   /// Observes dy of some examples and the tensors that backward_reads_* name. May overwrite dy. Writes dx of all inputs
   /// except the first.
-  virtual void accumulate_gradient_statistics(const StepContext&, const LayerTensors&, bool /*first*/) {}
+  virtual void accumulate_gradient_statistics(const PassContext&, const LayerTensors&, bool /*first*/) {}
   /// Called when all `n` examples of this rank have been observed; `gradients` are final when it returns.
-  virtual void finalize_gradient_statistics(const StepContext&, const LayerTensors&, std::int64_t /*n*/) {}
+  virtual void finalize_gradient_statistics(const PassContext&, const LayerTensors&, std::int64_t /*n*/) {}
 
  protected:
   LayerPlan plan_;

@@ -21,8 +21,8 @@ Tensor examples_of(const Tensor& tensor, std::int64_t first, std::int64_t count)
           example.with_batch(count)};
 }
 
-std::pair<Graph, StepPlan> planned(Graph graph, const Model::Options& options) {
-  StepPlan plan = plan_model(graph, options);
+std::pair<Graph, ExecutionPlan> planned(Graph graph, const Model::Options& options) {
+  ExecutionPlan plan = plan_model(graph, options);
   return {std::move(graph), std::move(plan)};
 }
 
@@ -30,10 +30,10 @@ std::pair<Graph, StepPlan> planned(Graph graph, const Model::Options& options) {
 
 Model::Model(Graph graph, const Options& options) : Model(planned(std::move(graph), options), options) {}
 
-Model::Model(std::pair<Graph, StepPlan> planned, const Options& options)
+Model::Model(std::pair<Graph, ExecutionPlan> planned, const Options& options)
     : Model(std::move(planned.first), options, std::move(planned.second)) {}
 
-Model::Model(Graph graph, const Options& options, StepPlan plan)
+Model::Model(Graph graph, const Options& options, ExecutionPlan plan)
     : graph_(std::move(graph)),
       options_(options),
       plan_(std::move(plan)),
@@ -44,7 +44,7 @@ Model::Model(Graph graph, const Options& options, StepPlan plan)
   prepare(options.max_batch);
 }
 
-StepPlan plan_model(Graph& graph, const Model::Options& options) {
+ExecutionPlan plan_model(Graph& graph, const Model::Options& options) {
   const std::int64_t tile_rows = options.tile_bytes > 0
                                      ? choose_tile_rows(graph, options.dtype, options.max_batch, options.tile_bytes)
                                      : 0;
@@ -56,14 +56,14 @@ StepPlan plan_model(Graph& graph, const Model::Options& options) {
   return plan_step(graph, options.dtype, options.max_batch, options.purpose, options.checkpointing, tile_rows);
 }
 
-int backward_products(const GraphNode& node, const StepPlan& plan) {
+int backward_products(const GraphNode& node, const ExecutionPlan& plan) {
   const bool wants_dx = std::ranges::any_of(node.inputs, [&](int input) {
     return input != GraphNode::data && plan.needs_gradient[static_cast<std::size_t>(input)];
   });
   return (wants_dx ? 1 : 0) + (node.frozen ? 0 : 1);
 }
 
-double training_flops(const Graph& graph, const StepPlan& plan, std::int64_t n) {
+double training_flops(const Graph& graph, const ExecutionPlan& plan, std::int64_t n) {
   double flops = 0;
   for (const GraphNode& node : graph.nodes()) {
     const bool of_rows = plan.tile_rows > 0 && &node == &graph.nodes().back();
@@ -72,7 +72,7 @@ double training_flops(const Graph& graph, const StepPlan& plan, std::int64_t n) 
   return flops;
 }
 
-std::size_t prepare_layers(Graph& graph, const StepPlan& plan, std::int64_t n) {
+std::size_t prepare_layers(Graph& graph, const ExecutionPlan& plan, std::int64_t n) {
   std::size_t workspace = 0;
   for (const auto* segments : {&plan.forward, &plan.backward})
     for (const Segment& segment : *segments)
@@ -121,7 +121,8 @@ LayerTensors Model::tensors_of(std::size_t node, std::span<const Tensor> x, cons
   if (const Allocation& place = backward && plan_.recomputed_saved[node] ? plan_.recomputed_saved[node]
                                                                          : plan_.saved[node]) {
     const GraphNode& layer = graph_.nodes()[node];
-    const std::size_t before = place.whole ? static_cast<std::size_t>(chunk.first) * StepPlan::saved_stride(layer) : 0;
+    const std::size_t before = place.whole ? static_cast<std::size_t>(chunk.first) * ExecutionPlan::saved_stride(layer)
+                                           : 0;
     tensors.saved = arena_.tensor(place.offset + before, DType::u8,
                                   {static_cast<std::int64_t>(layer.layer->saved_bytes(chunk.count, layer.shape))});
   }
@@ -134,7 +135,7 @@ void Model::for_chunks(const Segment& segment, Visit visit) const {
     for (const Task& task : segment.tasks) visit(task, Chunk{first, std::min(segment.chunk, batch_ - first)});
 }
 
-Tensor Model::forward(const StepContext& context, const Tensor& input) {
+Tensor Model::forward(const PassContext& context, const Tensor& input) {
   assert(plan_.tile_rows == 0);
   run_segments(context, input);
   const Tensor output = output_of(static_cast<int>(graph_.nodes().size()) - 1, {0, batch_}, input, false);
@@ -143,7 +144,7 @@ Tensor Model::forward(const StepContext& context, const Tensor& input) {
   return output;
 }
 
-void Model::forward(const StepContext& context, const Tensor& input, const UseOutput& use) {
+void Model::forward(const PassContext& context, const Tensor& input, const UseOutput& use) {
   if (plan_.tile_rows == 0) {
     const Tensor output = forward(context, input);
     if (batch_ > 0) use({.values = output, .gradient = context.training ? output_gradient() : Tensor{}});
@@ -154,7 +155,7 @@ void Model::forward(const StepContext& context, const Tensor& input, const UseOu
 }
 
 /// Runs the last layer one tile of rows at a time: forward, the consumer of the output, and backward.
-void Model::run_tiles(const StepContext& context, const Tensor& input, const UseOutput& use) {
+void Model::run_tiles(const PassContext& context, const Tensor& input, const UseOutput& use) {
   const std::size_t i = graph_.nodes().size() - 1;
   const GraphNode& node = graph_.nodes()[i];
   const std::int64_t all = output_rows(graph_, batch_), inputs = node.input_shapes[0][-1], outputs = node.shape[-1];
@@ -183,13 +184,13 @@ void Model::run_tiles(const StepContext& context, const Tensor& input, const Use
     tensors.dx = {&dx_rows, 1};
     tensors.dy = tile;
     tensors.gradients = parameters_.of_layer(i).gradients;
-    StepContext part = context;
+    PassContext part = context;
     if (first > 0 || node.lends) part.gradients = Store::add;
     node.layer->backward(part, tensors);
   }
 }
 
-void Model::run_segments(const StepContext& context, const Tensor& input) {
+void Model::run_segments(const PassContext& context, const Tensor& input) {
   batch_ = input.shape[0];
   prepare(batch_);
   input_check_.look(context.space, input);
@@ -214,19 +215,19 @@ void Model::run_segments(const StepContext& context, const Tensor& input) {
   enter(context, time);
 }
 
-void Model::begin_layer(const StepContext& context, std::size_t node) {
+void Model::begin_layer(const PassContext& context, std::size_t node) {
   if (hooks_.on_layer) hooks_.on_layer(context.space);
   await_parameters_from(context, parameters_.of_layer(node).first);
 }
 
 /// Finishes the statistics exchange before waiting, since other ranks may be waiting for these statistics.
-void Model::await_parameters_from(const StepContext& context, std::int64_t first) {
+void Model::await_parameters_from(const PassContext& context, std::int64_t first) {
   if (!hooks_.arrival || hooks_.arrival->have_arrived(context.space, first)) return;
   statistics_.finish(context);
   hooks_.arrival->await(context.space, first);
 }
 
-void Model::run(const StepContext& context, const Task& task, const Chunk& chunk, const Tensor& input) {
+void Model::run(const PassContext& context, const Task& task, const Chunk& chunk, const Tensor& input) {
   const auto i = static_cast<std::size_t>(task.node);
   const GraphNode& node = graph_.nodes()[i];
   const std::vector<int>& inputs = task.sum < 0 ? node.inputs
@@ -238,7 +239,7 @@ void Model::run(const StepContext& context, const Task& task, const Chunk& chunk
                                                                   : output_of(task.node, chunk, input, backward);
   LayerTensors tensors = tensors_of(i, {x.data(), inputs.size()}, y, chunk, backward);
   if (task.sum >= 0) tensors.sum = output_of(task.sum, chunk, input, backward);
-  StepContext part = context;
+  PassContext part = context;
   part.first_example += chunk.first;
   if (task.kind == Task::Kind::accumulate_statistics)
     node.layer->accumulate_statistics(part, tensors, chunk.first == 0);
@@ -252,7 +253,7 @@ Tensor Model::output_gradient() const {
              : at(plan_.gradient[static_cast<std::size_t>(owner)], graph_.output_shape(), {0, batch_});
 }
 
-void Model::backward(const StepContext& context, const Tensor& input, const Ready& ready) {
+void Model::backward(const PassContext& context, const Tensor& input, const Ready& ready) {
   const auto& nodes = graph_.nodes();
   std::size_t next = nodes.size();  // the gradients of this node and all later ones are final
   const auto is_final = [&](ElementRange range) {
@@ -286,7 +287,7 @@ void Model::backward(const StepContext& context, const Tensor& input, const Read
   is_final(parameters_.layout().statistics());
 }
 
-void Model::run_backward(const StepContext& context, const Task& task, const Chunk& chunk, const Tensor& input) {
+void Model::run_backward(const PassContext& context, const Task& task, const Chunk& chunk, const Tensor& input) {
   const auto i = static_cast<std::size_t>(task.node);
   const GraphNode& node = graph_.nodes()[i];
   Inputs x, dx, gradient;
@@ -304,7 +305,7 @@ void Model::run_backward(const StepContext& context, const Task& task, const Chu
   tensors.input_gradient = plan_.adds_gradient[i] ? Store::add : Store::replace;
   tensors.dy = at(plan_.gradient[i], node.shape, chunk);
   tensors.gradients = parameters_.of_layer(i).gradients;
-  StepContext part = context;
+  PassContext part = context;
   part.first_example += chunk.first;
   if (chunk.first > 0 || node.lends) part.gradients = Store::add;  // add to what the tied layer has stored
   if (task.kind == Task::Kind::accumulate_gradient_statistics)

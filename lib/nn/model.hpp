@@ -9,17 +9,17 @@
 #include "nn/input_check.hpp"
 #include "nn/parameters/parameter_buffer.hpp"
 #include "nn/pass_hooks.hpp"
-#include "nn/plan/step_plan.hpp"
+#include "nn/plan/execution_plan.hpp"
 #include "nn/statistics_in_flight.hpp"
 
 namespace lockstep {
 
 /// Number of large matrix products in a node's backward pass, each with as many operations as the forward product.
-int backward_products(const GraphNode& node, const StepPlan& plan);
+int backward_products(const GraphNode& node, const ExecutionPlan& plan);
 
 /// Floating-point operations of the large matrix products in forward and backward passes of n examples. The layers must
 /// have been planned.
-double training_flops(const Graph& graph, const StepPlan& plan, std::int64_t n);
+double training_flops(const Graph& graph, const ExecutionPlan& plan, std::int64_t n);
 
 /// A network ready to run: its graph, its parameters, one arena for activations and one workspace.
 class Model {
@@ -30,11 +30,11 @@ class Model {
     std::int64_t max_batch = 1;
     Purpose purpose = Purpose::training;
     Checkpointing checkpointing = Checkpointing::none;
-    /// Not 0: the output may be produced and consumed in tiles of about this many bytes (StepPlan::tile_rows).
+    /// Not 0: the output may be produced and consumed in tiles of about this many bytes (ExecutionPlan::tile_rows).
     /// `forward` must then be called with a consumer.
     std::size_t tile_bytes = 0;
-    ParameterWindows windows;  ///< where divided parameters lie, planned for the step's plan
-    ParameterMemory memory;    ///< memory for the parameters
+    UnshardPlan windows;     ///< where divided parameters lie, planned for the step's plan
+    ParameterMemory memory;  ///< memory for the parameters
   };
 
   /// The output of a batch, or of some of its rows.
@@ -48,7 +48,7 @@ class Model {
 
   Model(Graph graph, const Options& options);
   /// `plan` is the result of plan_model(graph, options).
-  Model(Graph graph, const Options& options, StepPlan plan);
+  Model(Graph graph, const Options& options, ExecutionPlan plan);
 
   /// Makes these hooks take part in all later passes.
   void attach(const PassHooks& hooks) {
@@ -58,11 +58,11 @@ class Model {
 
   /// input [n, input_shape…] → output [n, output_shape…], n ≤ max_batch. Both must stay unchanged until the next
   /// forward pass. Only for models without tiles.
-  Tensor forward(const StepContext& context, const Tensor& input);
+  Tensor forward(const PassContext& context, const Tensor& input);
   /// A forward pass of any model, with or without tiles: `use` receives the output as it is produced. In training,
   /// `use` leaves the gradient of each tile, whose backward pass follows at once. `use` is not called if there are no
   /// examples.
-  void forward(const StepContext& context, const Tensor& input, const UseOutput& use);
+  void forward(const PassContext& context, const Tensor& input, const UseOutput& use);
 
   /// Where the loss stores the gradient of the last forward pass's output; usually the memory of the output.
   Tensor output_gradient() const;
@@ -70,10 +70,10 @@ class Model {
   /// Computes the parameters' gradients. `ready` is called for consecutive ranges of the gradient buffer, each as soon
   /// as it is final.
   using Ready = std::function<void(ElementRange)>;
-  void backward(const StepContext& context, const Tensor& input, const Ready& ready);
+  void backward(const PassContext& context, const Tensor& input, const Ready& ready);
 
   const Graph& graph() const { return graph_; }
-  const StepPlan& plan() const { return plan_; }
+  const ExecutionPlan& plan() const { return plan_; }
   /// Prepares every layer for batches of n ≤ max_batch examples. Otherwise the first batch of that size does so.
   void prepare(std::int64_t n);
 
@@ -87,7 +87,7 @@ class Model {
   double training_flops(std::int64_t n) const { return lockstep::training_flops(graph_, plan_, n); }
 
  private:
-  Model(std::pair<Graph, StepPlan> planned, const Options& options);
+  Model(std::pair<Graph, ExecutionPlan> planned, const Options& options);
 
   /// A range of consecutive examples of the batch.
   struct Chunk {
@@ -97,16 +97,16 @@ class Model {
   /// Calls visit(task, chunk) for all tasks of the first chunk, then for those of the next, and so on.
   template <class Visit>
   void for_chunks(const Segment& segment, Visit visit) const;
-  void enter(const StepContext& context, int time) {
+  void enter(const PassContext& context, int time) {
     if (hooks_.traffic) hooks_.traffic->enter(context.space, time);
   }
   /// Called before a node runs in a forward pass: waits for its parameters and for all that follow them in the buffer.
-  void begin_layer(const StepContext& context, std::size_t node);
-  void await_parameters_from(const StepContext& context, std::int64_t first);
-  void run_segments(const StepContext& context, const Tensor& input);
-  void run_tiles(const StepContext& context, const Tensor& input, const UseOutput& use);
-  void run(const StepContext& context, const Task& task, const Chunk& chunk, const Tensor& input);
-  void run_backward(const StepContext& context, const Task& task, const Chunk& chunk, const Tensor& input);
+  void begin_layer(const PassContext& context, std::size_t node);
+  void await_parameters_from(const PassContext& context, std::int64_t first);
+  void run_segments(const PassContext& context, const Tensor& input);
+  void run_tiles(const PassContext& context, const Tensor& input, const UseOutput& use);
+  void run(const PassContext& context, const Task& task, const Chunk& chunk, const Tensor& input);
+  void run_backward(const PassContext& context, const Task& task, const Chunk& chunk, const Tensor& input);
   LayerTensors tensors_of(std::size_t node, std::span<const Tensor> x, const Tensor& y, const Chunk& chunk,
                           bool backward) const;
   Tensor output_of(int node, const Chunk& chunk, const Tensor& input, bool backward) const;
@@ -114,7 +114,7 @@ class Model {
 
   Graph graph_;
   Options options_;
-  StepPlan plan_;
+  ExecutionPlan plan_;
   ParameterBuffer parameters_;
   Buffer arena_;
   Buffer workspace_;
@@ -126,9 +126,9 @@ class Model {
 };
 
 /// Plans every layer and then the step.
-StepPlan plan_model(Graph& graph, const Model::Options& options);
+ExecutionPlan plan_model(Graph& graph, const Model::Options& options);
 
 /// Prepares every layer of a planned graph for batches of n examples; returns the workspace that they need, in bytes.
-std::size_t prepare_layers(Graph& graph, const StepPlan& plan, std::int64_t n);
+std::size_t prepare_layers(Graph& graph, const ExecutionPlan& plan, std::int64_t n);
 
 }  // namespace lockstep

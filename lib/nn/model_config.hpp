@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "config/fields.hpp"
-#include "nn/plan/step_plan.hpp"
+#include "nn/plan/execution_plan.hpp"
 #include "nn/weights_config.hpp"
 
 namespace lockstep {

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "nn/parameter_arrival.hpp"
-#include "nn/parameters/parameter_windows.hpp"
+#include "nn/parameters/unshard_plan.hpp"
 #include "nn/statistics_exchange.hpp"
 
 namespace lockstep {
@@ -13,7 +13,7 @@ namespace lockstep {
 struct PassHooks {
   /// In forward passes, layers wait here until their parameters have arrived; null: the parameters are always present.
   ParameterArrival* arrival = nullptr;
-  /// Told before the layers of each time run (ParameterWindows). All ranks must call forward and backward equally
+  /// Told before the layers of each time run (UnshardPlan). All ranks must call forward and backward equally
   /// often. Null: neither values nor gradients are divided.
   WindowTraffic* traffic = nullptr;
   /// Joins the batch statistics of layers with those of other ranks. All ranks must then call forward and backward

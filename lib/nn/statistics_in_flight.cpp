@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-void StatisticsInFlight::await(const StepContext& context, const Graph& graph, const Segment& segment) {
+void StatisticsInFlight::await(const PassContext& context, const Graph& graph, const Segment& segment) {
   const Task::Kind reads = are_moments_ ? Task::Kind::forward : Task::Kind::backward;
   const bool needed = std::ranges::any_of(segment.tasks, [&](const Task& task) {
     const Layer* layer = graph.nodes()[static_cast<std::size_t>(task.node)].layer.get();
@@ -14,7 +14,7 @@ void StatisticsInFlight::await(const StepContext& context, const Graph& graph, c
   if (needed) finish(context);
 }
 
-void StatisticsInFlight::finish(const StepContext& context) {
+void StatisticsInFlight::finish(const PassContext& context) {
   if (layers_.empty()) return;
   exchange_->finish(context.space);
   if (are_moments_)
@@ -22,7 +22,7 @@ void StatisticsInFlight::finish(const StepContext& context) {
   layers_.clear();
 }
 
-void StatisticsInFlight::send(const StepContext& context, Graph& graph, const Segment& segment, Task::Kind observed,
+void StatisticsInFlight::send(const PassContext& context, Graph& graph, const Segment& segment, Task::Kind observed,
                               std::int64_t examples) {
   const bool forward = observed == Task::Kind::accumulate_statistics;
   const auto is_observed = [&](const Task& task) { return task.kind == observed; };

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "nn/plan/step_plan.hpp"
+#include "nn/plan/execution_plan.hpp"
 #include "nn/statistics_exchange.hpp"
 
 namespace lockstep {
@@ -17,12 +17,12 @@ class StatisticsInFlight {
 
   /// Called when all of this rank's `examples` have been through the segment: starts the exchange of the statistics
   /// that its layers have observed in tasks of kind `observed`.
-  void send(const StepContext& context, Graph& graph, const Segment& segment, Task::Kind observed,
+  void send(const PassContext& context, Graph& graph, const Segment& segment, Task::Kind observed,
             std::int64_t examples);
   /// Waits for the exchange in progress if the segment needs its results.
-  void await(const StepContext& context, const Graph& graph, const Segment& segment);
+  void await(const PassContext& context, const Graph& graph, const Segment& segment);
   /// Waits for the exchange in progress, if any.
-  void finish(const StepContext& context);
+  void finish(const PassContext& context);
 
  private:
   StatisticsExchange* exchange_ = nullptr;

@@ -38,7 +38,7 @@ struct Averages {
 
 /// Updates the row averages, and sums each slab's squares by column.
 template <class T, class Copy>
-void average_rows(const ExecSpace& space, const StepArrays<T, Copy, 0>& arrays, const Averages<T>& averages) {
+void average_rows(const ExecSpace& space, const BlockArrays<T, Copy, 0>& arrays, const Averages<T>& averages) {
   Kokkos::parallel_for(
       "lockstep::adafactor::rows", teams(space, averages.moments.slab_count), KOKKOS_LAMBDA(const TeamMember& team) {
         if (averages.step->left_out) return;
@@ -98,7 +98,7 @@ void average_columns(const ExecSpace& space, const Averages<T>& averages) {
 
 /// g ← g / √max(v, ε₁²).
 template <class T, class Copy>
-void divide_gradients(const ExecSpace& space, const StepArrays<T, Copy, 0>& arrays, const Averages<T>& averages,
+void divide_gradients(const ExecSpace& space, const BlockArrays<T, Copy, 0>& arrays, const Averages<T>& averages,
                       double epsilon, T* gradients) {
   const T least = static_cast<T>(epsilon * epsilon);
   Kokkos::parallel_for(
@@ -210,7 +210,7 @@ void Adafactor::apply_rule(const ExecSpace& space, ParameterBuffer& parameters, 
   const std::vector<GroupSettings>& groups = tables().groups();
   for (std::size_t i = 0; i < groups.size(); ++i) ratio.rate_scale[i] = groups[i].learning_rate_scale;
   dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copies) {
-    StepArrays<T, Copy, 0> arrays = step_arrays<0, T>(tables(), parameters, step, copies, tables().whole());
+    BlockArrays<T, Copy, 0> arrays = step_arrays<0, T>(tables(), parameters, step, copies, tables().whole());
     const Averages<T> averages{.moments = moments_.arrays(),
                                .rows = states()[row].values.as<T>(),
                                .columns = states()[column].values.as<T>(),

@@ -117,10 +117,11 @@ void Lamb::apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const
   dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copies) {
     const auto* averages = rules_of<T>(space, tables(), step,
                                        MakeLambAverages{update, config_.betas[0], config_.betas[1]});
-    squares_of_all(space, tables(), StepTables::StateUse::change, trust_.squares(), [&](const StateWindow& window) {
-      block_squares(space, "lockstep::lamb::averages", averages,
-                    step_arrays<2, T>(tables(), parameters, step, copies, window), trust_.squares());
-    });
+    squares_of_all(space, tables(), ParameterBlocks::StateUse::change, trust_.squares(),
+                   [&](const StateWindow& window) {
+                     block_squares(space, "lockstep::lamb::averages", averages,
+                                   step_arrays<2, T>(tables(), parameters, step, copies, window), trust_.squares());
+                   });
     trust_ratios(space, "lockstep::lamb::ratios", tables(), trust_, ratio);
     step_windows<2, T>(space, "lockstep::lamb::step", tables(), parameters, step, copies,
                        rules_of<T>(space, tables(), step, MakeLambRule{update}), trust_.ratios());

@@ -78,7 +78,7 @@ void Lars::apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const
   }
   dispatch_step(parameters, [&]<class T, class Copy>(T, Copy* copies) {
     const auto* gradients = rules_of<T>(space, tables(), step, MakeGradientRule<Lars>{});
-    squares_of_all(space, tables(), StepTables::StateUse::none, trust_.squares(), [&](const StateWindow& window) {
+    squares_of_all(space, tables(), ParameterBlocks::StateUse::none, trust_.squares(), [&](const StateWindow& window) {
       block_squares(space, "lockstep::lars::norms", gradients,
                     step_arrays<0, T>(tables(), parameters, step, copies, window), trust_.squares());
     });

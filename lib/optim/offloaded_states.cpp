@@ -18,7 +18,7 @@ std::int64_t count_of(std::span<const ElementRange> ranges) {
 }
 
 std::unique_ptr<BlockStore> make_store(const StateOffload& offload, const OffloadedStates::Division& division) {
-  const std::size_t slots = PassingBlocks::slots(division.blocks);
+  const std::size_t slots = StreamedBlocks::slots(division.blocks);
   if (offload.to == StateOffload::To::host_memory) return std::make_unique<HostBlocks>(division.block_bytes, slots);
   return std::make_unique<BlockFile>(offload.folder, division.block_bytes, slots);
 }

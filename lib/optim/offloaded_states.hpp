@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/tensor.hpp"
-#include "io/passing_blocks.hpp"
+#include "io/streamed_blocks.hpp"
 #include "nn/parameters/owned_value_store.hpp"
 #include "optim/parameter_groups.hpp"
 
@@ -30,16 +30,16 @@ struct StateWindow {
   const ParameterBlock* blocks = nullptr;  ///< in device memory
   std::int64_t count = 0;
   std::span<const Tensor> states;  ///< indexed by ParameterBlock::state
-  /// The parameters' values, indexed by ParameterBlock::first. Without data if they are in OwnedParameters.
+  /// The parameters' values, indexed by ParameterBlock::first. Without data if they are in ParameterShard.
   Tensor values = {};
   /// The range of the flat buffer that the window covers; empty if all states are in memory.
   ElementRange range{};
 
-  const Tensor& values_or(const OwnedParameters& owned) const { return values ? values : owned.values(); }
+  const Tensor& values_or(const ParameterShard& owned) const { return values ? values : owned.values(); }
 };
 
 /// States of an optimizer, laid out like the parameters that a rank owns. Three blocks of them are in device memory
-/// (io/passing_blocks.hpp); the rest is in a file or, if steps run in a device's memory, in host memory. Kernels run
+/// (io/streamed_blocks.hpp); the rest is in a file or, if steps run in a device's memory, in host memory. Kernels run
 /// once for each block. A block holds the same range of all states, one after the other, so that it is moved at once.
 /// The parameters' values may be offloaded with the states, as one more state.
 class OffloadedStates {
@@ -49,7 +49,7 @@ class OffloadedStates {
     std::int64_t elements = 0;
     std::size_t blocks = 0, block_bytes = 0;
 
-    std::size_t bytes_in_memory() const { return PassingBlocks::slots(blocks) * block_bytes; }
+    std::size_t bytes_in_memory() const { return StreamedBlocks::slots(blocks) * block_bytes; }
   };
   /// `states` counts states of `count` elements each, including the values if they are offloaded.
   static Division divide(double block_mb, DType dtype, std::size_t states, std::int64_t count);
@@ -69,13 +69,13 @@ class OffloadedStates {
 
   std::size_t number_of_values() const { return states_.size() - 1; }  ///< index of the values among the states
 
-  using Version = PassingBlocks::Version;
-  // Copy elements [first, first + count) of a state from or to host memory; see PassingBlocks.
+  using Version = StreamedBlocks::Version;
+  // Copy elements [first, first + count) of a state from or to host memory; see StreamedBlocks.
   void read(Version version, std::size_t state, std::int64_t first, std::int64_t count, std::byte* to);
   void write(std::size_t state, std::int64_t first, std::int64_t count, const std::byte* from);
-  /// Starts such a copy to host memory; see PassingBlocks::start_fetch.
+  /// Starts such a copy to host memory; see StreamedBlocks::start_fetch.
   void start_fetch(std::size_t state, std::int64_t first, std::int64_t count, std::byte* to);
-  PassingBlocks& blocks() { return blocks_; }
+  StreamedBlocks& blocks() { return blocks_; }
 
  private:
   template <class Visit>
@@ -84,7 +84,7 @@ class OffloadedStates {
   DType dtype_;
   bool has_values_;
   Division division_;
-  PassingBlocks blocks_;
+  StreamedBlocks blocks_;
   std::vector<StateWindow> windows_;  ///< without their states
   std::vector<Tensor> states_;        ///< of the window in memory, then its values if they are offloaded
 };
@@ -95,7 +95,7 @@ struct OffloadedState {
   std::size_t number = 0;
 
   explicit operator bool() const { return all != nullptr; }
-  void read(PassingBlocks::Version version, std::int64_t first, std::int64_t count, std::byte* to) const {
+  void read(StreamedBlocks::Version version, std::int64_t first, std::int64_t count, std::byte* to) const {
     all->read(version, number, first, count, to);
   }
   void write(std::int64_t first, std::int64_t count, const std::byte* from) const {
@@ -114,7 +114,7 @@ class OffloadedValues final : public OwnedValueStore {
   }
   bool has_fetched() override { return values_.all->blocks().has_fetched(); }
   void read(std::int64_t first, std::int64_t count, std::byte* to) const override {
-    values_.read(PassingBlocks::Version::present, first, count, to);
+    values_.read(StreamedBlocks::Version::present, first, count, to);
   }
   void write(std::int64_t first, std::int64_t count, const std::byte* from) const override {
     values_.write(first, count, from);

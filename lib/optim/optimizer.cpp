@@ -122,7 +122,7 @@ void Optimizer::place_states(const StateOffload& offload, const ParameterLayout&
                                                      layout.owned(), blocks, tables_.blocks().blocks);
     });
     if (offload.values) offloaded_values_ = std::make_unique<OffloadedValues>(*offloaded_);
-    pass_ = std::make_unique<StatePass>(*offloaded_, tables_.nonfinite());
+    pass_ = std::make_unique<OffloadedUpdate>(*offloaded_, tables_.nonfinite());
     tables_.pass_over_states(*pass_, offload.values);
     for (std::size_t i = 0; i < states_.size(); ++i) states_[i].offloaded = {offloaded_.get(), i};
     return;
@@ -140,7 +140,7 @@ void Optimizer::place_states(const StateOffload& offload, const ParameterLayout&
   tables_.set_states(std::move(values));
 }
 
-StatePass* Optimizer::stream_steps() {
+OffloadedUpdate* Optimizer::stream_steps() {
   tables_.stream_steps();
   return pass_.get();
 }
@@ -157,14 +157,14 @@ void Optimizer::step(const ExecSpace& space, ParameterBuffer& parameters, const 
 }
 
 void Optimizer::begin_average(const ExecSpace& space, const ParameterBuffer& parameters) {
-  tables_.for_windows(space, StepTables::StateUse::change, [&](const StateWindow& window) {
+  tables_.for_windows(space, ParameterBlocks::StateUse::change, [&](const StateWindow& window) {
     lockstep::begin_average(space, window.blocks, window.count, window.values_or(parameters.owned()),
                             window.states.back());
   });
 }
 
 void Optimizer::swap_average(const ExecSpace& space, ParameterBuffer& parameters) {
-  tables_.for_windows(space, StepTables::StateUse::change, [&](const StateWindow& window) {
+  tables_.for_windows(space, ParameterBlocks::StateUse::change, [&](const StateWindow& window) {
     lockstep::swap_average(space, window.blocks, window.count, window.values_or(parameters.owned()),
                            window.states.back());
   });

@@ -9,9 +9,9 @@
 
 #include "config/fields.hpp"
 #include "nn/parameters/parameter_buffer.hpp"
+#include "optim/offloaded_update.hpp"
+#include "optim/parameter_blocks.hpp"
 #include "optim/parameter_groups.hpp"
-#include "optim/state_pass.hpp"
-#include "optim/step_tables.hpp"
 #include "optim/update_scalars.hpp"
 
 namespace lockstep {
@@ -95,11 +95,11 @@ class Optimizer {
   void forget_nonfinite(const ExecSpace& space) { fill_zero(space, tables_.nonfinite()); }
 
   /// If ranks own parts of the parameters: sets how they sum numbers that concern whole parameters.
-  void own_parts(StepTables::SumOverOwners sum) { tables_.own_parts(std::move(sum)); }
+  void own_parts(ParameterBlocks::SumOverOwners sum) { tables_.own_parts(std::move(sum)); }
 
   /// From now on, steps over offloaded states return before they are complete. Whoever reads parameters must wait for
   /// the returned pass; it is null if states are in memory.
-  StatePass* stream_steps();
+  OffloadedUpdate* stream_steps();
   /// True if a step may begin before all gradients are final. Always false on devices, where the host would have to
   /// wait for kernels to know that gradients are final.
   bool begins_early() const { return !memory_is_separate && tables_.streams() && !needs_all_gradients_; }
@@ -115,7 +115,7 @@ class Optimizer {
  protected:
   /// Applies the formula of a step to all parameters, and updates their moving average if there is one.
   virtual void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) = 0;
-  const StepTables& tables() const { return tables_; }
+  const ParameterBlocks& tables() const { return tables_; }
 
  private:
   friend struct OptimizerConfig;
@@ -123,11 +123,11 @@ class Optimizer {
   void place_states(const StateOffload& offload, const ParameterLayout& layout);
 
   bool needs_all_gradients_, has_begun_ = false;
-  StepTables tables_;
+  ParameterBlocks tables_;
   Buffer state_memory_;
   std::unique_ptr<OffloadedStates> offloaded_;  ///< replaces state_memory_
   std::unique_ptr<OffloadedValues> offloaded_values_;
-  std::unique_ptr<StatePass> pass_;  ///< over `offloaded_`
+  std::unique_ptr<OffloadedUpdate> pass_;  ///< over `offloaded_`
   std::vector<State> states_;
 };
 

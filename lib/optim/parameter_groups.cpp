@@ -84,7 +84,7 @@ ParameterGroups::ParameterGroups(const ParameterLayout& layout, const std::vecto
   }
 }
 
-void ParameterGroups::stand_in(const OwnedParameters& owned) {
+void ParameterGroups::stand_in(const ParameterShard& owned) {
   for (ParameterBlock& block : blocks) {
     block.gradient = owned.gradient_at(block.first);
     block.first = owned.value_at(block.first);

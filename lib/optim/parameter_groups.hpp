@@ -9,7 +9,7 @@
 #include "config/fields.hpp"
 #include "core/array_block.hpp"
 #include "core/execution.hpp"
-#include "nn/parameters/owned_parameters.hpp"
+#include "nn/parameters/parameter_shard.hpp"
 
 namespace lockstep {
 
@@ -35,7 +35,7 @@ inline constexpr std::size_t most_groups = 16;
 
 /// Consecutive elements of one parameter, within one block of the flat buffer, which kernels process together.
 struct ParameterBlock {
-  std::int64_t first = 0;     ///< index of the first element among the values (OwnedParameters)
+  std::int64_t first = 0;     ///< index of the first element among the values (ParameterShard)
   std::int64_t gradient = 0;  ///< index among the gradients
   std::int64_t state = 0;     ///< index in the optimizer's states
   std::int64_t count = 0;     ///< at most array_block
@@ -65,7 +65,7 @@ struct ParameterGroups {
   ParameterGroups(const ParameterLayout& layout, const std::vector<GroupOptions>& options, const GroupSettings& usual,
                   bool exclude);
   /// Changes the blocks' indices from those in the flat buffers to those in `owned`.
-  void stand_in(const OwnedParameters& owned);
+  void stand_in(const ParameterShard& owned);
 };
 
 }  // namespace lockstep

@@ -24,7 +24,7 @@ struct Rules {
 /// The arrays that kernels read and write. Element i of a block has index first + i among the parameters, gradient + i
 /// among the gradients, and state + i in each state.
 template <class T, class Copy, int states>
-struct StepArrays {
+struct BlockArrays {
   const ParameterBlock* blocks = nullptr;
   std::int64_t count = 0;
   const T* gradients = nullptr;
@@ -46,14 +46,18 @@ struct StepArrays {
 
 /// True for a rule that only reads its states and needs no gradient: the rule of a second pass.
 template <class Rule>
-concept OnlyReads = requires { typename Rule::only_reads; };
+concept OnlyReads = requires {
+  typename Rule::only_reads;
+};
 
 /// True for a rule that multiplies its step by a ratio of each parameter.
 template <class Rule, class T>
-concept HasTrustRatio = requires(Rule rule, T ratio) { rule.ratio = ratio; };
+concept HasTrustRatio = requires(Rule rule, T ratio) {
+  rule.ratio = ratio;
+};
 
 template <class T, class Copy, int states, class Rule>
-KOKKOS_INLINE_FUNCTION void step_element(const StepArrays<T, Copy, states>& arrays, const ParameterBlock& block,
+KOKKOS_INLINE_FUNCTION void step_element(const BlockArrays<T, Copy, states>& arrays, const ParameterBlock& block,
                                          std::int64_t i, const Rule& rule, T scale, int& nonfinite) {
   T state[states > 0 ? states : 1];
   for (int k = 0; k < states; ++k) state[k] = arrays.state[k][block.state + i];
@@ -74,7 +78,7 @@ inline constexpr int step_lanes = 16 / sizeof(T);
 
 /// Applies the rule to the pack of elements that begins with element i; all arrays must hold it as a pack.
 template <class T, class Copy, int states, class Rule>
-KOKKOS_INLINE_FUNCTION void step_pack(const StepArrays<T, Copy, states>& arrays, const ParameterBlock& block,
+KOKKOS_INLINE_FUNCTION void step_pack(const BlockArrays<T, Copy, states>& arrays, const ParameterBlock& block,
                                       std::int64_t i, const Rule& rule, T scale, int& nonfinite) {
   constexpr int lanes = step_lanes<T>;
   const std::int64_t at = block.first + i;
@@ -101,7 +105,7 @@ KOKKOS_INLINE_FUNCTION void step_pack(const StepArrays<T, Copy, states>& arrays,
 
 /// True if all arrays begin at addresses where a pack may begin.
 template <class T, class Copy, int states>
-bool begin_with_packs(const StepArrays<T, Copy, states>& arrays) {
+bool begin_with_packs(const BlockArrays<T, Copy, states>& arrays) {
   constexpr int lanes = step_lanes<T>;
   bool all = holds_packs<T, lanes>(arrays.parameters) && holds_packs<T, lanes>(arrays.gradients) &&
              holds_packs<Copy, lanes>(arrays.copies);
@@ -117,7 +121,7 @@ KOKKOS_INLINE_FUNCTION bool is_step_pack(const ParameterBlock& block, std::int64
 }
 
 template <class T, class Copy, int states, class Rule>
-KOKKOS_INLINE_FUNCTION Rule rule_of(const StepArrays<T, Copy, states>& arrays, const ParameterBlock& block,
+KOKKOS_INLINE_FUNCTION Rule rule_of(const BlockArrays<T, Copy, states>& arrays, const ParameterBlock& block,
                                     const Rules<Rule>& rules) {
   Rule rule = rules.of_group[block.group];
   if constexpr (HasTrustRatio<Rule, T>) rule.ratio = static_cast<T>(arrays.ratios[block.parameter]);
@@ -128,7 +132,7 @@ KOKKOS_INLINE_FUNCTION Rule rule_of(const StepArrays<T, Copy, states>& arrays, c
 /// `rules` lie in device memory.
 template <class T, class Copy, int states, class Rule>
 void step_parameters(const ExecSpace& space, const char* label, const Rules<Rule>* rules,
-                     const StepArrays<T, Copy, states>& arrays, const Tensor& nonfinite) {
+                     const BlockArrays<T, Copy, states>& arrays, const Tensor& nonfinite) {
   const Kokkos::View<int, MemorySpace, Kokkos::MemoryUnmanaged> result(nonfinite.as<int>());
   const Kokkos::BOr<int, MemorySpace> found(result);
   if constexpr (thread_per_element) {
@@ -154,7 +158,7 @@ void step_parameters(const ExecSpace& space, const char* label, const Rules<Rule
     Kokkos::parallel_reduce(
         label, RangePolicy(space, 0, arrays.count),
         KOKKOS_LAMBDA(const std::int64_t b, int& bad) {
-          const StepArrays<T, Copy, states> own = arrays;  // a copy that no store can alias
+          const BlockArrays<T, Copy, states> own = arrays;  // a copy that no store can alias
           if (own.step->left_out) {
             bad |= own.step->nonfinite_before;
             return;

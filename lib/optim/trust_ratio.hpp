@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include "optim/parameter_blocks.hpp"
 #include "optim/step_kernel.hpp"
-#include "optim/step_tables.hpp"
 
 // A learning rate of its own for each parameter, from the norm of the parameter and that of its step, for LARS, LAMB
 // and Adafactor. Norms cover whole parameters, of which a rank may own parts.
@@ -25,7 +25,7 @@ struct MakeGradientRule {
 /// The squared norms of the blocks of all ranks, and the ratios of the parameters.
 class TrustRatios {
  public:
-  explicit TrustRatios(const StepTables& tables)
+  explicit TrustRatios(const ParameterBlocks& tables)
       : squares_("lockstep::trust_ratio::squares", DType::f64, {std::max<std::int64_t>(1, tables.blocks().all), 2}),
         ratios_("lockstep::trust_ratio::ratios", DType::f64,
                 {std::max<std::int64_t>(1, tables.blocks().parameter_count)}) {}
@@ -43,7 +43,7 @@ struct BlockSquares {
 
 /// Sums of squares of a block's parameters and of their steps rule(p, g, states); the rule may change the states.
 template <class Member, class T, class Copy, int states, class Rule>
-KOKKOS_INLINE_FUNCTION BlockSquares squares_of(const Member& team, const StepArrays<T, Copy, states>& arrays,
+KOKKOS_INLINE_FUNCTION BlockSquares squares_of(const Member& team, const BlockArrays<T, Copy, states>& arrays,
                                                const ParameterBlock& block, const Rule& rule) {
   const T scale = static_cast<T>(*arrays.gradient_scale);
   const auto step_of = [&](std::int64_t i) {
@@ -95,13 +95,13 @@ KOKKOS_INLINE_FUNCTION BlockSquares squares_of(const Member& team, const StepArr
 /// Computes the squares of the blocks in `arrays`; squares: [blocks, 2].
 template <class T, class Copy, int states, class Rule>
 void block_squares(const ExecSpace& space, const char* label, const Rules<Rule>* rules,
-                   const StepArrays<T, Copy, states>& arrays, const Tensor& squares) {
+                   const BlockArrays<T, Copy, states>& arrays, const Tensor& squares) {
   using Team = Kokkos::TeamPolicy<ExecSpace>;
   auto* const of_blocks = squares.as<double>();
   Kokkos::parallel_for(
       label, Team(space, static_cast<int>(arrays.count), team_threads(256), 1),
       KOKKOS_LAMBDA(const typename Team::member_type& team) {
-        const StepArrays<T, Copy, states> own = arrays;  // a copy that no store can alias
+        const BlockArrays<T, Copy, states> own = arrays;  // a copy that no store can alias
         if (own.step->left_out) return;
         const ParameterBlock block = own.blocks[team.league_rank()];
         const BlockSquares found = squares_of(team, own, block, rules->of_group[block.group]);
@@ -115,8 +115,8 @@ void block_squares(const ExecSpace& space, const char* label, const Rules<Rule>*
 /// Computes the squares of all ranks' blocks; squares: [blocks, 2]. find(window) must compute those of a window's
 /// blocks. Collective if ranks own parts.
 template <class Find>
-void squares_of_all(const ExecSpace& space, const StepTables& tables, StepTables::StateUse use, const Tensor& squares,
-                    const Find& find) {
+void squares_of_all(const ExecSpace& space, const ParameterBlocks& tables, ParameterBlocks::StateUse use,
+                    const Tensor& squares, const Find& find) {
   if (tables.sum_over_owners()) fill_zero(space, squares);
   tables.for_windows(space, use, find);
   if (tables.sum_over_owners()) tables.sum_over_owners()(space, squares);
@@ -124,7 +124,7 @@ void squares_of_all(const ExecSpace& space, const StepTables& tables, StepTables
 
 /// ratios[parameter] = ratio(group, number of elements, norm of the parameter, norm of its step).
 template <class Ratio>
-void trust_ratios(const ExecSpace& space, const char* label, const StepTables& tables, const TrustRatios& trust,
+void trust_ratios(const ExecSpace& space, const char* label, const ParameterBlocks& tables, const TrustRatios& trust,
                   const Ratio& ratio) {
   using Team = Kokkos::TeamPolicy<ExecSpace>;
   const TrainedParameter* const parameters = tables.blocks().parameters;

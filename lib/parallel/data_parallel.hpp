@@ -50,8 +50,8 @@ class DataParallel final : public ParallelStrategy {
   std::unique_ptr<Compression> compression_;  ///< null: sums are exact
   std::unique_ptr<GradientReducer> reducer_;
   GradientSquare square_;
-  OwnedTensor nonfinite_;         // f64 [1]
-  StatePass* updates_ = nullptr;  ///< updates that go on after a step; null: there are none
+  OwnedTensor nonfinite_;               // f64 [1]
+  OffloadedUpdate* updates_ = nullptr;  ///< updates that go on after a step; null: there are none
 };
 
 }  // namespace lockstep

@@ -12,9 +12,9 @@ namespace lockstep {
 namespace {
 
 /// Checks that ranks plan the same windows: units travel in the order in which ranks' layers use them.
-void check_same_windows(const Communicator& ranks, const ParameterWindows& windows) {
+void check_same_windows(const Communicator& ranks, const UnshardPlan& windows) {
   std::string plan;
-  for (const ParameterWindows::Pass* pass : {&windows.forward, &windows.backward})
+  for (const UnshardPlan::Pass* pass : {&windows.forward, &windows.backward})
     for (const std::size_t unit : pass->order) plan += fmt::format("{} ", unit);
   for (const std::vector<std::int64_t>* places : {&windows.value_places.of_units, &windows.gradient_places.of_units})
     for (const std::int64_t place : *places) plan += fmt::format("{} ", place);
@@ -29,13 +29,13 @@ void check_same_windows(const Communicator& ranks, const ParameterWindows& windo
 std::size_t bytes_of(std::int64_t count, DType dtype) { return static_cast<std::size_t>(count) * size_of(dtype); }
 
 /// Bytes of the values, which their 16-bit copy follows.
-std::size_t value_bytes(const ParameterWindows& windows, const ParameterLayout& layout) {
+std::size_t value_bytes(const UnshardPlan& windows, const ParameterLayout& layout) {
   return align_up(bytes_of(windows.value_count(layout), layout.master()));
 }
-std::size_t rounded_bytes(const ParameterWindows& windows, const ParameterLayout& layout, DType dtype) {
+std::size_t rounded_bytes(const UnshardPlan& windows, const ParameterLayout& layout, DType dtype) {
   return dtype == layout.master() ? 0 : bytes_of(windows.value_count(layout), dtype);
 }
-std::size_t gradient_bytes(const ParameterWindows& windows, const ParameterLayout& layout) {
+std::size_t gradient_bytes(const UnshardPlan& windows, const ParameterLayout& layout) {
   return bytes_of(windows.gradient_count(layout), layout.master());
 }
 
@@ -71,7 +71,7 @@ bool may_share_parameters(const ParallelConfig& config) {
 }
 
 ParallelMemory parallel_memory(const ParallelConfig& config, const ShardGroups& groups, const Graph& graph,
-                               const StepPlan& plan, DType dtype) {
+                               const ExecutionPlan& plan, DType dtype) {
   const ParameterLayout layout(graph, dtype);
   const auto windows = [&](bool shares) {
     return plan_windows(graph, layout, plan, parameter_division(config, groups.group.all.size(), shares));
@@ -85,7 +85,7 @@ ParallelMemory parallel_memory(const ParallelConfig& config, const ShardGroups& 
   memory.gradients = gradient_memory(config, groups.ranks.all, groups.group.node,
                                      gradient_bytes(memory.windows, layout));
   if (!shares || !memory.gradients) return memory;
-  ParameterWindows shared = windows(groups.group.one_node());
+  UnshardPlan shared = windows(groups.group.one_node());
   const std::size_t bytes = value_bytes(shared, layout) + rounded_bytes(shared, layout, dtype);
   memory.parameters = node_block(groups.group.node, bytes);
   memory.flags = NodeMemory::make(groups.group.node, 0);

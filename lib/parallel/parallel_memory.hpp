@@ -18,7 +18,7 @@ std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Co
 
 /// How layers see parameters and gradients, and which of them a node's ranks show each other.
 struct ParallelMemory {
-  ParameterWindows windows;
+  UnshardPlan windows;
   std::optional<NodeMemory> gradients;  ///< of each rank
   /// One copy of the parameters, or of their windows, followed by its 16-bit copy; null: each rank has its own.
   std::shared_ptr<std::byte[]> parameters;
@@ -32,7 +32,7 @@ struct ParallelMemory {
 /// Returns the memory that the deck wants, as far as it can be had; warns once if it cannot. `dtype` is that of the
 /// activations. Collective.
 ParallelMemory parallel_memory(const ParallelConfig& config, const ShardGroups& groups, const Graph& graph,
-                               const StepPlan& plan, DType dtype);
+                               const ExecutionPlan& plan, DType dtype);
 /// Whether a node's ranks have one copy of divided parameters, or of their windows, if there is memory for it.
 bool may_share_parameters(const ParallelConfig& config);
 /// Returns what the ranks of a group divide, as the deck wants it; `group` is their number. `shares` says that all of

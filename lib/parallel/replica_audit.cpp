@@ -90,7 +90,7 @@ std::uint64_t ReplicaAudit::hash(const ExecSpace& space, const Part& part) {
     RunningHash hash;
     for (std::int64_t first = 0; first < values.count(); first += most) {
       const std::int64_t count = std::min(most, values.count() - first);
-      part.offloaded.read(PassingBlocks::Version::present, part.first + first, count, staging_.data());
+      part.offloaded.read(StreamedBlocks::Version::present, part.first + first, count, staging_.data());
       hash.add(staging_.data(), static_cast<std::size_t>(count) * size_of(values.dtype));
     }
     return hash.value();

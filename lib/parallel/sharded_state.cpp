@@ -39,7 +39,7 @@ void share_offloaded(const Communicator& ranks, const OffloadedState& numbers, c
   for (std::int64_t first = 0; first < like.count() && ranks.size() > 1; first += most) {
     const std::int64_t count = std::min(most, like.count() - first);
     piece.resize(static_cast<std::size_t>(count) * size_of(like.dtype));
-    if (ranks.is_root()) attempt([&] { numbers.read(PassingBlocks::Version::present, first, count, piece.data()); });
+    if (ranks.is_root()) attempt([&] { numbers.read(StreamedBlocks::Version::present, first, count, piece.data()); });
     ranks.broadcast(std::span(piece));
     if (!ranks.is_root()) attempt([&] { numbers.write(first, count, piece.data()); });
   }

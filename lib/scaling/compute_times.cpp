@@ -9,7 +9,7 @@ namespace {
 
 /// Interpolates linearly between neighbouring points, of which there are at least two, and extrapolates beyond the
 /// ends.
-double at(std::span<const MeasuredStep> points, std::int64_t examples, double MeasuredStep::* value) {
+double at(std::span<const MeasuredStep> points, std::int64_t examples, double MeasuredStep::*value) {
   const auto x = [](const MeasuredStep& point) { return static_cast<double>(point.examples); };
   const auto n = static_cast<double>(examples);
   const auto last = std::ranges::find_if(points.begin() + 1, points.end() - 1,
@@ -58,7 +58,7 @@ PhaseSeconds ComputeTimes::known(std::int64_t examples) const {
   if (examples == 0) return {};
   if (!is_measured()) return estimated(examples);
   if (measured_.size() == 1) return by_one(measured_.front(), examples);
-  const auto seconds = [&](double MeasuredStep::* phase) { return 1e-3 * at(measured_, examples, phase); };
+  const auto seconds = [&](double MeasuredStep::*phase) { return 1e-3 * at(measured_, examples, phase); };
   return {.forward = seconds(&MeasuredStep::forward_ms),
           .backward = seconds(&MeasuredStep::backward_ms),
           .optimizer = seconds(&MeasuredStep::optimizer_ms),
@@ -86,7 +86,7 @@ double ComputeTimes::forward_weight(int layer, std::int64_t examples) const {
   return layer_seconds(workload_.layers()[static_cast<std::size_t>(layer)], examples, 1, 1);
 }
 
-double ComputeTimes::part_computed_again(const StepPlan& plan, std::int64_t examples) const {
+double ComputeTimes::part_computed_again(const ExecutionPlan& plan, std::int64_t examples) const {
   double again = 0, all = 0;
   for (const Segment& segment : plan.backward)
     for (const Task& task : segment.tasks)

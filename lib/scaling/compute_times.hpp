@@ -34,7 +34,7 @@ class ComputeTimes {
   PhaseSeconds of(std::int64_t examples, double again = 0) const;
   /// Seconds of a rank's share of a batch, in micro-batches of at most `micro` examples.
   PhaseSeconds of_share(std::int64_t share, std::int64_t micro, double again = 0) const;
-  double part_computed_again(const StepPlan& plan, std::int64_t examples) const;
+  double part_computed_again(const ExecutionPlan& plan, std::int64_t examples) const;
   /// Relative time of a layer's forward pass on so many examples, compared with other layers.
   double forward_weight(int layer, std::int64_t examples) const;
   /// Relative time of a layer's backward pass on so many examples, compared with other layers.

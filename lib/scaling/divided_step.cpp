@@ -15,7 +15,7 @@ void scale_to(std::span<double> seconds, double all) {
 }
 
 /// Number of buckets of gradients that are final after each time.
-std::vector<std::size_t> final_buckets(const StepExchange& exchange) {
+std::vector<std::size_t> final_buckets(const StepTraffic& exchange) {
   const auto times = static_cast<std::size_t>(exchange.windows.times);
   std::vector<std::size_t> final(times, 0);
   const std::size_t first = times - std::min(times, exchange.points.size());
@@ -97,7 +97,7 @@ class Walk {
   }
 
   const DividedStep& step_;
-  const StepExchange& exchange_;
+  const StepTraffic& exchange_;
   Lanes lanes_;
   UnitsInWindows units_;
   std::vector<std::size_t> final_;
@@ -108,7 +108,7 @@ class Walk {
 
 }  // namespace
 
-std::vector<double> seconds_of_times(const ComputeTimes& times, const StepPlan& plan, std::int64_t examples,
+std::vector<double> seconds_of_times(const ComputeTimes& times, const ExecutionPlan& plan, std::int64_t examples,
                                      const PhaseSeconds& phases) {
   std::vector<double> seconds;
   for (const Segment& segment : plan.forward) {

@@ -22,7 +22,7 @@ Prediction Predictor::predict(int ranks) {
   if (given.sharding.chooses_shard && !given.sharding.machine.empty())
     workload_.change([&](TrainingConfig& config) { config.shard_times = shard_times(machine_, workload_, count); });
   const std::string choice = workload_.choose_shard(count);
-  const StepMemory memory = workload_.plan(count);
+  const MemoryEstimate memory = workload_.plan(count);
   SumsOfRanks sums(machine_, workload_.config().parallel);
   const PlannedStep step = planned(workload_.config().parallel, ranks, memory.plan, sums);
   Prediction prediction = predict(step, memory, workload_.batch());
@@ -36,11 +36,11 @@ Prediction Predictor::predict(int ranks) {
   return prediction;
 }
 
-Prediction Predictor::predict_step(int ranks, const StepMemory& memory, SumsOfRanks& sums) const {
+Prediction Predictor::predict_step(int ranks, const MemoryEstimate& memory, SumsOfRanks& sums) const {
   return predict(planned(workload_.config().parallel, ranks, memory.plan, sums), memory, workload_.batch());
 }
 
-Predictor::PlannedStep Predictor::planned(const ParallelConfig& config, int ranks, const StepPlan& plan,
+Predictor::PlannedStep Predictor::planned(const ParallelConfig& config, int ranks, const ExecutionPlan& plan,
                                           SumsOfRanks& sums) const {
   const std::int64_t batch = workload_.batch(), wanted = workload_.config().batch.largest();
   validate(
@@ -54,11 +54,11 @@ Predictor::PlannedStep Predictor::planned(const ParallelConfig& config, int rank
   const std::int64_t examples = workload_.partition(ranks).largest_micro_batch(batch);
   return {.ranks = ranks,
           .plan = plan,
-          .exchange = step_exchange(workload_, config, machine_, ranks, plan, sums),
+          .exchange = step_traffic(workload_, config, machine_, ranks, plan, sums),
           .again = times_.part_computed_again(plan, std::max<std::int64_t>(1, examples))};
 }
 
-Prediction Predictor::predict(const PlannedStep& step, const StepMemory& memory, std::int64_t batch) const {
+Prediction Predictor::predict(const PlannedStep& step, const MemoryEstimate& memory, std::int64_t batch) const {
   const BatchPartition partition = workload_.partition(step.ranks);
   Prediction prediction{.ranks = step.ranks,
                         .nodes = machine_.nodes_of(step.ranks),
@@ -78,8 +78,8 @@ Prediction Predictor::predict(const PlannedStep& step, const StepMemory& memory,
 }
 
 /// A single rank that offloads its states waits for them, too.
-void Predictor::compare_with_one_rank(Prediction& prediction, double again, const StepMemory& memory) const {
-  std::optional<StepMemory> of_one;
+void Predictor::compare_with_one_rank(Prediction& prediction, double again, const MemoryEstimate& memory) const {
+  std::optional<MemoryEstimate> of_one;
   if (memory.offloaded > 0) of_one = workload_.plan({1, 1});
   const auto alone = [&](std::int64_t share) {
     const double step = times_.of_share(share, workload_.partition(1).micro, again).total() *
@@ -90,14 +90,14 @@ void Predictor::compare_with_one_rank(Prediction& prediction, double again, cons
   prediction.weak = alone(prediction.share) / prediction.step();
 }
 
-std::optional<double> Predictor::states_seconds(int ranks, const StepMemory& memory) const {
+std::optional<double> Predictor::states_seconds(int ranks, const MemoryEstimate& memory) const {
   return states_seconds(ranks, workload_.partition(ranks).largest_share(workload_.batch()), memory);
 }
 
 /// The ranks of a node share the rate of its disk, where reads and writes follow each other; each device copies by
 /// itself, in both directions at once. An update is hidden by the next forward pass, and if it begins in the last
 /// backward pass, by that as well. Each pass reads parameters that are elsewhere, and hides that.
-std::optional<double> Predictor::states_seconds(int ranks, std::int64_t share, const StepMemory& memory) const {
+std::optional<double> Predictor::states_seconds(int ranks, std::int64_t share, const MemoryEstimate& memory) const {
   if (memory.offloaded == 0) return 0;
   const RunConfig& config = workload_.config();
   const OptimizerOptions::StatePasses passes = config.optimizer.rule().state_passes(
@@ -150,7 +150,7 @@ Predictor::Waiting Predictor::waiting(const PlannedStep& step, std::int64_t shar
 
 /// Exposed seconds of sums of whole gradients, which are final in the last micro-batch.
 double Predictor::exposed_sums(const PlannedStep& step, std::int64_t share, std::int64_t micro, Overlap overlap) const {
-  const StepExchange& exchange = step.exchange;
+  const StepTraffic& exchange = step.exchange;
   const double factor = slowest_of(machine_.noise, step.ranks);
   const double last = factor * times_.of((share - 1) % micro + 1, step.again).backward;
   const double before = factor * times_.of_share(share, micro, step.again).backward - last;
@@ -193,7 +193,8 @@ double Predictor::exposed_divided(const PlannedStep& step, std::int64_t share, s
 }
 
 /// Seconds of all steps, of evaluations of the validation split, of checkpoints, and of the first reading of the data.
-double Predictor::run_seconds(const Prediction& prediction, const PlannedStep& step, const StepMemory& memory) const {
+double Predictor::run_seconds(const Prediction& prediction, const PlannedStep& step,
+                              const MemoryEstimate& memory) const {
   const RunConfig& config = workload_.config();
   const RunLength length = workload_.length();
   const auto steps = static_cast<double>(length.steps());
@@ -230,7 +231,7 @@ double Predictor::run_seconds(const Prediction& prediction, const PlannedStep& s
   return seconds;
 }
 
-void Predictor::find_best_all_reduce(Prediction& prediction, const StepPlan& plan, std::int64_t micro) const {
+void Predictor::find_best_all_reduce(Prediction& prediction, const ExecutionPlan& plan, std::int64_t micro) const {
   constexpr double worth_a_word = 0.99;
   const ParallelConfig& asked = workload_.config().parallel;
   prediction.best_all_reduce = asked.sums.all_reduce ? asked.sums.all_reduce->name : "auto";
@@ -252,7 +253,7 @@ void Predictor::find_best_all_reduce(Prediction& prediction, const StepPlan& pla
   }
 }
 
-void Predictor::find_best_share(Prediction& prediction, const StepMemory& memory, const PlannedStep& step,
+void Predictor::find_best_share(Prediction& prediction, const MemoryEstimate& memory, const PlannedStep& step,
                                 std::int64_t micro) const {
   constexpr std::int64_t most = 1 << 16;
   constexpr double enough = 0.9;

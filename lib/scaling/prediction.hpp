@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "scaling/compute_times.hpp"
-#include "scaling/step_exchange.hpp"
+#include "scaling/step_traffic.hpp"
 
 namespace lockstep {
 
@@ -52,26 +52,26 @@ class Predictor {
 
   /// Throws Error(bad_usage) if there are more ranks than examples in a batch.
   Prediction predict(int ranks);
-  /// Predicts a single step with this plan. `sums`: see step_exchange.
-  Prediction predict_step(int ranks, const StepMemory& memory, SumsOfRanks& sums) const;
+  /// Predicts a single step with this plan. `sums`: see step_traffic.
+  Prediction predict_step(int ranks, const MemoryEstimate& memory, SumsOfRanks& sums) const;
   /// Prediction::states of a step, for the deck's present parallel.offload.
-  std::optional<double> states_seconds(int ranks, const StepMemory& memory) const;
+  std::optional<double> states_seconds(int ranks, const MemoryEstimate& memory) const;
   const ComputeTimes& times() const { return times_; }
 
  private:
   /// A step to predict, independent of the ranks' shares.
   struct PlannedStep {
     int ranks;
-    const StepPlan& plan;
-    StepExchange exchange;
+    const ExecutionPlan& plan;
+    StepTraffic exchange;
     double again = 0;  ///< ComputeTimes::part_computed_again
   };
   struct Waiting {
     double statistics = 0, exposed = 0;  ///< seconds of a step
   };
-  PlannedStep planned(const ParallelConfig& config, int ranks, const StepPlan& plan, SumsOfRanks& sums) const;
+  PlannedStep planned(const ParallelConfig& config, int ranks, const ExecutionPlan& plan, SumsOfRanks& sums) const;
   /// Predicts a step of so many examples, without what Predictor::predict adds.
-  Prediction predict(const PlannedStep& step, const StepMemory& memory, std::int64_t batch) const;
+  Prediction predict(const PlannedStep& step, const MemoryEstimate& memory, std::int64_t batch) const;
   Waiting waiting(const PlannedStep& step, std::int64_t share, std::int64_t micro) const;
   double exposed_sums(const PlannedStep& step, std::int64_t share, std::int64_t micro,
                       GradientSumConfig::Overlap overlap) const;
@@ -79,12 +79,12 @@ class Predictor {
                          GradientSumConfig::Overlap overlap) const;
   double computing(const PlannedStep& step, int slowest_of_ranks, std::int64_t share, std::int64_t micro) const;
   /// Sets the efficiencies. `again`: see PlannedStep.
-  void compare_with_one_rank(Prediction& prediction, double again, const StepMemory& memory) const;
-  std::optional<double> states_seconds(int ranks, std::int64_t share, const StepMemory& memory) const;
-  void find_best_all_reduce(Prediction& prediction, const StepPlan& plan, std::int64_t micro) const;
-  void find_best_share(Prediction& prediction, const StepMemory& memory, const PlannedStep& step,
+  void compare_with_one_rank(Prediction& prediction, double again, const MemoryEstimate& memory) const;
+  std::optional<double> states_seconds(int ranks, std::int64_t share, const MemoryEstimate& memory) const;
+  void find_best_all_reduce(Prediction& prediction, const ExecutionPlan& plan, std::int64_t micro) const;
+  void find_best_share(Prediction& prediction, const MemoryEstimate& memory, const PlannedStep& step,
                        std::int64_t micro) const;
-  double run_seconds(const Prediction& prediction, const PlannedStep& step, const StepMemory& memory) const;
+  double run_seconds(const Prediction& prediction, const PlannedStep& step, const MemoryEstimate& memory) const;
 
   const Machine& machine_;
   Workload& workload_;

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "run/deck/run_config.hpp"
-#include "train/step_memory.hpp"
+#include "train/memory_estimate.hpp"
 
 namespace lockstep {
 

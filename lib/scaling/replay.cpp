@@ -22,7 +22,7 @@ class Costs {
     return 1e-6 * (is_near(rank, peer) ? fabric_.machine.node : fabric_.machine.network).latency_us;
   }
   /// Seconds on the wire, while `senders` ranks of this group send from the node to other nodes.
-  double transfer(int rank, const Step::Part& part, int senders) const {
+  double transfer(int rank, const CommRound::Part& part, int senders) const {
     if (!part) return 0;
     const Machine& machine = fabric_.machine;
     double gbps = machine.node.bandwidth_gbps;
@@ -32,7 +32,7 @@ class Costs {
     }
     return static_cast<double>(part.count) * wire_bytes_ * 1e-9 / gbps;
   }
-  double adding(const Step::Part& part) const {
+  double adding(const CommRound::Part& part) const {
     return part && !part.final ? static_cast<double>(part.count) * element_bytes_ * 1e-9 / fabric_.machine.reduce_gbps
                                : 0;
   }
@@ -43,9 +43,9 @@ class Costs {
 };
 
 /// Whether each rank sends and receives in every step, and all ranks have the same number of steps.
-bool is_symmetric(const std::vector<Schedule>& some) {
-  return std::ranges::all_of(some, [&](const Schedule& schedule) {
-    return schedule.size() == some.front().size() && std::ranges::all_of(schedule, [](const Step& step) {
+bool is_symmetric(const std::vector<CommSchedule>& some) {
+  return std::ranges::all_of(some, [&](const CommSchedule& schedule) {
+    return schedule.size() == some.front().size() && std::ranges::all_of(schedule, [](const CommRound& step) {
              return step.send.peer >= 0 && step.receive.peer >= 0;
            });
   });
@@ -59,7 +59,7 @@ std::vector<int> sample(const Fabric& fabric) {
 }
 
 /// Adds up rounds, each of which takes as long as the slowest of some ranks.
-ExchangeCost by_rounds(const std::vector<int>& ranks, const std::vector<Schedule>& schedules, const Costs& costs) {
+ExchangeCost by_rounds(const std::vector<int>& ranks, const std::vector<CommSchedule>& schedules, const Costs& costs) {
   ExchangeCost time{.rounds = static_cast<std::int64_t>(schedules.front().size())};
   for (std::size_t step = 0; step < schedules.front().size(); ++step) {
     int senders = 0;
@@ -67,7 +67,7 @@ ExchangeCost by_rounds(const std::vector<int>& ranks, const std::vector<Schedule
       senders += costs.node_of(ranks[i]) == 0 && !costs.is_near(ranks[i], schedules[i][step].send.peer) ? 1 : 0;
     double slowest = 0, adding = 0;
     for (std::size_t i = 0; i < ranks.size(); ++i) {
-      const Step& now = schedules[i][step];
+      const CommRound& now = schedules[i][step];
       // The peer that sends to this rank sends as much as this rank receives.
       const double received = now.receive ? costs.latency(ranks[i], now.receive.peer) +
                                                 costs.transfer(ranks[i], now.receive, senders)
@@ -110,7 +110,7 @@ class EveryRank {
 
  private:
   struct Rank {
-    Schedule schedule;
+    CommSchedule schedule;
     std::size_t step = 0;
     bool has_sent = false;
     double now = 0, adding = 0;  ///< end of its last step, and the seconds in which it has added
@@ -122,7 +122,7 @@ class EveryRank {
   bool go_on(int rank, std::vector<int>& ready) {
     Rank& mine = at(rank);
     if (mine.step == mine.schedule.size()) return false;
-    const Step& step = mine.schedule[mine.step];
+    const CommRound& step = mine.schedule[mine.step];
     const double on_the_wire = costs_.transfer(rank, step.send, senders(rank, mine.step));
     if (step.send && !mine.has_sent) {
       at(step.send.peer).arrivals[rank].push_back(mine.now + on_the_wire + costs_.latency(rank, step.send.peer));
@@ -148,11 +148,11 @@ class EveryRank {
   void count_senders(const Fabric& fabric) {
     senders_.resize(static_cast<std::size_t>((size_ + fabric.per_node - 1) / fabric.per_node));
     for (int rank = 0; rank < size_; ++rank) {
-      const Schedule& schedule = at(rank).schedule;
+      const CommSchedule& schedule = at(rank).schedule;
       std::vector<int>& node = senders_[static_cast<std::size_t>(costs_.node_of(rank))];
       node.resize(std::max(node.size(), schedule.size()));
       for (std::size_t step = 0; step < schedule.size(); ++step)
-        if (const Step::Part& send = schedule[step].send; send && !costs_.is_near(rank, send.peer)) ++node[step];
+        if (const CommRound::Part& send = schedule[step].send; send && !costs_.is_near(rank, send.peer)) ++node[step];
     }
   }
   int senders(int rank, std::size_t step) const {
@@ -170,7 +170,7 @@ ExchangeCost times_of(Scheduler schedule, const Fabric& fabric, std::int64_t cou
                       double wire_bytes) {
   const Costs costs(fabric, element_bytes, wire_bytes);
   const std::vector<int> ranks = sample(fabric);
-  std::vector<Schedule> schedules;
+  std::vector<CommSchedule> schedules;
   for (const int rank : ranks) schedules.push_back(schedule(rank, fabric.ranks, count));
   if (is_symmetric(schedules)) return by_rounds(ranks, schedules, costs);
   // If there are too many steps to go through, messages follow each other in segments, so that time grows in proportion
@@ -198,7 +198,8 @@ ExchangeCost replay(Scheduler schedule, const Fabric& fabric, std::int64_t count
   constexpr int most = 64;  // ranks whose messages are counted
   const int some = std::min(fabric.ranks, most);
   for (int i = 0; i < some; ++i)
-    for (const Step& step : schedule(static_cast<int>(std::int64_t{i} * fabric.ranks / some), fabric.ranks, count)) {
+    for (const CommRound& step :
+         schedule(static_cast<int>(std::int64_t{i} * fabric.ranks / some), fabric.ranks, count)) {
       if (!step.send) continue;
       cost.bytes += static_cast<double>(step.send.count) * wire_bytes / some;
       cost.messages += 1.0 / some;

@@ -13,7 +13,7 @@ std::vector<TrainingConfig::ShardTime> shard_times(const Machine& machine, Workl
     workload.change([&](TrainingConfig& config) { config.parallel.sharding.take(shard); });
   };
   take(Shard::none);
-  StepMemory memory = workload.plan(ranks);
+  MemoryEstimate memory = workload.plan(ranks);
   const Predictor predictor(machine, workload);
   SumsOfRanks sums(machine, given);
   const bool whole_sums = has_whole_sums(given, expected_devices(ranks.all));

@@ -28,7 +28,7 @@ Workload::Workload(const RunConfig& config)
     : config_(config), experiment_(open_experiment(config_)), layout_(experiment_.graph, config_.dtype()) {
   if (const std::optional<NotPredicted> not_this = not_predicted(config_.parallel))
     validate_key(false, not_this->key, "{}; leave it out", not_this->why);
-  const StepPlan plan = plan_model(experiment_.graph, {.dtype = config_.dtype(), .providers = config_.providers});
+  const ExecutionPlan plan = plan_model(experiment_.graph, {.dtype = config_.dtype(), .providers = config_.providers});
   const auto type_bytes = static_cast<double>(size_of(config_.dtype()));
   for (const GraphNode& node : experiment_.graph.nodes()) {
     if (node.view) {
@@ -49,7 +49,7 @@ std::string Workload::choose_shard(RankCount ranks) {
   return resolve_shard(config_, experiment_.graph, plan(ranks), ranks, whole_sums)->why;
 }
 
-std::vector<ReadyPoint> Workload::ready_points(const StepPlan& plan) const {
+std::vector<ReadyPoint> Workload::ready_points(const ExecutionPlan& plan) const {
   std::vector<ReadyPoint> points;
   const auto pass = [&](std::vector<int> layers) {
     const std::size_t final_from = plan.final_from[points.size() + (plan.tile_rows > 0 ? 0 : 1)];
@@ -72,7 +72,7 @@ std::vector<ReadyPoint> Workload::ready_points(const StepPlan& plan) const {
   return points;
 }
 
-std::vector<double> Workload::statistics(const StepPlan& plan) const {
+std::vector<double> Workload::statistics(const ExecutionPlan& plan) const {
   std::vector<double> exchanges;
   for (const auto& [segments, kind] : {std::pair(&plan.forward, Task::Kind::accumulate_statistics),
                                        {&plan.backward, Task::Kind::accumulate_gradient_statistics}})

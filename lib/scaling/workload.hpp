@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "run/experiment/experiment.hpp"
-#include "train/step_memory.hpp"
+#include "train/memory_estimate.hpp"
 
 namespace lockstep {
 
@@ -42,11 +42,13 @@ class Workload {
   /// Chooses parallel.shard: auto for these ranks, and returns the reason; empty: the deck names a way.
   std::string choose_shard(RankCount ranks);
   /// Plans the step on these ranks.
-  StepMemory plan(RankCount ranks) { return step_memory(config_, experiment_.graph, *experiment_.data.train, ranks); }
+  MemoryEstimate plan(RankCount ranks) {
+    return memory_estimate(config_, experiment_.graph, *experiment_.data.train, ranks);
+  }
   /// Returns the points of the backward pass, in order; the last one has all gradients.
-  std::vector<ReadyPoint> ready_points(const StepPlan& plan) const;
+  std::vector<ReadyPoint> ready_points(const ExecutionPlan& plan) const;
   /// Returns the bytes of each exchange of batch norms' statistics in a step; none if there are none.
-  std::vector<double> statistics(const StepPlan& plan) const;
+  std::vector<double> statistics(const ExecutionPlan& plan) const;
 
   const RunConfig& config() const { return config_; }
   const std::vector<LayerWork>& layers() const { return layers_; }

@@ -62,8 +62,8 @@ std::vector<Shard> shards_by_speed(const TrainingConfig& config, int ranks, bool
 
 namespace {
 
-ShardChoice choose_shard(const TrainingConfig& config, const Graph& graph, const StepMemory& memory, RankCount ranks,
-                         bool whole_sums) {
+ShardChoice choose_shard(const TrainingConfig& config, const Graph& graph, const MemoryEstimate& memory,
+                         RankCount ranks, bool whole_sums) {
   std::vector<Shard> shards = shards_by_speed(config, ranks.all, whole_sums);
   const double limit = 1e9 * config.parallel.sharding.memory_gb;
   const ShardTimes times(config);
@@ -97,7 +97,7 @@ ShardChoice choose_shard(const TrainingConfig& config, const Graph& graph, const
 
 }  // namespace
 
-std::optional<ShardChoice> resolve_shard(TrainingConfig& config, const Graph& graph, const StepMemory& memory,
+std::optional<ShardChoice> resolve_shard(TrainingConfig& config, const Graph& graph, const MemoryEstimate& memory,
                                          RankCount ranks, bool whole_sums) {
   if (!config.parallel.sharding.chooses_shard) return std::nullopt;
   ShardChoice choice = choose_shard(config, graph, memory, ranks, whole_sums);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "comm/device_sums.hpp"
-#include "train/step_memory.hpp"
+#include "train/memory_estimate.hpp"
 
 namespace lockstep {
 
@@ -31,7 +31,7 @@ std::vector<Shard> shards_by_speed(const TrainingConfig& config, int ranks, bool
 /// names a way. Chosen is the first of shards_by_speed, or where times are predicted (TrainingConfig::shard_times) the
 /// fastest, whose step fits into parallel.memory_gb; if none fits, the one that needs least, which check_memory then
 /// refuses. `memory` is that of a step that divides nothing.
-std::optional<ShardChoice> resolve_shard(TrainingConfig& config, const Graph& graph, const StepMemory& memory,
+std::optional<ShardChoice> resolve_shard(TrainingConfig& config, const Graph& graph, const MemoryEstimate& memory,
                                          RankCount ranks, bool whole_sums);
 
 }  // namespace lockstep

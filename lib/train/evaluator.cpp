@@ -138,7 +138,7 @@ Metrics MetricSums::reduce_all(const ExecSpace& space, const Communicator& comm,
   return metrics;
 }
 
-void Evaluator::add(StepContext& context, const HostBatch& batch, std::int64_t first, std::int64_t count) {
+void Evaluator::add(PassContext& context, const HostBatch& batch, std::int64_t first, std::int64_t count) {
   const DeviceBatch examples = parts_.uploader.upload(space_, batch, first, count);
   parts_.model.forward(context, examples.inputs, [&](const Model::Output& output) {
     parts_.sums.add_others(space_, output, examples.targets);
@@ -156,7 +156,7 @@ std::optional<Metrics> Evaluator::evaluate(const Dataset& dataset, const std::fu
                          .rank = comm_.rank(),
                          .partition = {.ranks = comm_.size(), .micro = max_batch_}});
   DataLoader loader(dataset, sampler, max_batch_, AugmentConfig{}, 0);
-  StepContext context{.space = space_, .training = false};
+  PassContext context{.space = space_, .training = false};
   parts_.sums.clear(space_);
   while (const HostBatch* batch = loader.next()) {
     add(context, *batch, 0, batch->size());
@@ -172,7 +172,7 @@ std::optional<Metrics> Evaluator::evaluate(const Dataset& dataset, const std::fu
 }
 
 Metrics Evaluator::evaluate(const HostBatch& batch) {
-  StepContext context{.space = space_, .training = false};
+  PassContext context{.space = space_, .training = false};
   parts_.sums.clear(space_);
   const std::int64_t largest = comm_.all_reduce_max(batch.size());
   for (const MicroBatch& part : micro_batches_of(batch.size(), largest, {.micro = max_batch_}))

@@ -85,7 +85,8 @@ class Evaluator {
   /// Returns metrics over each example of a dataset exactly once. Warns if there is no loss because no target counts.
   /// `gives_up` is called after each batch, equally often on all ranks, and must return the same on all of them; if it
   /// returns true, there is no result. Collective.
-  std::optional<Metrics> evaluate(const Dataset& dataset, const std::function<bool()>& gives_up = [] { return false; });
+  std::optional<Metrics> evaluate(
+      const Dataset& dataset, const std::function<bool()>& gives_up = [] { return false; });
   /// Returns metrics over the examples of a batch, of which each rank passes its share. The batch's division into
   /// micro-batches does not matter. Collective.
   Metrics evaluate(const HostBatch& batch);
@@ -93,7 +94,7 @@ class Evaluator {
  private:
   /// Adds the metrics of `count` examples of the batch. All ranks call this equally often, some without examples in the
   /// last calls, because layers may wait for parameters of other ranks.
-  void add(StepContext& context, const HostBatch& batch, std::int64_t first, std::int64_t count);
+  void add(PassContext& context, const HostBatch& batch, std::int64_t first, std::int64_t count);
 
   Communicator comm_;
   Parts parts_;

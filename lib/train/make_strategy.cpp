@@ -77,7 +77,8 @@ RankGroups rank_groups(const TrainingConfig& config, const Topology& all) {
   return {.shards = *shards, .step = step};
 }
 
-SumMemory sum_memory(const TrainingConfig& config, const RankGroups& groups, const Graph& graph, const StepPlan& plan) {
+SumMemory sum_memory(const TrainingConfig& config, const RankGroups& groups, const Graph& graph,
+                     const ExecutionPlan& plan) {
   SumMemory memory{.on_devices = sums_on_devices(config, groups.shards.ranks.all), .on_hosts = {}};
   if (!memory.on_devices && !config.parallel.has_workers())
     memory.on_hosts = parallel_memory(config.parallel, groups.shards, graph, plan, config.dtype());

@@ -23,7 +23,8 @@ struct SumMemory {
   ParallelMemory on_hosts;
 };
 /// Returns the memory that the deck asks for, as far as the machine has it. Collective.
-SumMemory sum_memory(const TrainingConfig& config, const RankGroups& groups, const Graph& graph, const StepPlan& plan);
+SumMemory sum_memory(const TrainingConfig& config, const RankGroups& groups, const Graph& graph,
+                     const ExecutionPlan& plan);
 
 /// Makes the strategy by which the deck's ranks share the work. All arguments taken by reference, except `config` and
 /// `groups`, must outlive it. Collective.

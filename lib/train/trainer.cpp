@@ -6,7 +6,7 @@
 
 #include "base/heartbeat.hpp"
 #include "train/make_strategy.hpp"
-#include "train/step_memory.hpp"
+#include "train/memory_estimate.hpp"
 
 namespace lockstep {
 namespace {
@@ -31,13 +31,13 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   const RankCount ranks{comm_.size(), topology.nodes};
   const std::int64_t batch = std::min(config.batch.largest(), problem_.data.size());
   Model::Options options;
-  StepPlan plan;
+  ExecutionPlan plan;
   comm_.run_collectively([&] {
     with_positions(config.source, [&] {
       partition_ = batch_partition(config, graph, comm_.size());
       max_micro_batch_ = partition_.largest_micro_batch(batch);
       if (config.parallel.sharding.memory_gb > 0)
-        check_memory(config, graph, step_memory(config, graph, problem_.data, ranks), ranks);
+        check_memory(config, graph, memory_estimate(config, graph, problem_.data, ranks), ranks);
       options = model_options(config, max_micro_batch_, Purpose::training);
       plan = plan_model(graph, options);
     });
@@ -105,7 +105,7 @@ StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequest
   graphs_->begin_step(own.plan, scope, !own.inputs_on_device && !own.targets_on_device);
   sums_->begin(space_, scope.in_run.losses);
   for (const MicroBatch& micro_batch : own.plan.micro_batches) {
-    const StepContext context = context_of(own, micro_batch);
+    const PassContext context = context_of(own, micro_batch);
     const DeviceBatch examples = upload(own, micro_batch);
     forward(context, micro_batch, examples);
     update_->forward_started(&micro_batch == &own.plan.micro_batches.back(), requests);
@@ -121,7 +121,7 @@ StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequest
   return result;
 }
 
-StepContext Trainer::context_of(const HostBatch& batch, const MicroBatch& micro_batch) const {
+PassContext Trainer::context_of(const HostBatch& batch, const MicroBatch& micro_batch) const {
   return {.space = space_,
           .training = true,
           .seed = problem_.seed,
@@ -136,7 +136,7 @@ DeviceBatch Trainer::upload(const HostBatch& batch, const MicroBatch& micro_batc
   return uploader_->upload(space_, batch, micro_batch.first, micro_batch.count);
 }
 
-void Trainer::forward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples) {
+void Trainer::forward(const PassContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples) {
   const PhaseClock::Scope phase(clock_, StepPhase::forward);
   // The host's part of a backward pass needs that of the forward pass before it, such as the number of examples: both
   // are recorded, or neither is.
@@ -151,7 +151,7 @@ void Trainer::forward(const StepContext& context, const MicroBatch& micro_batch,
                });
 }
 
-void Trainer::backward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples) {
+void Trainer::backward(const PassContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples) {
   const PhaseClock::Scope phase(clock_, StepPhase::backward);
   const auto ranks = micro_batch.ends ? StepGraphs::Ranks::all
                                       : StepGraphs::Ranks::this_one;  // sums over ranks begin in the last micro-batch

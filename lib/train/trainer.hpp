@@ -55,7 +55,8 @@ class Trainer final : public Stateful {
   /// Collective.
   std::optional<StepFinding> settle();
   /// Returns metrics of a dataset; none if `gives_up` (see Evaluator::evaluate) says so. Collective.
-  std::optional<Metrics> evaluate(const Dataset& data, const std::function<bool()>& gives_up = [] { return false; });
+  std::optional<Metrics> evaluate(
+      const Dataset& data, const std::function<bool()>& gives_up = [] { return false; });
   /// Returns metrics of a batch, of which `batch` is this rank's share. Collective.
   Metrics evaluate(const HostBatch& batch);
   /// Sets a function that is called before parameters change: readers of parameters that run during the gradients'
@@ -97,10 +98,10 @@ class Trainer final : public Stateful {
 
  private:
   // Parts of a step, in their order:
-  StepContext context_of(const HostBatch& batch, const MicroBatch& micro_batch) const;
+  PassContext context_of(const HostBatch& batch, const MicroBatch& micro_batch) const;
   DeviceBatch upload(const HostBatch& batch, const MicroBatch& micro_batch);
-  void forward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples);
-  void backward(const StepContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples);
+  void forward(const PassContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples);
+  void backward(const PassContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples);
 
   Communicator comm_;
   TrainingProblem problem_;

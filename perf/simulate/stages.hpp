@@ -22,7 +22,7 @@ struct Stage {
     Kind kind;
     std::int64_t count;  ///< number of fp32 elements
 
-    Schedule schedule(int rank, int ranks) const {
+    CommSchedule schedule(int rank, int ranks) const {
       switch (kind) {
         case Kind::all_reduce: return halving_doubling_all_reduce(rank, ranks, count);
         case Kind::reduce_scatter: return halving_reduce_scatter(rank, ranks, count);

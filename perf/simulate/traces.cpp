@@ -37,7 +37,7 @@ class RankTrace final : public Stage::Rank {
   void begin(Stage::Lane lane, const Stage::Exchange& exchange) override {
     const int role = lane == Stage::Lane::sums ? sums : gathers;
     tell(computes, role);
-    for (const Step& step : exchange.schedule(rank_, ranks_)) {
+    for (const CommRound& step : exchange.schedule(rank_, ranks_)) {
       int requests = 0;
       if (step.receive) line(role, message("irecv", step.receive, role)), ++requests;
       if (step.send) line(role, message("isend", step.send, role)), ++requests;
@@ -52,7 +52,7 @@ class RankTrace final : public Stage::Rank {
   void line(int role, const std::string& action) {
     files_[static_cast<std::size_t>(role)] << process(rank_, role) << ' ' << action << '\n';
   }
-  std::string message(const char* action, const Step::Part& part, int role) const {
+  std::string message(const char* action, const CommRound::Part& part, int role) const {
     return std::string(action) + ' ' + std::to_string(process(part.peer, role)) + " 1 " +
            std::to_string(static_cast<std::int64_t>(sizeof(float)) * part.count);
   }

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/log.hpp"
-#include "checkpoint/checkpoint_numbers.hpp"
+#include "checkpoint/checkpoint_reader.hpp"
 #include "comm/emulated_network.hpp"
 #include "run/experiment/experiment.hpp"
 #include "run/training/trainer_setup.hpp"
@@ -116,10 +116,10 @@ TEST_F(CompressedRun, KeepsTheSumOfErrorsOnOtherNumbersOfRanks) {
     Experiment experiment = open_experiment(run);
     const auto trainer = make_trainer(run, std::move(experiment.graph), std::move(experiment.loss),
                                       *experiment.data.train, some);
-    NumberStream stream(some, trainer->strategy().sharded_states());
+    CheckpointTransfer stream(some, trainer->strategy().sharded_states());
     if (some.is_root()) {
-      const NumberStream::Turn turn(stream);
-      CheckpointNumbers numbers(file("all", 6));
+      const CheckpointTransfer::Turn turn(stream);
+      CheckpointReader numbers(file("all", 6));
       restore_numbers(stream, numbers);
     } else {
       stream.serve();

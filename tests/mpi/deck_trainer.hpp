@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/checkpoint_numbers.hpp"
+#include "checkpoint/checkpoint_reader.hpp"
 #include "data/data_loader.hpp"
 #include "run/experiment/experiment.hpp"
 #include "run/training/trainer_setup.hpp"
@@ -48,13 +48,13 @@ struct DeckTrainer {
 
 /// All arrays of a checkpoint, parameters before the optimizer's states, on rank 0. Collective.
 inline std::vector<std::vector<std::byte>> arrays_of(const Communicator& comm, Trainer& trainer) {
-  NumberStream numbers(comm, trainer.strategy().sharded_states());
+  CheckpointTransfer numbers(comm, trainer.strategy().sharded_states());
   std::vector<std::vector<std::byte>> arrays;
   if (!comm.is_root()) {
     numbers.serve();
     return arrays;
   }
-  const NumberStream::Turn turn(numbers);
+  const CheckpointTransfer::Turn turn(numbers);
   source_of(numbers)([&](std::size_t array, std::span<const std::byte> next) {
     arrays.resize(std::max(arrays.size(), array + 1));
     arrays[array].insert(arrays[array].end(), next.begin(), next.end());

@@ -128,7 +128,7 @@ TEST_P(DividedRuns, HaveTheBitsOfWholeOnes) {
     outcome.skipped = trainer.steps() - trainer.update().count().applied();
     if (!divided || comm.size() == 1) continue;
     const ParameterLayout& layout = parameters.layout();
-    const ParameterWindows& windows = parameters.windows();
+    const UnshardPlan& windows = parameters.windows();
     ASSERT_GE(windows.units.size(), 4u);
     const ParallelConfig& parallel = run.config.parallel;
     const ShardGroups groups(parallel, Topology(comm));
@@ -242,7 +242,7 @@ TEST(DividedTraffic, IsWhatTheFormulaeSay) {
               " overlap: none}}, optimizer: {{type: adamw}}}}",
               6 * ranks, 6 / pieces, shard),
           1, [&](Trainer& trainer) {
-            const ParameterWindows& windows = trainer.model().parameters().windows();
+            const UnshardPlan& windows = trainer.model().parameters().windows();
             const auto parameters = static_cast<double>(trainer.model().parameters().trained_size());
             // There are two windows: at the end of a pass, they hold its last two units.
             const auto count = [&](std::size_t unit) { return static_cast<double>(windows.units[unit].count); };

@@ -9,7 +9,7 @@
 #include "run/experiment/experiment.hpp"
 #include "support/fixtures.hpp"
 #include "train/evaluator.hpp"
-#include "train/step_memory.hpp"
+#include "train/memory_estimate.hpp"
 
 namespace lockstep {
 namespace {
@@ -93,7 +93,7 @@ TEST_P(Evaluation, ReadsEachExampleOnce) {
 }
 
 /// The planned workspace includes the sums of metrics: three for each of 30 classes.
-TEST(StepMemory, HoldsTheSumsOfMetrics) {
+TEST(MemoryEstimate, HoldsTheSumsOfMetrics) {
   const auto planned = [](const char* metrics) {
     const RunConfig config = test::read_run_config(
         fmt::format("{{run: {{steps: 1}}, data: {{synthetic: {{kind: random, shape: [9], classes: 30, train: 4}}}},"
@@ -101,7 +101,7 @@ TEST(StepMemory, HoldsTheSumsOfMetrics) {
                     metrics),
         "unused");
     Experiment experiment = open_experiment(config);
-    return step_memory(config, experiment.graph, *experiment.data.train, {1, 1}).workspace;
+    return memory_estimate(config, experiment.graph, *experiment.data.train, {1, 1}).workspace;
   };
   EXPECT_EQ(planned("f1") - planned(""), 3 * 30 * 8);
 }

@@ -79,7 +79,7 @@ class Offload : public testing::TestWithParam<std::tuple<OffloadCase, Division>>
         EXPECT_EQ(static_cast<bool>(state.offloaded), offloads);
         EXPECT_EQ(state.values.data == nullptr, offloads);
       }
-      const OwnedParameters& owned = run.trainer().model().parameters().owned();
+      const ParameterShard& owned = run.trainer().model().parameters().owned();
       EXPECT_EQ(owned.values().data == nullptr, offloads && division.with_values);
       if constexpr (LOCKSTEP_FAKE_DEVICE)
         if (!division.with_values || world_.size() > 1) check_memory(states, block_mb, offloads);

@@ -8,7 +8,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/checkpoint_numbers.hpp"
+#include "checkpoint/checkpoint_reader.hpp"
 #include "io/hdf5.hpp"
 #include "run/experiment/experiment.hpp"
 #include "run/inference/predictor.hpp"
@@ -55,7 +55,7 @@ class GoldenNetwork {
     model.parameters().initialize(space, 1);  // for the running values
     test::golden_start(model.parameters(), model.graph());
     const auto optimizer = config.optimizer.make(model.parameters());
-    NumberStream numbers(Communicator::alone(), replicated_states(model.parameters(), *optimizer, true));
+    CheckpointTransfer numbers(Communicator::alone(), replicated_states(model.parameters(), *optimizer, true));
     write_checkpoint(
         checkpoint(),
         {.arrays = arrays_of(numbers.numbers()), .texts = {{"deck", write_config(config)}, {"state", "{}"}}},

@@ -48,7 +48,7 @@ Curve train_serially(const RunConfig& config, int steps) {
   for (int step = 0; step < steps; ++step) {
     host.plan = *sampler.next();
     data.read(host.plan.examples, host.inputs.data(), host.targets.data());
-    const StepContext context{.space = space, .seed = seed, .step = step};
+    const PassContext context{.space = space, .seed = seed, .step = step};
     const DeviceBatch examples = uploader.upload(space, host, 0, host.size());
     fill_zero(space, sums.get());
     const Tensor outputs = model.forward(context, examples.inputs);

@@ -12,7 +12,7 @@
 #include "parallel/parallel_memory.hpp"
 #include "serial_training.hpp"
 #include "support/scratch.hpp"
-#include "train/step_memory.hpp"
+#include "train/memory_estimate.hpp"
 
 namespace lockstep {
 namespace {

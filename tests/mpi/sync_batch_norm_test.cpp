@@ -76,7 +76,7 @@ class Split {
                                .gradients = gradients,
                                .workspace = workspace.get()};
 
-    const StepContext step{.training = true};
+    const PassContext step{.training = true};
     BatchStatistics& statistics = *layer_->batch_statistics();
     BatchStatistics* const all[] = {&statistics};
     if (count_ > 0) layer_->accumulate_statistics(step, tensors, true);

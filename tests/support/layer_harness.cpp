@@ -149,7 +149,7 @@ void LayerHarness::for_pieces(bool wants_dx, Call call) {
   if (middle < n_) call(tensors(middle, n_ - middle, wants_dx), false);
 }
 
-StepContext LayerHarness::context(bool training, Store store) const {
+PassContext LayerHarness::context(bool training, Store store) const {
   return {.training = training, .seed = 5, .step = 11, .first_example = 2, .gradients = store};
 }
 
@@ -157,7 +157,7 @@ std::vector<double> LayerHarness::forward(bool training) {
   poison(y_.get());
   for (std::size_t i = 0; i < parameter_.size(); ++i) convert(ExecSpace(), parameter_views_[i], weight_views_[i]);
   layer_->set_weights(weight_views_);
-  const StepContext step = context(training, Store::replace);
+  const PassContext step = context(training, Store::replace);
   if (layer_->traits().needs_statistics) {
     for_pieces(false, [&](const LayerTensors& given, bool first) {
       layer_->accumulate_statistics(step, {.x = given.x, .parameters = given.parameters, .workspace = given.workspace},
@@ -214,7 +214,7 @@ LayerHarness::Gradients LayerHarness::backward_without(std::span<const Tensor> h
   if (store == Store::replace)
     for (const auto& gradient : gradient_) poison(gradient.get());
 
-  const StepContext step = context(true, store);
+  const PassContext step = context(true, store);
   if (layer_->traits().needs_statistics) {
     for_pieces(wants_dx, [&](const LayerTensors& given, bool first) {
       layer_->accumulate_gradient_statistics(step, given, first);

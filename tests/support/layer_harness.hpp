@@ -56,7 +56,7 @@ class LayerHarness {
   LayerTensors tensors(std::int64_t first, std::int64_t count, bool wants_dx);
   template <class Call>
   void for_pieces(bool wants_dx, Call call);
-  StepContext context(bool training, Store store) const;
+  PassContext context(bool training, Store store) const;
 
   std::unique_ptr<Layer> layer_;
   DType dtype_;

@@ -28,7 +28,7 @@ Tensor PlainModel::output(int node, const Tensor& input) const {
   return node == GraphNode::data ? input : outputs_[static_cast<std::size_t>(node)].get();
 }
 
-Tensor PlainModel::forward(const StepContext& context, const Tensor& input) {
+Tensor PlainModel::forward(const PassContext& context, const Tensor& input) {
   for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
     const GraphNode& node = graph_.nodes()[i];
     std::vector<Tensor> x;
@@ -57,7 +57,7 @@ Tensor PlainModel::forward(const StepContext& context, const Tensor& input) {
   return outputs_.back().get();
 }
 
-std::vector<double> PlainModel::backward(const StepContext& context, const Tensor& input,
+std::vector<double> PlainModel::backward(const PassContext& context, const Tensor& input,
                                          const std::vector<double>& doutput) {
   const auto& nodes = graph_.nodes();
   std::vector<std::vector<double>> gradient(nodes.size());

@@ -16,10 +16,10 @@ class PlainModel {
   PlainModel(Graph graph, DType dtype, std::int64_t n, const ProvidersConfig& providers);
 
   ParameterBuffer& parameters() { return parameters_; }
-  Tensor forward(const StepContext& context, const Tensor& input);
+  Tensor forward(const PassContext& context, const Tensor& input);
   /// Computes parameter gradients from `doutput` and returns the gradient of the input (empty if nothing reads the
   /// input).
-  std::vector<double> backward(const StepContext& context, const Tensor& input, const std::vector<double>& doutput);
+  std::vector<double> backward(const PassContext& context, const Tensor& input, const std::vector<double>& doutput);
 
  private:
   Tensor output(int node, const Tensor& input) const;

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "checkpoint/checkpoint_numbers.hpp"
+#include "checkpoint/checkpoint_reader.hpp"
 
 // Reading and writing of checkpoints whose numbers are all in memory.
 namespace lockstep::test {
@@ -23,7 +23,7 @@ inline void write_checkpoint(const std::filesystem::path& path, const Checkpoint
 
 inline Checkpoint read_checkpoint(const std::filesystem::path& path) {
   Checkpoint checkpoint = open_checkpoint(path);
-  CheckpointNumbers numbers(path.string());
+  CheckpointReader numbers(path.string());
   constexpr std::int64_t piece = 1000;
   for (NamedArray& array : checkpoint.arrays) {
     const std::shared_ptr<std::byte[]> data(new std::byte[array.bytes()]);

@@ -23,7 +23,7 @@ struct AllReduceParts {
   const SumOptions& options;
 };
 
-using Scheduler = Schedule (*)(int rank, int size, std::int64_t count);
+using Scheduler = CommSchedule (*)(int rank, int size, std::int64_t count);
 using AllReduceMaker = std::unique_ptr<Collective> (*)(const AllReduceParts&);
 
 /// An entry of the table that decks, `bench`, the simulation and the documentation use.

@@ -29,12 +29,12 @@ class Exchange final : Payload {
   bool advance() { return executor_.advance(); }
 
  private:
-  std::span<const std::byte> outgoing(const Step::Part& part) override { return to(part.peer); }
-  std::span<std::byte> incoming(const Step::Part& part) override { return from(part.peer); }
-  void arrived(const Step::Part&) override {}
+  std::span<const std::byte> outgoing(const CommRound::Part& part) override { return to(part.peer); }
+  std::span<std::byte> incoming(const CommRound::Part& part) override { return from(part.peer); }
+  void arrived(const CommRound::Part&) override {}
 
   Executor executor_;
-  Schedule schedule_;
+  CommSchedule schedule_;
   std::vector<std::span<const std::byte>> to_;
   std::vector<std::span<std::byte>> from_;
 };

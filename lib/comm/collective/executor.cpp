@@ -17,7 +17,7 @@ void count_bytes_sent(std::size_t bytes) {
   bytes_sent.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
 }
 
-void Executor::start(const Schedule& schedule, Payload& payload) {
+void Executor::start(const CommSchedule& schedule, Payload& payload) {
   assert(!schedule_);
   schedule_ = &schedule;
   payload_ = &payload;
@@ -28,7 +28,7 @@ void Executor::start(const Schedule& schedule, Payload& payload) {
 bool Executor::advance() {
   while (schedule_) {
     if (!transport_->received() || !transport_->sent()) return false;
-    if (const Step::Part& part = (*schedule_)[step_].receive) payload_->arrived(part);
+    if (const CommRound::Part& part = (*schedule_)[step_].receive) payload_->arrived(part);
     ++step_;
     begin_step();
   }
@@ -40,7 +40,7 @@ void Executor::begin_step() {
     schedule_ = nullptr;
     return;
   }
-  const Step& step = (*schedule_)[step_];
+  const CommRound& step = (*schedule_)[step_];
   if (step.receive) {
     const std::span<std::byte> message = payload_->incoming(step.receive);
     transport_->receive(step.receive.peer, message.data(), message.size());

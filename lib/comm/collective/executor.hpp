@@ -16,11 +16,11 @@ class Payload {
   virtual ~Payload() = default;
 
   /// Returns the message for the elements to send; it must stay unchanged until it is sent.
-  virtual std::span<const std::byte> outgoing(const Step::Part& part) = 0;
+  virtual std::span<const std::byte> outgoing(const CommRound::Part& part) = 0;
   /// Returns the destination of the message with the elements to receive.
-  virtual std::span<std::byte> incoming(const Step::Part& part) = 0;
+  virtual std::span<std::byte> incoming(const CommRound::Part& part) = 0;
   /// Called when a part has been received.
-  virtual void arrived(const Step::Part& part) = 0;
+  virtual void arrived(const CommRound::Part& part) = 0;
 };
 
 /// Bytes that all executors of this process have sent so far, plus those of `count_bytes_sent`.
@@ -37,7 +37,7 @@ class Executor {
   int size() const { return transport_->size(); }
 
   /// Starts a schedule; the previous one must be done. `schedule` and `payload` must outlive the run.
-  void start(const Schedule& schedule, Payload& payload);
+  void start(const CommSchedule& schedule, Payload& payload);
   /// Makes what progress is possible without waiting. Returns true if the schedule is done on this rank.
   bool advance();
   /// Number of steps done of the running schedule, by which a waiting caller sees progress.
@@ -47,7 +47,7 @@ class Executor {
   void begin_step();
 
   std::unique_ptr<Transport> transport_;
-  const Schedule* schedule_ = nullptr;  ///< null: nothing is running
+  const CommSchedule* schedule_ = nullptr;  ///< null: nothing is running
   Payload* payload_ = nullptr;
   std::size_t step_ = 0;
 };

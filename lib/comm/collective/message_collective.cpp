@@ -19,15 +19,15 @@ class WireFormat final : public Payload {
 
  public:
   /// Allocates space for the messages of a schedule.
-  void prepare(const Schedule& schedule) {
-    for (const Step& step : schedule) {
+  void prepare(const CommSchedule& schedule) {
+    for (const CommRound& step : schedule) {
       if (!same) grow(outgoing_, step.send.count);
       if (!lands_in_place(step.receive)) grow(incoming_, step.receive.count);
     }
   }
   void look_at(T* begin) { begin_ = begin; }
 
-  std::span<const std::byte> outgoing(const Step::Part& part) override {
+  std::span<const std::byte> outgoing(const CommRound::Part& part) override {
     T* from = begin_ + part.first;
     if constexpr (same) {
       return std::as_bytes(std::span(from, static_cast<std::size_t>(part.count)));
@@ -40,13 +40,13 @@ class WireFormat final : public Payload {
     }
   }
 
-  std::span<std::byte> incoming(const Step::Part& part) override {
+  std::span<std::byte> incoming(const CommRound::Part& part) override {
     const auto count = static_cast<std::size_t>(part.count);
     if (lands_in_place(part)) return std::as_writable_bytes(std::span(begin_ + part.first, count));
     return std::as_writable_bytes(std::span(incoming_).first(count));
   }
 
-  void arrived(const Step::Part& part) override {
+  void arrived(const CommRound::Part& part) override {
     T* to = begin_ + part.first;
     const W* from = incoming_.data();
     if (!part.final)
@@ -57,7 +57,7 @@ class WireFormat final : public Payload {
 
  private:
   /// Results that need no conversion are received directly into the buffer.
-  static bool lands_in_place(const Step::Part& part) { return same && part.final; }
+  static bool lands_in_place(const CommRound::Part& part) { return same && part.final; }
   static void grow(std::vector<W>& room, std::int64_t count) {
     if (static_cast<std::int64_t>(room.size()) < count) room.resize(static_cast<std::size_t>(count));
   }
@@ -88,10 +88,10 @@ class MessageCollective final : public Collective {
   Executor executor_;
   T* data_;
   WireFormat<T, W> format_;
-  std::map<std::int64_t, Schedule> schedules_;  // keyed by the number of elements
+  std::map<std::int64_t, CommSchedule> schedules_;  // keyed by the number of elements
 };
 
-std::unique_ptr<Collective> by_messages(Scheduler Algorithm::* operation, std::string_view name,
+std::unique_ptr<Collective> by_messages(Scheduler Algorithm::*operation, std::string_view name,
                                         const Algorithm& algorithm, std::unique_ptr<Transport> transport,
                                         const ReduceBuffer& buffer, DType wire) {
   validate(algorithm.*operation != nullptr, ExitStatus::bad_deck, "{} has no {} by messages; use one of {}",

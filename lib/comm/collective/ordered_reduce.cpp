@@ -49,13 +49,13 @@ bool OrderedReduce::advance_in_node() {
   return true;
 }
 
-std::span<const std::byte> OrderedReduce::outgoing(const Step::Part&) { return {own_.data(), bytes_}; }
+std::span<const std::byte> OrderedReduce::outgoing(const CommRound::Part&) { return {own_.data(), bytes_}; }
 
-std::span<std::byte> OrderedReduce::incoming(const Step::Part& part) {
+std::span<std::byte> OrderedReduce::incoming(const CommRound::Part& part) {
   return {part.final ? own_.data() : incoming_.data(), bytes_};
 }
 
-void OrderedReduce::arrived(const Step::Part& part) {
+void OrderedReduce::arrived(const CommRound::Part& part) {
   if (!part.final) combine_(own_.data(), incoming_.data());
 }
 

@@ -29,14 +29,14 @@ class OrderedReduce final : Payload {
   bool advance();
 
  private:
-  std::span<const std::byte> outgoing(const Step::Part& part) override;
-  std::span<std::byte> incoming(const Step::Part& part) override;
-  void arrived(const Step::Part& part) override;
+  std::span<const std::byte> outgoing(const CommRound::Part& part) override;
+  std::span<std::byte> incoming(const CommRound::Part& part) override;
+  void arrived(const CommRound::Part& part) override;
   bool advance_in_node();
 
   std::optional<NodeMemory> memory_;  ///< if all ranks are on one node: two arrays per rank, used alternately
   std::optional<Executor> messages_;  ///< otherwise
-  Schedule schedule_;
+  CommSchedule schedule_;
   std::vector<std::byte> own_, incoming_;
   std::size_t most_bytes_, bytes_ = 0, scheduled_bytes_ = 0;
   Combine combine_;

@@ -6,7 +6,7 @@
 namespace lockstep {
 namespace {
 
-using Part = Step::Part;
+using Part = CommRound::Part;
 using Slices = std::vector<ElementRange>;
 
 Part part(int peer, const ElementRange& range, bool final) { return {peer, range.first, range.count, final}; }
@@ -18,13 +18,13 @@ Slices slices_of(std::int64_t count, int size) {
   return slices;
 }
 
-void append(Schedule& steps, const Schedule& more) { steps.insert(steps.end(), more.begin(), more.end()); }
+void append(CommSchedule& steps, const CommSchedule& more) { steps.insert(steps.end(), more.begin(), more.end()); }
 
 /// slices[r]: elements that rank r ends with.
-Schedule ring_reduce_scatter(int rank, const Slices& slices) {
+CommSchedule ring_reduce_scatter(int rank, const Slices& slices) {
   const int size = static_cast<int>(slices.size());
   const auto slice = [&](int number) { return slices[static_cast<std::size_t>((number % size + size) % size)]; };
-  Schedule steps;
+  CommSchedule steps;
   for (int k = 0; k + 1 < size; ++k)
     steps.push_back({part((rank + 1) % size, slice(rank - k - 1), false),
                      part((rank + size - 1) % size, slice(rank - k - 2), false)});
@@ -32,10 +32,10 @@ Schedule ring_reduce_scatter(int rank, const Slices& slices) {
 }
 
 /// slices[r]: elements that rank r begins with.
-Schedule ring_all_gather(int rank, const Slices& slices) {
+CommSchedule ring_all_gather(int rank, const Slices& slices) {
   const int size = static_cast<int>(slices.size());
   const auto slice = [&](int number) { return slices[static_cast<std::size_t>((number % size + size) % size)]; };
-  Schedule steps;
+  CommSchedule steps;
   for (int k = 0; k + 1 < size; ++k)
     steps.push_back(
         {part((rank + 1) % size, slice(rank - k), true), part((rank + size - 1) % size, slice(rank - k - 1), true)});
@@ -90,8 +90,8 @@ ElementRange around(const Slices& slices, int place, int distance) {
 }
 
 /// `slices`: one per place; the elements that the rank of each place ends with.
-Schedule halving(const Places& places, int rank, const Slices& slices) {
-  Schedule steps;
+CommSchedule halving(const Places& places, int rank, const Slices& slices) {
+  CommSchedule steps;
   for (int place = places.of(rank), distance = places.count / 2; distance > 0; distance /= 2) {
     const int other = place ^ distance, peer = places.rank_at(other);
     steps.push_back(
@@ -101,8 +101,8 @@ Schedule halving(const Places& places, int rank, const Slices& slices) {
 }
 
 /// `slices`: one per place; the elements that the rank of each place begins with.
-Schedule doubling(const Places& places, int rank, const Slices& slices) {
-  Schedule steps;
+CommSchedule doubling(const Places& places, int rank, const Slices& slices) {
+  CommSchedule steps;
   for (int place = places.of(rank), distance = 1; distance < places.count; distance *= 2) {
     const int other = place ^ distance, peer = places.rank_at(other);
     steps.push_back(
@@ -122,8 +122,8 @@ class Tree {
         count_(count),
         segments_(std::max<std::int64_t>(1, (count + tree_segment - 1) / tree_segment)) {}
 
-  Schedule up() const {
-    Schedule steps;
+  CommSchedule up() const {
+    CommSchedule steps;
     for (std::int64_t i = 0; i <= segments_; ++i) {  // one segment goes up while the next one comes in
       add(steps, {}, at(child(1), i, false));
       add(steps, at(parent(), i - 1, false), at(child(2), i, false));
@@ -131,8 +131,8 @@ class Tree {
     return steps;
   }
 
-  Schedule down() const {
-    Schedule steps;
+  CommSchedule down() const {
+    CommSchedule steps;
     for (std::int64_t i = 0; i <= segments_; ++i) {
       add(steps, at(child(1), i - 1, true), at(parent(), i, true));
       add(steps, at(child(2), i - 1, true), {});
@@ -147,7 +147,7 @@ class Tree {
     if (peer < 0 || number < 0 || number >= segments_) return {};
     return part(peer, slice_of(count_, number, segments_), final);
   }
-  static void add(Schedule& steps, const Part& send, const Part& receive) {
+  static void add(CommSchedule& steps, const Part& send, const Part& receive) {
     if (send || receive) steps.push_back({send, receive});
   }
 
@@ -157,52 +157,52 @@ class Tree {
 
 }  // namespace
 
-Schedule ring_reduce_scatter(int rank, int size, std::int64_t count) {
+CommSchedule ring_reduce_scatter(int rank, int size, std::int64_t count) {
   return ring_reduce_scatter(rank, slices_of(count, size));
 }
 
-Schedule ring_all_gather(int rank, int size, std::int64_t count) {
+CommSchedule ring_all_gather(int rank, int size, std::int64_t count) {
   return ring_all_gather(rank, slices_of(count, size));
 }
 
-Schedule ring_all_reduce(int rank, int size, std::int64_t count) {
-  Schedule steps = ring_reduce_scatter(rank, size, count);
+CommSchedule ring_all_reduce(int rank, int size, std::int64_t count) {
+  CommSchedule steps = ring_reduce_scatter(rank, size, count);
   append(steps, ring_all_gather(rank, size, count));
   return steps;
 }
 
-Schedule halving_reduce_scatter(int rank, int size, std::int64_t count) {
+CommSchedule halving_reduce_scatter(int rank, int size, std::int64_t count) {
   const Places places(size);
   const Slices slices = slices_of(count, size);
   const ElementRange all{0, count};
   const auto of = [&](int number) { return slices[static_cast<std::size_t>(number)]; };
   if (places.has_none(rank)) return {{part(rank - 1, all, false), {}}, {{}, part(rank - 1, of(rank), true)}};
-  Schedule steps;
+  CommSchedule steps;
   if (places.stands_in(rank)) steps.push_back({{}, part(rank + 1, all, false)});
   append(steps, halving(places, rank, places.unite(slices)));
   if (places.stands_in(rank)) steps.push_back({part(rank + 1, of(rank + 1), true), {}});
   return steps;
 }
 
-Schedule doubling_all_gather(int rank, int size, std::int64_t count) {
+CommSchedule doubling_all_gather(int rank, int size, std::int64_t count) {
   const Places places(size);
   const Slices slices = slices_of(count, size);
   const ElementRange all{0, count};
   const auto of = [&](int number) { return slices[static_cast<std::size_t>(number)]; };
   if (places.has_none(rank)) return {{part(rank - 1, of(rank), true), {}}, {{}, part(rank - 1, all, true)}};
-  Schedule steps;
+  CommSchedule steps;
   if (places.stands_in(rank)) steps.push_back({{}, part(rank + 1, of(rank + 1), true)});
   append(steps, doubling(places, rank, places.unite(slices)));
   if (places.stands_in(rank)) steps.push_back({part(rank + 1, all, true), {}});
   return steps;
 }
 
-Schedule halving_doubling_all_reduce(int rank, int size, std::int64_t count) {
+CommSchedule halving_doubling_all_reduce(int rank, int size, std::int64_t count) {
   const Places places(size);
   const ElementRange all{0, count};
   if (places.has_none(rank)) return {{part(rank - 1, all, false), {}}, {{}, part(rank - 1, all, true)}};
   const Slices slices = halved(all, places.count);
-  Schedule steps;
+  CommSchedule steps;
   if (places.stands_in(rank)) steps.push_back({{}, part(rank + 1, all, false)});
   append(steps, halving(places, rank, slices));
   append(steps, doubling(places, rank, slices));
@@ -210,25 +210,25 @@ Schedule halving_doubling_all_reduce(int rank, int size, std::int64_t count) {
   return steps;
 }
 
-Schedule tree_all_reduce(int rank, int size, std::int64_t count) {
+CommSchedule tree_all_reduce(int rank, int size, std::int64_t count) {
   const Tree tree(rank, size, count);
-  Schedule steps = tree.up();
+  CommSchedule steps = tree.up();
   append(steps, tree.down());
   return steps;
 }
 
-Schedule tree_broadcast(int rank, int size, std::int64_t count) { return Tree(rank, size, count).down(); }
+CommSchedule tree_broadcast(int rank, int size, std::int64_t count) { return Tree(rank, size, count).down(); }
 
-Schedule pairwise_exchange(int rank, int size) {
-  Schedule schedule;
+CommSchedule pairwise_exchange(int rank, int size) {
+  CommSchedule schedule;
   for (int distance = 1; distance < size; ++distance)
     schedule.push_back({.send = {.peer = (rank + distance) % size, .count = 1, .final = true},
                         .receive = {.peer = (rank + size - distance) % size, .count = 1, .final = true}});
   return schedule;
 }
 
-Schedule ordered_all_reduce(int rank, int size, std::int64_t count) {
-  Schedule up, down;
+CommSchedule ordered_all_reduce(int rank, int size, std::int64_t count) {
+  CommSchedule up, down;
   for (int distance = 1; distance < size; distance *= 2) {
     if (rank % (2 * distance) != 0) {
       up.push_back({{rank - distance, 0, count, false}, {}});

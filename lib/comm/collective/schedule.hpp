@@ -23,9 +23,9 @@ inline ElementRange slice_of_rank(std::int64_t count, int rank, int size) {
                                std::min(count, blocks.end() * array_block));
 }
 
-/// One step of a rank in a collective operation: it sends elements to one rank while it receives elements from another.
-/// The next step begins when both are done.
-struct Step {
+/// One round of a rank in a collective operation: it sends elements to one rank while it receives elements from
+/// another. The next round begins when both are done.
+struct CommRound {
   struct Part {
     int peer = -1;  ///< -1: none
     std::int64_t first = 0, count = 0;
@@ -37,8 +37,8 @@ struct Step {
   Part send, receive;
 };
 
-/// All steps of one rank, in order.
-using Schedule = std::vector<Step>;
+/// All rounds of one rank, in order.
+using CommSchedule = std::vector<CommRound>;
 
 // Schedules of one rank of `size` for a buffer of `count` elements. Exactly one rank completes each sum, and all others
 // get copies, so that all have the same bits. Names and costs are those of Thakur, Rabenseifner and Gropp,
@@ -49,31 +49,31 @@ using Schedule = std::vector<Step>;
 // leaves all slices on every rank.
 
 /// Slices travel around a ring and are accumulated: P − 1 messages of count / P elements, the minimum number of bytes.
-Schedule ring_reduce_scatter(int rank, int size, std::int64_t count);
+CommSchedule ring_reduce_scatter(int rank, int size, std::int64_t count);
 /// Slices travel around a ring: P − 1 messages of count / P elements.
-Schedule ring_all_gather(int rank, int size, std::int64_t count);
+CommSchedule ring_all_gather(int rank, int size, std::int64_t count);
 /// ring_reduce_scatter followed by ring_all_gather.
-Schedule ring_all_reduce(int rank, int size, std::int64_t count);
+CommSchedule ring_all_reduce(int rank, int size, std::int64_t count);
 
 /// Recursive halving: halves, quarters, … are exchanged with ever nearer ranks and accumulated: log₂ P messages, as few
 /// bytes as the ring. Ranks beyond a power of two first send all their elements to a neighbour, and get their slice
 /// last.
-Schedule halving_reduce_scatter(int rank, int size, std::int64_t count);
+CommSchedule halving_reduce_scatter(int rank, int size, std::int64_t count);
 /// Recursive doubling, the mirror image of halving: slices, pairs of slices, … are exchanged with ever farther ranks.
-Schedule doubling_all_gather(int rank, int size, std::int64_t count);
+CommSchedule doubling_all_gather(int rank, int size, std::int64_t count);
 /// Recursive halving followed by recursive doubling.
-Schedule halving_doubling_all_reduce(int rank, int size, std::int64_t count);
+CommSchedule halving_doubling_all_reduce(int rank, int size, std::int64_t count);
 
 /// Sums up a binary tree and sends results down again, pipelined in segments: 2 log₂ P latencies.
-Schedule tree_all_reduce(int rank, int size, std::int64_t count);
+CommSchedule tree_all_reduce(int rank, int size, std::int64_t count);
 /// Sends elements of rank 0 down a binary tree, pipelined in segments.
-Schedule tree_broadcast(int rank, int size, std::int64_t count);
+CommSchedule tree_broadcast(int rank, int size, std::int64_t count);
 
 /// Each rank sends one element to every other rank and receives one from it: P − 1 messages.
-Schedule pairwise_exchange(int rank, int size);
+CommSchedule pairwise_exchange(int rank, int size);
 
 /// Combines neighbouring ranks first, then neighbouring pairs, …, always with the lower ranks on the left, so that the
 /// operation need not be commutative. The result returns the same way.
-Schedule ordered_all_reduce(int rank, int size, std::int64_t count);
+CommSchedule ordered_all_reduce(int rank, int size, std::int64_t count);
 
 }  // namespace lockstep

@@ -47,13 +47,13 @@ class AcrossRanks {
     const int to = owner(node.lo), from = owner(node.mid());
     for (std::int64_t first = 0; first < count_; first += piece) {
       const std::int64_t n = std::min(piece, count_ - first);
-      Step step;
+      CommRound step;
       if (from == rank_) step.send = {to, slot_of(node.mid()) * count_ + first, n, false};
       if (to == rank_) step.receive = {from, slot_of(node.lo) * count_ + first, n, false};
       if (step.send || step.receive) steps_.push_back(step);
     }
   }
-  const Schedule& steps() const { return steps_; }
+  const CommSchedule& steps() const { return steps_; }
 
  private:
   int owner(std::int64_t shard) const {
@@ -68,7 +68,7 @@ class AcrossRanks {
   const ShardRuns& runs_;
   std::int64_t count_;
   std::vector<ShardNode> nodes_;
-  Schedule steps_;
+  CommSchedule steps_;
 };
 
 }  // namespace
@@ -98,11 +98,11 @@ std::int64_t most_shard_buffers(std::int64_t shards, std::int64_t longest) {
   return most;
 }
 
-Schedule shard_tree(int rank, const ShardRuns& runs, std::int64_t count) {
+CommSchedule shard_tree(int rank, const ShardRuns& runs, std::int64_t count) {
   AcrossRanks across(rank, runs, count);
   across.sum({0, runs.back()});
-  Schedule steps = across.steps();
-  for (const Step& step : tree_broadcast(rank, static_cast<int>(runs.size()) - 1, count)) steps.push_back(step);
+  CommSchedule steps = across.steps();
+  for (const CommRound& step : tree_broadcast(rank, static_cast<int>(runs.size()) - 1, count)) steps.push_back(step);
   return steps;
 }
 

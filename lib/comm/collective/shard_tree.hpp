@@ -42,6 +42,6 @@ std::int64_t most_shard_buffers(std::int64_t shards, std::int64_t longest);
 /// Schedule from the sums of each rank's nodes to the sum of all shards on every rank, with the same bits however
 /// shards are distributed. The buffer has one slot of `count` elements for each of shard_nodes, in order; the result is
 /// left in the first slot.
-Schedule shard_tree(int rank, const ShardRuns& runs, std::int64_t count);
+CommSchedule shard_tree(int rank, const ShardRuns& runs, std::int64_t count);
 
 }  // namespace lockstep

@@ -134,7 +134,7 @@ void Attention::set_weights(std::span<const Tensor> weights) {
   out_products_.set_weight(weights[2]);
 }
 
-void Attention::forward(const StepContext& context, const LayerTensors& t) {
+void Attention::forward(const PassContext& context, const LayerTensors& t) {
   const AttentionShape shape = product(t.y.shape[0]);
   const std::int64_t rows = shape.n * shape.length;
   ScratchAllocator saved(t.saved), workspace(t.workspace);
@@ -148,7 +148,7 @@ void Attention::forward(const StepContext& context, const LayerTensors& t) {
   out_products_.at(rows).forward(context.space, parts.heads, t.parameters[3], t.y, workspace.rest());
 }
 
-void Attention::backward(const StepContext& context, const LayerTensors& t) {
+void Attention::backward(const PassContext& context, const LayerTensors& t) {
   const AttentionShape shape = product(t.dy.shape[0]);
   const std::int64_t rows = shape.n * shape.length;
   ScratchAllocator saved(t.saved), workspace(t.workspace);

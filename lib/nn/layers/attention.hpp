@@ -41,8 +41,8 @@ class Attention final : public Layer {
   double product_flops(std::int64_t n) const override;
   void allocate() override;
   void set_weights(std::span<const Tensor> weights) override;
-  void forward(const StepContext& context, const LayerTensors& tensors) override;
-  void backward(const StepContext& context, const LayerTensors& tensors) override;
+  void forward(const PassContext& context, const LayerTensors& tensors) override;
+  void backward(const PassContext& context, const LayerTensors& tensors) override;
 
   /// The attention product that is planned for n sequences. Valid after `plan`.
   AttentionShape product(std::int64_t n) const;

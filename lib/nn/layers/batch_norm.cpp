@@ -63,18 +63,18 @@ std::size_t BatchNorm::prepare(std::int64_t n) {
   return batch_norm_workspace_bytes(plan_.dtype, n * plan_.output.rows(), c);
 }
 
-void BatchNorm::accumulate_statistics(const StepContext& context, const LayerTensors& t, bool first) {
+void BatchNorm::accumulate_statistics(const PassContext& context, const LayerTensors& t, bool first) {
   if (!context.training) return;
   if (first) statistics_.rows = 0;
   batch_norm_observe(context.space, t.x[0], statistics_.rows, state_, t.workspace);
   statistics_.rows += t.x[0].shape.rows();
 }
 
-void BatchNorm::finalize_statistics(const StepContext& context, std::int64_t) {
+void BatchNorm::finalize_statistics(const PassContext& context, std::int64_t) {
   if (context.training) batch_norm_conclude(context.space, statistics_.rows, config_.epsilon, state_);
 }
 
-void BatchNorm::forward(const StepContext& context, const LayerTensors& t) {
+void BatchNorm::forward(const PassContext& context, const LayerTensors& t) {
   if (context.training && !frozen_) batch_norm_coefficients(context.space, t.parameters[0], t.parameters[1], state_);
   else
     batch_norm_coefficients(context.space, t.parameters[0], t.parameters[1], t.parameters[2], t.parameters[3],
@@ -82,18 +82,18 @@ void BatchNorm::forward(const StepContext& context, const LayerTensors& t) {
   batch_norm_forward(context.space, t.x[0], output_.addition ? t.x[1] : Tensor{}, state_, output_, t.y);
 }
 
-void BatchNorm::accumulate_gradient_statistics(const StepContext& context, const LayerTensors& t, bool first) {
+void BatchNorm::accumulate_gradient_statistics(const PassContext& context, const LayerTensors& t, bool first) {
   batch_norm_observe_backward(context.space, t.x[0], t.y, output_, first, t.dy, state_, t.workspace);
   pass_on(context, t);
 }
 
-void BatchNorm::finalize_gradient_statistics(const StepContext& context, const LayerTensors& t, std::int64_t n) {
+void BatchNorm::finalize_gradient_statistics(const PassContext& context, const LayerTensors& t, std::int64_t n) {
   batch_norm_conclude_backward(context.space, statistics_.rows, n, config_.momentum, t.parameters[2], t.parameters[3],
                                state_, context.gradients,
                                {t.gradients[0], t.gradients[1], t.gradients[2], t.gradients[3]});
 }
 
-void BatchNorm::backward(const StepContext& context, const LayerTensors& t) {
+void BatchNorm::backward(const PassContext& context, const LayerTensors& t) {
   if (frozen_) {
     batch_norm_backward_fixed(context.space, t.x[0], t.y, output_, t.dy, state_, t.dx[0]);
     pass_on(context, t);
@@ -102,7 +102,7 @@ void BatchNorm::backward(const StepContext& context, const LayerTensors& t) {
   }
 }
 
-void BatchNorm::pass_on(const StepContext& context, const LayerTensors& t) const {
+void BatchNorm::pass_on(const PassContext& context, const LayerTensors& t) const {
   if (output_.addition && t.dx[1] && t.dx[1].data != t.dy.data) copy(context.space, t.dy, t.dx[1]);
 }
 

@@ -32,17 +32,17 @@ class BatchNorm final : public Layer {
   void allocate() override;
   std::size_t prepare(std::int64_t n) override;
 
-  void accumulate_statistics(const StepContext& context, const LayerTensors& tensors, bool first) override;
+  void accumulate_statistics(const PassContext& context, const LayerTensors& tensors, bool first) override;
   BatchStatistics* batch_statistics() override { return &statistics_; }
-  void finalize_statistics(const StepContext& context, std::int64_t n) override;
-  void forward(const StepContext& context, const LayerTensors& tensors) override;
-  void accumulate_gradient_statistics(const StepContext& context, const LayerTensors& tensors, bool first) override;
-  void finalize_gradient_statistics(const StepContext& context, const LayerTensors& tensors, std::int64_t n) override;
-  void backward(const StepContext& context, const LayerTensors& tensors) override;
+  void finalize_statistics(const PassContext& context, std::int64_t n) override;
+  void forward(const PassContext& context, const LayerTensors& tensors) override;
+  void accumulate_gradient_statistics(const PassContext& context, const LayerTensors& tensors, bool first) override;
+  void finalize_gradient_statistics(const PassContext& context, const LayerTensors& tensors, std::int64_t n) override;
+  void backward(const PassContext& context, const LayerTensors& tensors) override;
 
  private:
   /// Writes the gradient of the added second input, which equals dy.
-  void pass_on(const StepContext& context, const LayerTensors& tensors) const;
+  void pass_on(const PassContext& context, const LayerTensors& tensors) const;
 
   BatchNormConfig config_;
   BatchNormOutput output_;

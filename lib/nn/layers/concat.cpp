@@ -27,7 +27,7 @@ Shape Concat::output_shape(std::span<const Shape> inputs) const {
   return Shape(extents);
 }
 
-void Concat::forward(const StepContext& context, const LayerTensors& t) {
+void Concat::forward(const PassContext& context, const LayerTensors& t) {
   std::int64_t first = 0;
   for (const auto& x : t.x) {
     concat_place(context.space, x, first, t.y);
@@ -35,7 +35,7 @@ void Concat::forward(const StepContext& context, const LayerTensors& t) {
   }
 }
 
-void Concat::backward(const StepContext& context, const LayerTensors& t) {
+void Concat::backward(const PassContext& context, const LayerTensors& t) {
   std::int64_t first = 0;
   for (std::size_t k = 0; k < t.dx.size(); ++k) {
     if (t.dx[k]) concat_take(context.space, t.dy, first, t.dx[k]);

@@ -17,8 +17,8 @@ class Concat final : public Layer {
   std::string_view type() const override { return "concat"; }
   LayerTraits traits() const override { return {.max_inputs = max_layer_inputs}; }
   Shape output_shape(std::span<const Shape> inputs) const override;
-  void forward(const StepContext& context, const LayerTensors& tensors) override;
-  void backward(const StepContext& context, const LayerTensors& tensors) override;
+  void forward(const PassContext& context, const LayerTensors& tensors) override;
+  void backward(const PassContext& context, const LayerTensors& tensors) override;
 };
 
 }  // namespace lockstep

@@ -116,7 +116,7 @@ std::size_t Conv::prepare(std::int64_t n) {
                   bias_workspace_bytes(plan_.dtype, rows, config_.filters));
 }
 
-void Conv::forward(const StepContext& context, const LayerTensors& t) {
+void Conv::forward(const PassContext& context, const LayerTensors& t) {
   const std::int64_t n = t.y.shape[0];
   ScratchAllocator workspace(t.workspace);
   const Tensor columns = take_columns(workspace, n);
@@ -126,7 +126,7 @@ void Conv::forward(const StepContext& context, const LayerTensors& t) {
                workspace.rest());
 }
 
-void Conv::backward(const StepContext& context, const LayerTensors& t) {
+void Conv::backward(const PassContext& context, const LayerTensors& t) {
   bias_activation_backward(context.space, activation_, t.y, t.dy, config_.bias ? t.gradients[1] : Tensor{},
                            context.gradients, t.workspace);
   const std::int64_t n = t.dy.shape[0];

@@ -59,8 +59,8 @@ class Conv final : public Layer {
   std::size_t prepare(std::int64_t n) override;
   double product_flops(std::int64_t n) const override { return product(n).flops(); }
   void set_weights(std::span<const Tensor> weights) override { convolutions_.set_weight(weights[0]); }
-  void forward(const StepContext& context, const LayerTensors& tensors) override;
-  void backward(const StepContext& context, const LayerTensors& tensors) override;
+  void forward(const PassContext& context, const LayerTensors& tensors) override;
+  void backward(const PassContext& context, const LayerTensors& tensors) override;
 
   /// The convolution over images that is planned for n examples. Valid after `plan`.
   ConvolutionShape product(std::int64_t n) const { return shape_for(n, plan_.inputs[0]); }

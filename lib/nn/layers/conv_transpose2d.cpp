@@ -84,12 +84,12 @@ std::size_t ConvTranspose2d::prepare(std::int64_t n) {
   return std::max(adjoint.workspace_bytes(), bias_workspace_bytes(plan_.dtype, rows, config_.filters));
 }
 
-void ConvTranspose2d::forward(const StepContext& context, const LayerTensors& t) {
+void ConvTranspose2d::forward(const PassContext& context, const LayerTensors& t) {
   adjoints_.at(t.y.shape[0]).backward_data(context.space, t.x[0], t.y, t.workspace);
   bias_activation_forward(context.space, config_.bias ? t.parameters[1] : Tensor{}, activation_, t.y);
 }
 
-void ConvTranspose2d::backward(const StepContext& context, const LayerTensors& t) {
+void ConvTranspose2d::backward(const PassContext& context, const LayerTensors& t) {
   Convolution& adjoint = adjoints_.at(t.dy.shape[0]);
   bias_activation_backward(context.space, activation_, t.y, t.dy, config_.bias ? t.gradients[1] : Tensor{},
                            context.gradients, t.workspace);

@@ -39,8 +39,8 @@ class ConvTranspose2d final : public Layer {
   std::size_t prepare(std::int64_t n) override;
   double product_flops(std::int64_t n) const override { return product(n).flops(); }
   void set_weights(std::span<const Tensor> weights) override { adjoints_.set_weight(weights[0]); }
-  void forward(const StepContext& context, const LayerTensors& tensors) override;
-  void backward(const StepContext& context, const LayerTensors& tensors) override;
+  void forward(const PassContext& context, const LayerTensors& tensors) override;
+  void backward(const PassContext& context, const LayerTensors& tensors) override;
 
   /// The convolution whose adjoint is planned for n images. Valid after `plan`.
   ConvolutionShape product(std::int64_t n) const;

@@ -110,7 +110,7 @@ void CrossAttention::set_weights(std::span<const Tensor> weights) {
   out_products_.set_weight(weights[2]);
 }
 
-void CrossAttention::forward(const StepContext& context, const LayerTensors& t) {
+void CrossAttention::forward(const PassContext& context, const LayerTensors& t) {
   const AttentionShape shape = product(t.y.shape[0]);
   ScratchAllocator saved(t.saved), workspace(t.workspace);
   const Parts parts(t.saved ? saved : workspace, shape);
@@ -122,7 +122,7 @@ void CrossAttention::forward(const StepContext& context, const LayerTensors& t) 
   out_products_.at(rows).forward(context.space, parts.heads, t.parameters[3], t.y, scratch);
 }
 
-void CrossAttention::backward(const StepContext& context, const LayerTensors& t) {
+void CrossAttention::backward(const PassContext& context, const LayerTensors& t) {
   const AttentionShape shape = product(t.dy.shape[0]);
   ScratchAllocator saved(t.saved), workspace(t.workspace);
   const Parts parts(saved, shape), gradient(workspace, shape);

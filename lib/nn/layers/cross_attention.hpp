@@ -29,8 +29,8 @@ class CrossAttention final : public Layer {
   std::size_t prepare(std::int64_t n) override;
   double product_flops(std::int64_t n) const override;
   void set_weights(std::span<const Tensor> weights) override;
-  void forward(const StepContext& context, const LayerTensors& tensors) override;
-  void backward(const StepContext& context, const LayerTensors& tensors) override;
+  void forward(const PassContext& context, const LayerTensors& tensors) override;
+  void backward(const PassContext& context, const LayerTensors& tensors) override;
 
  private:
   AttentionShape product(std::int64_t n) const;

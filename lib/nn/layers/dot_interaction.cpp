@@ -20,11 +20,11 @@ Shape DotInteraction::output_shape(std::span<const Shape> inputs) const {
   return {first[0] + others[0] * (others[0] + 1) / 2};
 }
 
-void DotInteraction::forward(const StepContext& context, const LayerTensors& t) {
+void DotInteraction::forward(const PassContext& context, const LayerTensors& t) {
   dot_interaction_forward(context.space, t.x[0], t.x[1], t.y);
 }
 
-void DotInteraction::backward(const StepContext& context, const LayerTensors& t) {
+void DotInteraction::backward(const PassContext& context, const LayerTensors& t) {
   if (t.dx[0] || t.dx[1]) dot_interaction_backward(context.space, t.x[0], t.x[1], t.dy, t.dx[0], t.dx[1]);
 }
 

@@ -19,8 +19,8 @@ class DotInteraction final : public Layer {
   LayerTraits traits() const override {
     return {.max_inputs = 2, .backward_reads_inputs = LayerTraits::all_inputs, .overwrites_gradient = false};
   }
-  void forward(const StepContext& context, const LayerTensors& tensors) override;
-  void backward(const StepContext& context, const LayerTensors& tensors) override;
+  void forward(const PassContext& context, const LayerTensors& tensors) override;
+  void backward(const PassContext& context, const LayerTensors& tensors) override;
 };
 
 }  // namespace lockstep

@@ -45,11 +45,11 @@ std::size_t ActivationLayer::saved_bytes(std::int64_t n, const Shape& output) co
   return derivative_bytes(activation_, plan_.dtype, n, output);
 }
 
-void ActivationLayer::forward(const StepContext& context, const LayerTensors& t) {
+void ActivationLayer::forward(const PassContext& context, const LayerTensors& t) {
   activation_forward(context.space, activation_, t.x[0], t.y, derivative_of(activation_, context, t));
 }
 
-void ActivationLayer::backward(const StepContext& context, const LayerTensors& t) {
+void ActivationLayer::backward(const PassContext& context, const LayerTensors& t) {
   if (t.dx[0]) activation_backward(context.space, activation_, kept_of(activation_, t), t.dy, t.dx[0]);
 }
 
@@ -57,16 +57,16 @@ void DropoutConfig::describe(Fields& fields) {
   fields.number("rate", rate, fraction_below_one, "probability that an element is set to 0", Presence::required);
 }
 
-void Dropout::forward(const StepContext& context, const LayerTensors& t) {
+void Dropout::forward(const PassContext& context, const LayerTensors& t) {
   if (context.training) apply(context, t.x[0], t.y);
   else copy(context.space, t.x[0], t.y);
 }
 
-void Dropout::backward(const StepContext& context, const LayerTensors& t) {
+void Dropout::backward(const PassContext& context, const LayerTensors& t) {
   if (t.dx[0]) apply(context, t.dy, t.dx[0]);
 }
 
-void Dropout::apply(const StepContext& context, const Tensor& from, const Tensor& to) const {
+void Dropout::apply(const PassContext& context, const Tensor& from, const Tensor& to) const {
   const DropoutMask mask{.seed = context.seed,
                          .stream = plan_.number << 40,
                          .step = context.step,
@@ -90,12 +90,12 @@ Shape Add::output_shape(std::span<const Shape> inputs) const {
   return inputs[0];
 }
 
-void Add::forward(const StepContext& context, const LayerTensors& t) {
+void Add::forward(const PassContext& context, const LayerTensors& t) {
   add(context.space, t.x[0], t.x[1], t.y);
   for (std::size_t i = 2; i < t.x.size(); ++i) accumulate(context.space, t.x[i], t.y);
 }
 
-void Add::backward(const StepContext& context, const LayerTensors& t) {
+void Add::backward(const PassContext& context, const LayerTensors& t) {
   for (const auto& dx : t.dx)
     if (dx && dx.data != t.dy.data) copy(context.space, t.dy, dx);
 }

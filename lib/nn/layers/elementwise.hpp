@@ -39,8 +39,8 @@ class ActivationLayer final : public Layer {
     return {.activation = activation_, .backward_reads_output = !keeps_derivative(activation_)};
   }
   std::size_t saved_bytes(std::int64_t n, const Shape& output) const override;
-  void forward(const StepContext& context, const LayerTensors& tensors) override;
-  void backward(const StepContext& context, const LayerTensors& tensors) override;
+  void forward(const PassContext& context, const LayerTensors& tensors) override;
+  void backward(const PassContext& context, const LayerTensors& tensors) override;
 
  private:
   Activation activation_;
@@ -62,8 +62,8 @@ class Sequence final : public Layer {
   std::string_view type() const override { return "sequence"; }
   Shape output_shape(std::span<const Shape> inputs) const override;
   LayerTraits traits() const override { return {.is_view = true}; }
-  void forward(const StepContext&, const LayerTensors&) override {}
-  void backward(const StepContext&, const LayerTensors&) override {}
+  void forward(const PassContext&, const LayerTensors&) override {}
+  void backward(const PassContext&, const LayerTensors&) override {}
 };
 
 /// Turns images into vectors of features in the order H, W, C.
@@ -72,8 +72,8 @@ class Flatten final : public Layer {
   std::string_view type() const override { return "flatten"; }
   Shape output_shape(std::span<const Shape> inputs) const override { return {inputs[0].count()}; }
   LayerTraits traits() const override { return {.is_view = true}; }
-  void forward(const StepContext&, const LayerTensors&) override {}
-  void backward(const StepContext&, const LayerTensors&) override {}
+  void forward(const PassContext&, const LayerTensors&) override {}
+  void backward(const PassContext&, const LayerTensors&) override {}
 };
 
 struct DropoutConfig : LayerConfig {
@@ -92,11 +92,11 @@ class Dropout final : public Layer {
 
   std::string_view type() const override { return "dropout"; }
   Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
-  void forward(const StepContext& context, const LayerTensors& tensors) override;
-  void backward(const StepContext& context, const LayerTensors& tensors) override;
+  void forward(const PassContext& context, const LayerTensors& tensors) override;
+  void backward(const PassContext& context, const LayerTensors& tensors) override;
 
  private:
-  void apply(const StepContext& context, const Tensor& from, const Tensor& to) const;
+  void apply(const PassContext& context, const Tensor& from, const Tensor& to) const;
 
   double rate_;
 };
@@ -117,8 +117,8 @@ class Add final : public Layer {
             .overwrites_gradient = false};
   }
   Shape output_shape(std::span<const Shape> inputs) const override;
-  void forward(const StepContext& context, const LayerTensors& tensors) override;
-  void backward(const StepContext& context, const LayerTensors& tensors) override;
+  void forward(const PassContext& context, const LayerTensors& tensors) override;
+  void backward(const PassContext& context, const LayerTensors& tensors) override;
 };
 
 }  // namespace lockstep

@@ -17,7 +17,7 @@ const Shape& sequence_of(std::span<const Shape> inputs, std::string_view type) {
   return inputs[0];
 }
 
-void pass_gradient(const StepContext& context, const LayerTensors& t) {
+void pass_gradient(const PassContext& context, const LayerTensors& t) {
   if (t.dx[0] && t.dx[0].data != t.dy.data) copy(context.space, t.dy, t.dx[0]);
 }
 
@@ -58,11 +58,11 @@ std::size_t Embedding::prepare(std::int64_t n) {
   return embedding_workspace_bytes(plan_.dtype, n * plan_.output[0], config_.vocabulary, config_.features);
 }
 
-void Embedding::forward(const StepContext& context, const LayerTensors& t) {
+void Embedding::forward(const PassContext& context, const LayerTensors& t) {
   embedding_forward(context.space, t.x[0], t.parameters[0], t.y);
 }
 
-void Embedding::backward(const StepContext& context, const LayerTensors& t) {
+void Embedding::backward(const PassContext& context, const LayerTensors& t) {
   if (t.gradients[0]) embedding_backward(context.space, t.x[0], t.dy, t.gradients[0], context.gradients, t.workspace);
 }
 
@@ -80,11 +80,11 @@ std::vector<ParameterSpec> PositionEmbedding::parameters(std::span<const Shape> 
   return {{"weight", {config_.length, inputs[0][1]}, embedding_start(config_.initial_std)}};
 }
 
-void PositionEmbedding::forward(const StepContext& context, const LayerTensors& t) {
+void PositionEmbedding::forward(const PassContext& context, const LayerTensors& t) {
   position_forward(context.space, t.x[0], t.parameters[0], t.y);
 }
 
-void PositionEmbedding::backward(const StepContext& context, const LayerTensors& t) {
+void PositionEmbedding::backward(const PassContext& context, const LayerTensors& t) {
   if (t.gradients[0]) position_backward(context.space, t.dy, t.gradients[0], context.gradients);
   pass_gradient(context, t);
 }
@@ -97,10 +97,10 @@ void PositionEncoding::allocate() {
   ExecSpace().fence("lockstep::position_encoding::waves");
 }
 
-void PositionEncoding::forward(const StepContext& context, const LayerTensors& t) {
+void PositionEncoding::forward(const PassContext& context, const LayerTensors& t) {
   position_forward(context.space, t.x[0], waves_.get(), t.y);
 }
 
-void PositionEncoding::backward(const StepContext& context, const LayerTensors& t) { pass_gradient(context, t); }
+void PositionEncoding::backward(const PassContext& context, const LayerTensors& t) { pass_gradient(context, t); }
 
 }  // namespace lockstep

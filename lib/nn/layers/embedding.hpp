@@ -28,8 +28,8 @@ class Embedding final : public Layer {
     return {.vocabulary = config_.vocabulary, .backward_reads_inputs = LayerTraits::all_inputs};
   }
   std::size_t prepare(std::int64_t n) override;
-  void forward(const StepContext& context, const LayerTensors& tensors) override;
-  void backward(const StepContext& context, const LayerTensors& tensors) override;
+  void forward(const PassContext& context, const LayerTensors& tensors) override;
+  void backward(const PassContext& context, const LayerTensors& tensors) override;
 
  private:
   EmbeddingConfig config_;
@@ -55,8 +55,8 @@ class PositionEmbedding final : public Layer {
   LayerTraits traits() const override {
     return {.passes_gradient = LayerTraits::all_inputs, .overwrites_gradient = false};
   }
-  void forward(const StepContext& context, const LayerTensors& tensors) override;
-  void backward(const StepContext& context, const LayerTensors& tensors) override;
+  void forward(const PassContext& context, const LayerTensors& tensors) override;
+  void backward(const PassContext& context, const LayerTensors& tensors) override;
 
  private:
   PositionEmbeddingConfig config_;
@@ -77,8 +77,8 @@ class PositionEncoding final : public Layer {
     return {.passes_gradient = LayerTraits::all_inputs, .overwrites_gradient = false};
   }
   void allocate() override;
-  void forward(const StepContext& context, const LayerTensors& tensors) override;
-  void backward(const StepContext& context, const LayerTensors& tensors) override;
+  void forward(const PassContext& context, const LayerTensors& tensors) override;
+  void backward(const PassContext& context, const LayerTensors& tensors) override;
 
  private:
   OwnedTensor waves_;  // [T, features]

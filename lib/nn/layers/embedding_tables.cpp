@@ -63,17 +63,17 @@ std::size_t EmbeddingTables::prepare(std::int64_t n) {
          embedding_workspace_bytes(plan_.dtype, rows, sum_of(config_.vocabularies), config_.features);
 }
 
-Tensor EmbeddingTables::rows_of(const StepContext& context, const LayerTensors& t) const {
+Tensor EmbeddingTables::rows_of(const PassContext& context, const LayerTensors& t) const {
   const Tensor rows{t.workspace.data, DType::i32, t.x[0].shape};
   find_table_rows(context.space, t.x[0], first_.get(), rows);
   return rows;
 }
 
-void EmbeddingTables::forward(const StepContext& context, const LayerTensors& t) {
+void EmbeddingTables::forward(const PassContext& context, const LayerTensors& t) {
   embedding_forward(context.space, rows_of(context, t), t.parameters[0], t.y);
 }
 
-void EmbeddingTables::backward(const StepContext& context, const LayerTensors& t) {
+void EmbeddingTables::backward(const PassContext& context, const LayerTensors& t) {
   if (t.gradients[0]) {
     const Tensor rows = rows_of(context, t);
     const std::size_t after = bytes_of_rows(rows.count());

@@ -31,12 +31,12 @@ class EmbeddingTables final : public Layer {
   }
   void allocate() override;
   std::size_t prepare(std::int64_t n) override;
-  void forward(const StepContext& context, const LayerTensors& tensors) override;
-  void backward(const StepContext& context, const LayerTensors& tensors) override;
+  void forward(const PassContext& context, const LayerTensors& tensors) override;
+  void backward(const PassContext& context, const LayerTensors& tensors) override;
 
  private:
   /// Returns the row numbers in the stacked weight that x refers to, i32 [n, tables], at the start of the workspace.
-  Tensor rows_of(const StepContext& context, const LayerTensors& tensors) const;
+  Tensor rows_of(const PassContext& context, const LayerTensors& tensors) const;
 
   EmbeddingTablesConfig config_;
   OwnedTensor first_;  // i64 [tables + 1]: first row of each table, and the number of all rows

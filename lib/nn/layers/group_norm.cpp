@@ -34,13 +34,13 @@ Tensor GroupNorm::moments_in(const Tensor& saved, std::int64_t n) const {
   return {saved.data, plan_.master(), {n, 2, plan_.output[-1]}};
 }
 
-void GroupNorm::forward(const StepContext& context, const LayerTensors& t) {
+void GroupNorm::forward(const PassContext& context, const LayerTensors& t) {
   const Tensor moments = context.training && t.saved ? moments_in(t.saved, t.y.shape[0]) : Tensor{};
   group_norm_forward(context.space, groups_, epsilon_, t.x[0], t.parameters[0], t.parameters[1], t.y, moments,
                      t.workspace);
 }
 
-void GroupNorm::backward(const StepContext& context, const LayerTensors& t) {
+void GroupNorm::backward(const PassContext& context, const LayerTensors& t) {
   group_norm_backward(context.space, groups_, t.x[0], t.parameters[0], moments_in(t.saved, t.dy.shape[0]), t.dy,
                       t.dx[0], t.gradients[0], t.gradients[1], context.gradients, t.workspace);
 }

@@ -12,7 +12,7 @@ inline std::size_t derivative_bytes(Activation activation, DType dtype, std::int
 }
 
 /// The tensor in which forward stores the derivative; empty if no backward pass follows.
-inline Tensor derivative_of(Activation activation, const StepContext& context, const LayerTensors& t) {
+inline Tensor derivative_of(Activation activation, const PassContext& context, const LayerTensors& t) {
   return keeps_derivative(activation) && context.training && t.saved ? Tensor{t.saved.data, t.y.dtype, t.y.shape}
                                                                      : Tensor{};
 }

@@ -37,7 +37,7 @@ Tensor LayerNorm::moments_in(const Tensor& saved, std::int64_t rows) const {
   return {saved.data, plan_.master(), {rows, 2}};
 }
 
-void LayerNorm::forward(const StepContext& context, const LayerTensors& t) {
+void LayerNorm::forward(const PassContext& context, const LayerTensors& t) {
   const Tensor moments = context.training && t.saved ? moments_in(t.saved, t.y.shape.rows()) : Tensor{};
   const Tensor bias = norm_ == RowNorm::layer ? t.parameters[1] : Tensor{};
   if (t.sum)
@@ -46,7 +46,7 @@ void LayerNorm::forward(const StepContext& context, const LayerTensors& t) {
   layer_norm_forward(context.space, epsilon_, t.x[0], t.parameters[0], bias, t.y, moments, norm_);
 }
 
-void LayerNorm::backward(const StepContext& context, const LayerTensors& t) {
+void LayerNorm::backward(const PassContext& context, const LayerTensors& t) {
   const Tensor moments = moments_in(t.saved, t.x[0].shape.rows());
   if (t.gradients[0])
     layer_norm_backward_weight(context.space, t.x[0], moments, t.dy, t.gradients[0],

@@ -59,14 +59,14 @@ std::size_t Linear::prepare(std::int64_t n) {
   return std::max(product.workspace_bytes(), bias_workspace_bytes(plan_.dtype, rows(n), features_));
 }
 
-void Linear::forward(const StepContext& context, const LayerTensors& t) {
+void Linear::forward(const PassContext& context, const LayerTensors& t) {
   const Tensor bias = bias_ ? t.parameters[1] : Tensor{};
   const bool later = keeps_derivative(activation_);
   products_.at(rows(t.y.shape[0])).forward(context.space, t.x[0], later ? Tensor{} : bias, t.y, t.workspace);
   if (later) bias_activation_forward(context.space, bias, activation_, t.y, derivative_of(activation_, context, t));
 }
 
-void Linear::backward(const StepContext& context, const LayerTensors& t) {
+void Linear::backward(const PassContext& context, const LayerTensors& t) {
   InnerProduct& product = products_.at(rows(t.dy.shape[0]));
   bias_activation_backward(context.space, activation_, kept_of(activation_, t), t.dy, bias_ ? t.gradients[1] : Tensor{},
                            context.gradients, t.workspace);

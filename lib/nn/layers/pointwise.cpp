@@ -29,11 +29,11 @@ std::string_view PointwiseLayer::type() const {
   return "gelu";
 }
 
-void PointwiseLayer::forward(const StepContext& context, const LayerTensors& t) {
+void PointwiseLayer::forward(const PassContext& context, const LayerTensors& t) {
   pointwise_forward(context.space, function_, a_, t.x[0], t.y);
 }
 
-void PointwiseLayer::backward(const StepContext& context, const LayerTensors& t) {
+void PointwiseLayer::backward(const PassContext& context, const LayerTensors& t) {
   if (t.dx[0]) pointwise_backward(context.space, function_, a_, t.x[0], t.dy, t.dx[0]);
 }
 
@@ -46,11 +46,11 @@ Shape Multiply::output_shape(std::span<const Shape> inputs) const {
   return inputs[0];
 }
 
-void Multiply::forward(const StepContext& context, const LayerTensors& t) {
+void Multiply::forward(const PassContext& context, const LayerTensors& t) {
   multiply(context.space, t.x[0], t.x[1], t.y);
 }
 
-void Multiply::backward(const StepContext& context, const LayerTensors& t) {
+void Multiply::backward(const PassContext& context, const LayerTensors& t) {
   if (t.dx[0] || t.dx[1]) multiply_backward(context.space, t.x[0], t.x[1], t.dy, t.dx[0], t.dx[1]);
 }
 

@@ -37,8 +37,8 @@ class PointwiseLayer final : public Layer {
   std::string_view type() const override;
   Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
   LayerTraits traits() const override { return {.backward_reads_inputs = LayerTraits::all_inputs, .is_cheap = true}; }
-  void forward(const StepContext& context, const LayerTensors& tensors) override;
-  void backward(const StepContext& context, const LayerTensors& tensors) override;
+  void forward(const PassContext& context, const LayerTensors& tensors) override;
+  void backward(const PassContext& context, const LayerTensors& tensors) override;
 
  private:
   Pointwise function_;
@@ -56,8 +56,8 @@ class Multiply final : public Layer {
   std::string_view type() const override { return "multiply"; }
   LayerTraits traits() const override { return {.max_inputs = 2, .backward_reads_inputs = LayerTraits::all_inputs}; }
   Shape output_shape(std::span<const Shape> inputs) const override;
-  void forward(const StepContext& context, const LayerTensors& tensors) override;
-  void backward(const StepContext& context, const LayerTensors& tensors) override;
+  void forward(const PassContext& context, const LayerTensors& tensors) override;
+  void backward(const PassContext& context, const LayerTensors& tensors) override;
 };
 
 }  // namespace lockstep

@@ -86,7 +86,7 @@ std::array<Tensor, 2> Pool::winners_in(const Tensor& saved, std::int64_t n) cons
           {static_cast<std::byte*>(saved.data) + first.bytes(), DType::u8, output_of(along_depth(n, plan_.inputs[0]))}};
 }
 
-void Pool::forward(const StepContext& context, const LayerTensors& t) {
+void Pool::forward(const PassContext& context, const LayerTensors& t) {
   const std::int64_t n = t.y.shape[0];
   const PoolingShape shape = slices(n, plan_.inputs[0]);
   const auto winners = winners_in(context.training ? t.saved : Tensor{}, n);
@@ -96,7 +96,7 @@ void Pool::forward(const StepContext& context, const LayerTensors& t) {
   pooling_forward(context.space, kind_, along_depth(n, plan_.inputs[0]), pooled, t.y, winners[1]);
 }
 
-void Pool::backward(const StepContext& context, const LayerTensors& t) {
+void Pool::backward(const PassContext& context, const LayerTensors& t) {
   if (!t.dx[0]) return;
   const std::int64_t n = t.dy.shape[0];
   const PoolingShape shape = slices(n, plan_.inputs[0]);
@@ -118,11 +118,11 @@ Shape Upsample::output_shape(std::span<const Shape> inputs) const {
   return {factor_ * inputs[0][0], factor_ * inputs[0][1], inputs[0][2]};
 }
 
-void Upsample::forward(const StepContext& context, const LayerTensors& t) {
+void Upsample::forward(const PassContext& context, const LayerTensors& t) {
   upsample_forward(context.space, factor_, t.x[0], t.y);
 }
 
-void Upsample::backward(const StepContext& context, const LayerTensors& t) {
+void Upsample::backward(const PassContext& context, const LayerTensors& t) {
   if (t.dx[0]) upsample_backward(context.space, factor_, t.dy, t.dx[0]);
 }
 
@@ -135,11 +135,11 @@ Shape GlobalAvgPool::output_shape(std::span<const Shape> inputs) const {
   return {inputs[0][-1]};
 }
 
-void GlobalAvgPool::forward(const StepContext& context, const LayerTensors& t) {
+void GlobalAvgPool::forward(const PassContext& context, const LayerTensors& t) {
   global_average_forward(context.space, t.x[0], t.y);
 }
 
-void GlobalAvgPool::backward(const StepContext& context, const LayerTensors& t) {
+void GlobalAvgPool::backward(const PassContext& context, const LayerTensors& t) {
   if (t.dx[0]) global_average_backward(context.space, t.dy, t.dx[0]);
 }
 

@@ -42,8 +42,8 @@ class Pool final : public Layer {
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::size_t saved_bytes(std::int64_t n, const Shape& output) const override;
   std::size_t prepare(std::int64_t n) override;
-  void forward(const StepContext& context, const LayerTensors& tensors) override;
-  void backward(const StepContext& context, const LayerTensors& tensors) override;
+  void forward(const PassContext& context, const LayerTensors& tensors) override;
+  void backward(const PassContext& context, const LayerTensors& tensors) override;
 
  private:
   /// The pooling over images that n examples with this input need; for volumes, that of their slices.
@@ -73,8 +73,8 @@ class Upsample final : public Layer {
 
   std::string_view type() const override { return "upsample"; }
   Shape output_shape(std::span<const Shape> inputs) const override;
-  void forward(const StepContext& context, const LayerTensors& tensors) override;
-  void backward(const StepContext& context, const LayerTensors& tensors) override;
+  void forward(const PassContext& context, const LayerTensors& tensors) override;
+  void backward(const PassContext& context, const LayerTensors& tensors) override;
 
  private:
   std::int64_t factor_;
@@ -90,8 +90,8 @@ class GlobalAvgPool final : public Layer {
  public:
   std::string_view type() const override { return "global_avg_pool"; }
   Shape output_shape(std::span<const Shape> inputs) const override;
-  void forward(const StepContext& context, const LayerTensors& tensors) override;
-  void backward(const StepContext& context, const LayerTensors& tensors) override;
+  void forward(const PassContext& context, const LayerTensors& tensors) override;
+  void backward(const PassContext& context, const LayerTensors& tensors) override;
 };
 
 }  // namespace lockstep

@@ -20,11 +20,11 @@ StridedGrid Rearrangement::grid_of(std::int64_t n) const {
   return grid;
 }
 
-void Rearrangement::forward(const StepContext& context, const LayerTensors& t) {
+void Rearrangement::forward(const PassContext& context, const LayerTensors& t) {
   strided_copy(context.space, grid_of(t.y.shape[0]), t.x[0], t.y);
 }
 
-void Rearrangement::backward(const StepContext& context, const LayerTensors& t) {
+void Rearrangement::backward(const PassContext& context, const LayerTensors& t) {
   if (!t.dx[0]) return;
   if (t.dx[0].count() > t.dy.count()) fill_zero(context.space, t.dx[0]);
   strided_copy(context.space, grid_of(t.dy.shape[0]).reversed(), t.dy, t.dx[0]);

@@ -16,8 +16,8 @@ namespace lockstep {
 /// gradient of an input element that is in no output is 0.
 class Rearrangement : public Layer {
  public:
-  void forward(const StepContext& context, const LayerTensors& tensors) final;
-  void backward(const StepContext& context, const LayerTensors& tensors) final;
+  void forward(const PassContext& context, const LayerTensors& tensors) final;
+  void backward(const PassContext& context, const LayerTensors& tensors) final;
 
  private:
   /// Adds the axes of one example to `grid`, whose x is the input and whose y is the output.
@@ -40,8 +40,8 @@ class Reshape final : public Layer {
   std::string_view type() const override { return "reshape"; }
   Shape output_shape(std::span<const Shape> inputs) const override;
   LayerTraits traits() const override { return {.is_view = true}; }
-  void forward(const StepContext&, const LayerTensors&) override {}
-  void backward(const StepContext&, const LayerTensors&) override {}
+  void forward(const PassContext&, const LayerTensors&) override {}
+  void backward(const PassContext&, const LayerTensors&) override {}
 
  private:
   Shape shape_;

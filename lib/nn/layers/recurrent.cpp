@@ -166,14 +166,14 @@ RecurrentStep Recurrent::step_of(std::size_t direction, std::int64_t i) const {
   return {.t = t, .before = i == 0 ? -1 : t + 1, .column = units_};
 }
 
-void Recurrent::forward(const StepContext& context, const LayerTensors& t) {
+void Recurrent::forward(const PassContext& context, const LayerTensors& t) {
   if (RecurrentSequence* sequence = sequences_.at(t.y.shape[0]).get())
     return sequence->forward(context.space, {weights_, t.x[0], t.y, t.saved, t.workspace});
   ScratchAllocator saved(t.saved);
   for (std::size_t i = 0; i < directions_.size(); ++i) run(i, context, t, saved);
 }
 
-void Recurrent::run(std::size_t direction, const StepContext& context, const LayerTensors& t, ScratchAllocator& saved) {
+void Recurrent::run(std::size_t direction, const PassContext& context, const LayerTensors& t, ScratchAllocator& saved) {
   const std::int64_t n = t.y.shape[0], length = t.y.shape[1];
   ScratchAllocator workspace(t.workspace);
   const Saved parts(t.saved ? saved : workspace, cell_, n, length, units_, plan_.dtype);
@@ -190,7 +190,7 @@ void Recurrent::run(std::size_t direction, const StepContext& context, const Lay
   }
 }
 
-void Recurrent::backward(const StepContext& context, const LayerTensors& t) {
+void Recurrent::backward(const PassContext& context, const LayerTensors& t) {
   if (RecurrentSequence* sequence = sequences_.at(t.dy.shape[0]).get())
     return sequence->backward(context.space, {weights_, t.x[0], t.y, t.saved, t.workspace}, t.dy, t.dx[0], t.gradients,
                               context.gradients);
@@ -198,7 +198,7 @@ void Recurrent::backward(const StepContext& context, const LayerTensors& t) {
   for (std::size_t i = 0; i < directions_.size(); ++i) run_back(i, context, t, saved);
 }
 
-void Recurrent::run_back(std::size_t direction, const StepContext& context, const LayerTensors& t,
+void Recurrent::run_back(std::size_t direction, const PassContext& context, const LayerTensors& t,
                          ScratchAllocator& saved) {
   const std::int64_t n = t.dy.shape[0], length = t.dy.shape[1];
   ScratchAllocator workspace(t.workspace);

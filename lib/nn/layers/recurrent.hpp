@@ -49,8 +49,8 @@ class Recurrent : public Layer {
   std::size_t prepare(std::int64_t n) override;
   double product_flops(std::int64_t n) const override;
   void set_weights(std::span<const Tensor> weights) override;
-  void forward(const StepContext& context, const LayerTensors& tensors) override;
-  void backward(const StepContext& context, const LayerTensors& tensors) override;
+  void forward(const PassContext& context, const LayerTensors& tensors) override;
+  void backward(const PassContext& context, const LayerTensors& tensors) override;
 
  protected:
   /// Returns null if no library computes the whole sequence.
@@ -67,8 +67,8 @@ class Recurrent : public Layer {
     PlanCache<InnerProduct> history;  // gradient of W_hh over all time steps
   };
 
-  void run(std::size_t direction, const StepContext& context, const LayerTensors& t, ScratchAllocator& saved);
-  void run_back(std::size_t direction, const StepContext& context, const LayerTensors& t, ScratchAllocator& saved);
+  void run(std::size_t direction, const PassContext& context, const LayerTensors& t, ScratchAllocator& saved);
+  void run_back(std::size_t direction, const PassContext& context, const LayerTensors& t, ScratchAllocator& saved);
   /// The position that a direction computes as its i-th time step.
   RecurrentStep step_of(std::size_t direction, std::int64_t i) const;
   std::int64_t gates() const { return gates_of(cell_) * units_; }

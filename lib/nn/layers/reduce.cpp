@@ -52,11 +52,11 @@ double Reduce::factor() const {
   return static_cast<double>(plan_.output.count()) / static_cast<double>(plan_.inputs[0].count());
 }
 
-void Reduce::forward(const StepContext& context, const LayerTensors& t) {
+void Reduce::forward(const PassContext& context, const LayerTensors& t) {
   strided_sum(context.space, grid_of(t.y.shape[0]), factor(), t.x[0], t.y);
 }
 
-void Reduce::backward(const StepContext& context, const LayerTensors& t) {
+void Reduce::backward(const PassContext& context, const LayerTensors& t) {
   if (t.dx[0]) strided_copy(context.space, grid_of(t.dy.shape[0]).reversed(), t.dy, t.dx[0], factor());
 }
 

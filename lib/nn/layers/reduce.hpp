@@ -30,8 +30,8 @@ class Reduce final : public Layer {
 
   std::string_view type() const override { return of_ == Of::sum ? "sum" : "mean"; }
   Shape output_shape(std::span<const Shape> inputs) const override;
-  void forward(const StepContext& context, const LayerTensors& tensors) override;
-  void backward(const StepContext& context, const LayerTensors& tensors) override;
+  void forward(const PassContext& context, const LayerTensors& tensors) override;
+  void backward(const PassContext& context, const LayerTensors& tensors) override;
 
  private:
   /// For each axis of the input: true if it is reduced.

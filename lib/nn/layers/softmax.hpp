@@ -16,8 +16,8 @@ class Softmax final : public Layer {
   std::string_view type() const override { return "softmax"; }
   Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
   LayerTraits traits() const override { return {.backward_reads_output = true}; }
-  void forward(const StepContext& context, const LayerTensors& tensors) override;
-  void backward(const StepContext& context, const LayerTensors& tensors) override;
+  void forward(const PassContext& context, const LayerTensors& tensors) override;
+  void backward(const PassContext& context, const LayerTensors& tensors) override;
 };
 
 }  // namespace lockstep

@@ -7,7 +7,7 @@
 namespace lockstep {
 
 /// Holds the values that a rank owns if they are not in device memory. Values have the master type, and are
-/// addressed by their position among all values that the rank owns (OwnedParameters::value_at). All functions throw
+/// addressed by their position among all values that the rank owns (ParameterShard::value_at). All functions throw
 /// io_error if they fail.
 class OwnedValueStore {
  public:

@@ -18,8 +18,7 @@ Buffer take(const Buffer& given, const char* name, std::int64_t count, DType dty
 
 }  // namespace
 
-ParameterBuffer::ParameterBuffer(const Graph& graph, DType dtype, const ParameterMemory& memory,
-                                 ParameterWindows windows)
+ParameterBuffer::ParameterBuffer(const Graph& graph, DType dtype, const ParameterMemory& memory, UnshardPlan windows)
     : dtype_(dtype),
       master_(master_dtype(dtype)),
       layout_(graph, dtype),

@@ -6,15 +6,15 @@
 #include <vector>
 
 #include "core/tensor.hpp"
-#include "nn/parameters/owned_parameters.hpp"
-#include "nn/parameters/parameter_windows.hpp"
+#include "nn/parameters/parameter_shard.hpp"
+#include "nn/parameters/unshard_plan.hpp"
 
 namespace lockstep {
 
 /// Memory for parameters. A buffer that is empty is allocated by the ParameterBuffer itself.
 struct ParameterMemory {
-  Buffer gradients;  ///< ParameterWindows::gradient_count elements
-  Buffer values;     ///< zeroed; ParameterWindows::value_count elements
+  Buffer gradients;  ///< UnshardPlan::gradient_count elements
+  Buffer values;     ///< zeroed; UnshardPlan::value_count elements
   Buffer rounded;    ///< zeroed; as many elements, of 16 bits
 };
 
@@ -36,12 +36,12 @@ struct LayerParameters {
 /// buffer, and then by frozen parameters, which have no gradients. Each parameter begins at a multiple of 64 bytes;
 /// gaps are zero. All numbers have the master_dtype. With 16-bit activations there is also a rounded copy, which large
 /// matrix products read.
-/// If ranks divide the values, or the gradients, layers see them through windows, unit by unit (ParameterWindows); what
+/// If ranks divide the values, or the gradients, layers see them through windows, unit by unit (UnshardPlan); what
 /// this rank keeps of them is in owned().
 class ParameterBuffer {
  public:
   /// `dtype` is that of the activations.
-  ParameterBuffer(const Graph& graph, DType dtype, const ParameterMemory& memory = {}, ParameterWindows windows = {});
+  ParameterBuffer(const Graph& graph, DType dtype, const ParameterMemory& memory = {}, UnshardPlan windows = {});
 
   DType dtype() const { return master_; }
   const ParameterLayout& layout() const { return layout_; }
@@ -49,11 +49,11 @@ class ParameterBuffer {
   std::int64_t size() const { return layout_.size(); }
   std::int64_t trained_size() const { return layout_.trained_size(); }
   const std::vector<Parameter>& parameters() const { return layout_.parameters(); }
-  const ParameterWindows& windows() const { return windows_; }
-  const OwnedParameters& owned() const { return owned_; }
+  const UnshardPlan& windows() const { return windows_; }
+  const ParameterShard& owned() const { return owned_; }
   /// See ParameterLayout::own.
   void own(std::vector<ElementRange> ranges);
-  /// See OwnedParameters::keep_values_in.
+  /// See ParameterShard::keep_values_in.
   void keep_values_in(OwnedValueStore& store) { owned_.keep_values_in(store); }
 
   // The whole buffers; if values or gradients are divided, their windows.
@@ -108,9 +108,9 @@ class ParameterBuffer {
 
   DType dtype_, master_;
   ParameterLayout layout_;
-  ParameterWindows windows_;
+  UnshardPlan windows_;
   Buffer values_, gradients_, rounded_;  ///< as layers see them
-  OwnedParameters owned_;
+  ParameterShard owned_;
   std::vector<LayerParameters> layers_;  ///< one for each node of the graph
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include "nn/plan/step_plan.hpp"
+#include "nn/plan/execution_plan.hpp"
 
 namespace lockstep {
 
@@ -11,14 +11,14 @@ namespace lockstep {
 std::vector<Segment> schedule_forward(const Graph& graph, std::size_t nodes, const std::vector<int>& owner, DType dtype,
                                       std::int64_t max_batch, Purpose purpose);
 
-/// The StepPlan::tile_rows for which a tile has about `bytes`; 0 if the last layer cannot run in tiles, or if there
-/// would be only a few.
+/// The ExecutionPlan::tile_rows for which a tile has about `bytes`; 0 if the last layer cannot run in tiles, or if
+/// there would be only a few.
 std::int64_t choose_tile_rows(const Graph& graph, DType dtype, std::int64_t max_batch, std::size_t bytes);
 
 /// Plans the backward pass as the mirror image of the forward pass.
 std::vector<Segment> schedule_backward(const Graph& graph, const std::vector<Segment>& forward);
 
-/// Computes StepPlan::final_from. `tiled`: the last layer has no tasks, and its gradients are final when the pass
+/// Computes ExecutionPlan::final_from. `tiled`: the last layer has no tasks, and its gradients are final when the pass
 /// begins.
 std::vector<std::size_t> final_nodes(const Graph& graph, const std::vector<Segment>& backward, bool tiled);
 

@@ -14,16 +14,16 @@ namespace lockstep {
 namespace {
 
 /// Returns the schedule of ordered_all_reduce for each tensor: all on their way up the tree, and then down again.
-Schedule tree_of_tensors(int rank, int size, const std::vector<ElementRange>& tensors) {
-  const Schedule of_one = ordered_all_reduce(rank, size, 1);
-  Schedule schedule;
-  const auto of = [](Step::Part part, ElementRange range) {
+CommSchedule tree_of_tensors(int rank, int size, const std::vector<ElementRange>& tensors) {
+  const CommSchedule of_one = ordered_all_reduce(rank, size, 1);
+  CommSchedule schedule;
+  const auto of = [](CommRound::Part part, ElementRange range) {
     if (part) part.first = range.first, part.count = range.count;
     return part;
   };
   for (const bool down : {false, true})
     for (const ElementRange& tensor : tensors)
-      for (const Step& step : of_one)
+      for (const CommRound& step : of_one)
         if ((step.send ? step.send : step.receive).final == down)
           schedule.push_back({of(step.send, tensor), of(step.receive, tensor)});
   return schedule;
@@ -72,24 +72,24 @@ void AdasumExchange::run(Exchange& exchange) {
   }
 }
 
-const ElementRange& AdasumExchange::tensor_of(const Step::Part& part) const {
+const ElementRange& AdasumExchange::tensor_of(const CommRound::Part& part) const {
   return *std::prev(std::ranges::upper_bound(tensors_, part.first, {}, &ElementRange::first));
 }
 
 /// Returns where the numbers of a message come from, or go to, in device memory.
-Tensor AdasumExchange::place_of(const Step::Part& part, bool arrives) const {
+Tensor AdasumExchange::place_of(const CommRound::Part& part, bool arrives) const {
   if (!arrives || part.final) return flat_part(numbers_, {part.first, part.count});
   return flat_part(theirs_.get(), {part.first - tensor_of(part).first, part.count});
 }
 
 /// Returns where the host has the numbers of a message.
-std::byte* AdasumExchange::on_host(const Step::Part& part, const Tensor& place) {
+std::byte* AdasumExchange::on_host(const CommRound::Part& part, const Tensor& place) {
   if constexpr (memory_is_separate)
     return staging_.data() + static_cast<std::size_t>(part.first) * size_of(place.dtype);
   else return static_cast<std::byte*>(place.data);
 }
 
-std::span<const std::byte> AdasumExchange::outgoing(const Step::Part& part) {
+std::span<const std::byte> AdasumExchange::outgoing(const CommRound::Part& part) {
   const Tensor place = place_of(part, false);
   std::byte* const data = on_host(part, place);
   if constexpr (memory_is_separate) copy_to_host(*space_, place, data);
@@ -97,12 +97,12 @@ std::span<const std::byte> AdasumExchange::outgoing(const Step::Part& part) {
   return {data, place.bytes()};
 }
 
-std::span<std::byte> AdasumExchange::incoming(const Step::Part& part) {
+std::span<std::byte> AdasumExchange::incoming(const CommRound::Part& part) {
   const Tensor place = place_of(part, true);
   return {on_host(part, place), place.bytes()};
 }
 
-void AdasumExchange::arrived(const Step::Part& part) {
+void AdasumExchange::arrived(const CommRound::Part& part) {
   if constexpr (memory_is_separate) copy_from_host(*space_, incoming(part).data(), place_of(part, true));
   if (part.final) return;
   const ElementRange& tensor = tensor_of(part);

@@ -34,15 +34,15 @@ class AdasumExchange final : Payload {
   /// Messages among some of the ranks.
   struct Exchange {
     Executor executor;
-    Schedule schedule;
+    CommSchedule schedule;
   };
-  std::span<const std::byte> outgoing(const Step::Part& part) override;
-  std::span<std::byte> incoming(const Step::Part& part) override;
-  void arrived(const Step::Part& part) override;
+  std::span<const std::byte> outgoing(const CommRound::Part& part) override;
+  std::span<std::byte> incoming(const CommRound::Part& part) override;
+  void arrived(const CommRound::Part& part) override;
   void run(Exchange& exchange);
-  const ElementRange& tensor_of(const Step::Part& part) const;
-  Tensor place_of(const Step::Part& part, bool arrives) const;
-  std::byte* on_host(const Step::Part& part, const Tensor& place);
+  const ElementRange& tensor_of(const CommRound::Part& part) const;
+  Tensor place_of(const CommRound::Part& part, bool arrives) const;
+  std::byte* on_host(const CommRound::Part& part, const Tensor& place);
 
   Tensor numbers_;
   std::vector<ElementRange> tensors_;  ///< what is combined at once: each tensor; all statistics

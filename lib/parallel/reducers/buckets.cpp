@@ -50,7 +50,7 @@ GradientBuckets::GradientBuckets(const ParameterLayout& layout, const ParallelCo
               : config.sums.bucket_mb,
           size_of(layout.master())) {}
 
-std::vector<WindowTurn> window_turns(const ParameterWindows& windows, const GradientBuckets& buckets) {
+std::vector<WindowTurn> window_turns(const UnshardPlan& windows, const GradientBuckets& buckets) {
   const auto buckets_before = [&](std::int64_t element) {
     const auto is_before = [&](const ElementRange& bucket) { return bucket.first < element; };
     return static_cast<std::size_t>(std::ranges::count_if(buckets.trained, is_before) +

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "comm/collective/schedule.hpp"
-#include "nn/parameters/parameter_windows.hpp"
+#include "nn/parameters/unshard_plan.hpp"
 #include "parallel/config/parallel_config.hpp"
 
 namespace lockstep {
@@ -38,6 +38,6 @@ struct WindowTurn {
   bool of_micro_batch_before;
 };
 /// Returns the turns of windows, if gradients are divided into windows.
-std::vector<WindowTurn> window_turns(const ParameterWindows& windows, const GradientBuckets& buckets);
+std::vector<WindowTurn> window_turns(const UnshardPlan& windows, const GradientBuckets& buckets);
 
 }  // namespace lockstep

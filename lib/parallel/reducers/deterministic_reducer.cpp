@@ -26,7 +26,7 @@ DeterministicReducer::DeterministicReducer(const Communicator& ranks, const Para
     for (std::int64_t i = 0; i < count; ++i)
       sums_.emplace_back("lockstep::shard_sum", gradients.dtype, gradients.shape);
     std::int64_t longest = 0;  // elements of a message
-    for (const Step& step : schedule_) longest = std::max({longest, step.send.count, step.receive.count});
+    for (const CommRound& step : schedule_) longest = std::max({longest, step.send.count, step.receive.count});
     const auto bytes = static_cast<std::size_t>(longest) * size_of(gradients.dtype);
     if (memory_is_separate) outgoing_.resize(bytes);
     incoming_.resize(bytes);
@@ -104,12 +104,12 @@ void DeterministicReducer::finish(const ExecSpace& space, const std::function<vo
 }
 
 /// Returns these elements of the sums, counted over all sums, each of which has as many as the gradients.
-Tensor DeterministicReducer::sums_at(const Step::Part& part) const {
+Tensor DeterministicReducer::sums_at(const CommRound::Part& part) const {
   const std::int64_t count = gradients_.count();
   return flat_part(sums_[static_cast<std::size_t>(part.first / count)].get(), {part.first % count, part.count});
 }
 
-std::span<const std::byte> DeterministicReducer::outgoing(const Step::Part& part) {
+std::span<const std::byte> DeterministicReducer::outgoing(const CommRound::Part& part) {
   const Tensor sums = sums_at(part);
   if constexpr (memory_is_separate) {
     copy_to_host(*space_, sums, outgoing_.data());
@@ -120,13 +120,13 @@ std::span<const std::byte> DeterministicReducer::outgoing(const Step::Part& part
   }
 }
 
-std::span<std::byte> DeterministicReducer::incoming(const Step::Part& part) {
+std::span<std::byte> DeterministicReducer::incoming(const CommRound::Part& part) {
   const Tensor sums = sums_at(part);
   const bool in_place = !memory_is_separate && part.final;
   return {in_place ? static_cast<std::byte*>(sums.data) : incoming_.data(), sums.bytes()};
 }
 
-void DeterministicReducer::arrived(const Step::Part& part) {
+void DeterministicReducer::arrived(const CommRound::Part& part) {
   const Tensor sums = sums_at(part);
   if constexpr (!memory_is_separate) {
     if (!part.final) accumulate(*space_, {incoming_.data(), sums.dtype, sums.shape}, sums);

@@ -31,10 +31,10 @@ class DeterministicReducer final : public GradientReducer, Payload {
 
  private:
   // Sums of this rank's nodes, as in the schedule of shard_tree.
-  std::span<const std::byte> outgoing(const Step::Part& part) override;
-  std::span<std::byte> incoming(const Step::Part& part) override;
-  void arrived(const Step::Part& part) override;
-  Tensor sums_at(const Step::Part& part) const;
+  std::span<const std::byte> outgoing(const CommRound::Part& part) override;
+  std::span<std::byte> incoming(const CommRound::Part& part) override;
+  void arrived(const CommRound::Part& part) override;
+  Tensor sums_at(const CommRound::Part& part) const;
   /// Gives each rank so many consecutive shards in the next steps, in the order of ranks; empty: equally many.
   void set_rank_shares(std::span<const std::int64_t> of_ranks);
   void follow(ShardRuns runs);
@@ -43,7 +43,7 @@ class DeterministicReducer final : public GradientReducer, Payload {
   Tensor gradients_;
   Executor executor_;
   ShardRuns runs_;
-  Schedule schedule_;
+  CommSchedule schedule_;
   std::vector<ShardNode> local_;      ///< the largest nodes whose shards are all this rank's, in order
   std::vector<OwnedTensor> sums_;     ///< their sums; of the current node also left halves that wait for right ones
   std::vector<ShardNode> waiting_;    ///< nodes of these left halves

@@ -43,7 +43,7 @@ ShardedParallel::ShardedParallel(const ParallelConfig& config, const ShardGroups
   });
   const ParameterDivision& division = parameters.windows().division;
   if (division.gradients) {
-    auto windows = std::make_unique<WindowReducer>(config, groups_, memory_.gradients, parameters, buckets);
+    auto windows = std::make_unique<ShardedGradientReducer>(config, groups_, memory_.gradients, parameters, buckets);
     gradient_windows_ = windows.get();
     reducer_ = std::move(windows);
   } else if (config.deterministic.present) {

@@ -8,14 +8,14 @@
 #include "parallel/parallel_memory.hpp"
 #include "parallel/parallel_strategy.hpp"
 #include "parallel/sharded/parameter_gather.hpp"
-#include "parallel/sharded/window_gather.hpp"
-#include "parallel/sharded/window_reducer.hpp"
+#include "parallel/sharded/parameter_unsharder.hpp"
+#include "parallel/sharded/sharded_gradient_reducer.hpp"
 
 namespace lockstep {
 
 /// Every rank owns some of the parameters: it gets their summed gradients, keeps their optimizer state, and makes their
 /// new values, which all other ranks of its group (ShardGroups) then get. Gradients and parameter values may be divided
-/// as well; then layers see them in windows (ParameterWindows). These are the stages of Rajbhandari et al. 2020, "ZeRO:
+/// as well; then layers see them in windows (UnshardPlan). These are the stages of Rajbhandari et al. 2020, "ZeRO:
 /// Memory Optimizations Toward Training Trillion Parameter Models". What a rank owns is whole blocks of the flat
 /// buffer, and sums are made in the order of DataParallel's: with one micro-batch a step, the numbers are the same bits
 /// as with DataParallel.
@@ -67,11 +67,11 @@ class ShardedParallel final : public ParallelStrategy, WindowTraffic {
   OwnedTensor block_squares_, square_, counts_, nonfinite_;
   std::vector<double> summed_;  ///< scratch memory of sum_over_owners
   double exposed_seconds_ = 0;
-  StatePass* updates_ = nullptr;  ///< updates of owned parameters that go on after a step; null: there are none
+  OffloadedUpdate* updates_ = nullptr;  ///< updates of owned parameters that go on after a step; null: there are none
   std::unique_ptr<GradientReducer> reducer_;
-  WindowReducer* gradient_windows_ = nullptr;  ///< reducer_, if gradients are divided
-  std::optional<ParameterGather> gather_;      ///< if all ranks hold whole parameters
-  std::optional<WindowGather> value_windows_;  ///< if they do not
+  ShardedGradientReducer* gradient_windows_ = nullptr;  ///< reducer_, if gradients are divided
+  std::optional<ParameterGather> gather_;               ///< if all ranks hold whole parameters
+  std::optional<ParameterUnsharder> value_windows_;     ///< if they do not
 };
 
 }  // namespace lockstep

@@ -116,7 +116,7 @@ class LanguageModel {
     std::ranges::copy(text, all.begin());
     const ExecSpace space;
     copy_from_host(space, all.data(), input_.get());
-    const StepContext context{.space = space, .training = false, .same_parameters = ran_++ > 0};
+    const PassContext context{.space = space, .training = false, .same_parameters = ran_++ > 0};
     convert(space, model_->forward(context, input_.get()), output_.get());
     std::vector<double> outputs(static_cast<std::size_t>(output_.get().count()));
     copy_to_host(space, output_.get(), outputs.data());

@@ -13,7 +13,7 @@ Inference::Inference(const RunConfig& config, Graph graph, const ExampleFormat& 
 
 void Inference::compute(const ExecSpace& space, const HostBatch& batch, std::int64_t first, std::int64_t count,
                         const Tensor& outputs) {
-  const StepContext context{.space = space, .training = false, .same_parameters = has_computed_};
+  const PassContext context{.space = space, .training = false, .same_parameters = has_computed_};
   convert(space, model_.forward(context, uploader_.upload(space, batch, first, count).inputs), outputs);
   has_computed_ = true;
 }

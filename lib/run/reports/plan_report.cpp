@@ -23,8 +23,8 @@
 #include "run/experiment/experiment.hpp"
 #include "run/experiment/starting_weights.hpp"
 #include "run/folder/run_folder.hpp"
+#include "run/training/batch_feed.hpp"
 #include "run/training/resume.hpp"
-#include "run/training/run_batches.hpp"
 #include "run/training/run_state.hpp"
 #include "run/training/trainer_setup.hpp"
 #include "train/choose_shard.hpp"
@@ -203,12 +203,13 @@ bool copies_state(const CheckpointOptions& checkpoint) {
 }
 
 /// Bytes of a rank's offloaded state, of which the version to be written is kept in addition to the current one.
-double offloaded_bytes(const CheckpointOptions& checkpoint, const StepMemory& memory) {
+double offloaded_bytes(const CheckpointOptions& checkpoint, const MemoryEstimate& memory) {
   return memory.offloaded * (copies_state(checkpoint) ? 2 : 1);
 }
 
 /// Says what a step takes of a rank's memory.
-std::string step_memory_rows(const RunConfig& config, const Graph& graph, const StepMemory& memory, RankCount count) {
+std::string step_memory_rows(const RunConfig& config, const Graph& graph, const MemoryEstimate& memory,
+                             RankCount count) {
   Rows rows;
   rows.add("memory of a step",
            "{} per rank (parameters {}, gradients {}, optimizer {}, activations {}, workspace {}, batches {})",
@@ -225,7 +226,7 @@ std::string step_memory_rows(const RunConfig& config, const Graph& graph, const 
 }
 
 /// Says what the process takes of a rank's memory.
-std::string process_memory_rows(const CheckpointOptions& checkpoint, const StepMemory& memory) {
+std::string process_memory_rows(const CheckpointOptions& checkpoint, const MemoryEstimate& memory) {
   // resident_bytes() holds what is there already, as it will be in `train`: the program, the data, and what the
   // libraries have planned. It lacks code of the libraries that only a running step brings into memory (about this much
   // on x86), and MPI, of which one process has about this much (Open MPI 5).
@@ -265,7 +266,7 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
   const BatchPartition partition = batch_partition(config, graph, ranks);
   check_shard_groups(config.parallel, count.all, count.nodes);
   const bool whole_sums = has_whole_sums(config.parallel, expected_devices(ranks));  // KeyError if unavailable
-  StepMemory memory = step_memory(config, experiment.graph, *experiment.data.train, count);
+  MemoryEstimate memory = memory_estimate(config, experiment.graph, *experiment.data.train, count);
   const std::optional<ShardChoice> chosen = resolve_shard(config, graph, memory, count, whole_sums);
   if (chosen) static_cast<ModelMemory&>(memory) = model_memory(config, graph, memory.plan, count);
   check_memory(config, graph, memory, count);

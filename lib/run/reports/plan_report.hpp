@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "run/deck/run_config.hpp"
-#include "train/step_memory.hpp"
+#include "train/memory_estimate.hpp"
 
 namespace lockstep {
 

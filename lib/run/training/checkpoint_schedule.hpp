@@ -5,7 +5,7 @@
 
 #include "base/timer.hpp"
 #include "run/deck/run_config.hpp"
-#include "run/training/steps_done.hpp"
+#include "run/training/completed_steps.hpp"
 #include "train/step_result.hpp"
 
 namespace lockstep {
@@ -17,17 +17,17 @@ class CheckpointSchedule {
 
   /// Whether a checkpoint is due after these steps. None is while ranks have no common parameters; `postpone` remembers
   /// it.
-  bool is_due(const StepsDone& steps, const StepRequests& votes) const {
+  bool is_due(const CompletedSteps& steps, const StepRequests& votes) const {
     return steps.is_common && (is_owed_ || has_come(steps, votes));
   }
   /// Keeps a checkpoint that has become due with these steps due until it is written.
-  void postpone(const StepsDone& steps, const StepRequests& votes) { is_owed_ |= has_come(steps, votes); }
+  void postpone(const CompletedSteps& steps, const StepRequests& votes) { is_owed_ |= has_come(steps, votes); }
   /// Whether checkpoint.every_minutes have passed since the last one.
   bool minutes_have_passed() const {
     return options_.every_minutes > 0 && since_last_.seconds() >= 60 * options_.every_minutes;
   }
   /// Whether copies of the state after these steps are to be made in the nodes' memory.
-  bool copies_are_due(const StepsDone& steps) const {
+  bool copies_are_due(const CompletedSteps& steps) const {
     const std::int64_t every = options_.neighbours_every;
     return every > 0 && steps.is_common && steps.last / every > copied_step_ / every;
   }
@@ -45,7 +45,7 @@ class CheckpointSchedule {
   void say_when_only_at_the_end(double seconds_left);
 
  private:
-  bool has_come(const StepsDone& steps, const StepRequests& votes) const;
+  bool has_come(const CompletedSteps& steps, const StepRequests& votes) const;
 
   CheckpointOptions options_;
   Timer since_last_;

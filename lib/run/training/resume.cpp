@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "base/log.hpp"
-#include "checkpoint/checkpoint_numbers.hpp"
+#include "checkpoint/checkpoint_reader.hpp"
 #include "checkpoint/training_arrays.hpp"
 #include "parallel/asynchronous/update_steps.hpp"
 #include "run/deck/deck_changes.hpp"
@@ -88,7 +88,7 @@ void check_own_steps(const Checkpoint& checkpoint, const std::string& file, cons
                      const std::string& key) {
   if (!optimizer.rule().counts_steps()) return;
   const std::string ending = fmt::format("/{}/{}", next_step_state, next_step_array);
-  std::optional<CheckpointNumbers> numbers;
+  std::optional<CheckpointReader> numbers;
   for (const NamedArray& array : checkpoint.arrays) {
     if (!array.name.ends_with(ending)) continue;
     if (!numbers) numbers.emplace(file);

@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-RunCheckpoints::RunCheckpoints(const OpenedDeck& deck, RunFolder& folder, SavedState& state, StateAudit& audit,
+RunCheckpoints::RunCheckpoints(const PreparedRun& deck, RunFolder& folder, RunCheckpointState& state, StateAudit& audit,
                                Selection& selection, Progress& progress)
     : comm_(deck.comm),
       options_(deck.config.checkpoint),
@@ -121,7 +121,8 @@ void RunCheckpoints::write_copies() {
   wait();
   std::map<std::string, std::string> texts;
   if (comm_.is_root()) texts = state_.texts();
-  copies_->write(trainer_.steps(), std::move(texts), copies_at_once(), comm_.is_root() ? before_commit() : [] {});
+  copies_->write(
+      trainer_.steps(), std::move(texts), copies_at_once(), comm_.is_root() ? before_commit() : [] {});
 }
 
 void RunCheckpoints::finish() {
@@ -138,7 +139,7 @@ void RunCheckpoints::finish() {
   });
   comm_.run_collectively([&] {
     if (!writer_) return numbers_.serve();
-    NumberStream::Turn turn(numbers_);
+    CheckpointTransfer::Turn turn(numbers_);
     if (is_saved()) return;
     try {
       writer_->write_now(trainer_.steps(), contents(), turn);

@@ -12,8 +12,8 @@
 #include "monitor/progress.hpp"
 #include "monitor/selection.hpp"
 #include "run/folder/run_folder.hpp"
-#include "run/training/opened_deck.hpp"
-#include "run/training/saved_state.hpp"
+#include "run/training/prepared_run.hpp"
+#include "run/training/run_checkpoint_state.hpp"
 #include "run/training/state_audit.hpp"
 
 namespace lockstep {
@@ -23,8 +23,8 @@ namespace lockstep {
 class RunCheckpoints {
  public:
   /// All arguments outlive this. `progress`: its rows are flushed to disk with each checkpoint. Collective.
-  RunCheckpoints(const OpenedDeck& deck, RunFolder& folder, SavedState& state, StateAudit& audit, Selection& selection,
-                 Progress& progress);
+  RunCheckpoints(const PreparedRun& deck, RunFolder& folder, RunCheckpointState& state, StateAudit& audit,
+                 Selection& selection, Progress& progress);
 
   /// Makes a checkpoint from the copies in the nodes' memory if those are newer than the checkpoints of the folder,
   /// even if this run keeps no copies. The folder must be claimed. `takes_up`: an earlier attempt of these processes
@@ -91,11 +91,11 @@ class RunCheckpoints {
   CheckpointOptions options_;
   RunFolder& folder_;
   Trainer& trainer_;
-  SavedState& state_;
+  RunCheckpointState& state_;
   StateAudit& audit_;
   Selection& selection_;
   Progress& progress_;
-  NumberStream& numbers_;                   ///< state_'s
+  CheckpointTransfer& numbers_;             ///< state_'s
   std::optional<CheckpointWriter> writer_;  ///< on rank 0
   BackgroundWork giving_;                   ///< sends this rank's numbers to rank 0; on other ranks
   std::optional<NeighbourCopies> copies_;   ///< if the deck asks for them

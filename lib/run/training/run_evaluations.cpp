@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-RunEvaluations::RunEvaluations(const OpenedDeck& deck, EvaluationState& state, const DataPosition& position,
+RunEvaluations::RunEvaluations(const PreparedRun& deck, EvaluationState& state, const DataPosition& position,
                                Progress& progress, RunOwner* owner)
     : comm_(deck.comm),
       data_(deck.data),
@@ -20,12 +20,12 @@ RunEvaluations::RunEvaluations(const OpenedDeck& deck, EvaluationState& state, c
       interval_(deck.config.run.evaluation_interval()),
       selection_(deck.config.selection()) {}
 
-bool RunEvaluations::has_come(const StepsDone& steps) const {
+bool RunEvaluations::has_come(const CompletedSteps& steps) const {
   if (interval_.count == 0 || !data_.validation) return false;
   return interval_.in_steps ? steps.have_come_to(interval_.count) : steps.have_ended(interval_.count);
 }
 
-bool RunEvaluations::is_due(const StepsDone& steps) const {
+bool RunEvaluations::is_due(const CompletedSteps& steps) const {
   if (steps.last == 0 || state_.evaluated_step == steps.last) return false;
   return steps.is_common && (state_.owes_evaluation || has_come(steps));
 }

@@ -7,10 +7,10 @@
 
 #include "monitor/progress.hpp"
 #include "monitor/selection.hpp"
-#include "run/training/opened_deck.hpp"
+#include "run/training/completed_steps.hpp"
+#include "run/training/prepared_run.hpp"
 #include "run/training/run_owner.hpp"
 #include "run/training/run_state.hpp"
-#include "run/training/steps_done.hpp"
 
 namespace lockstep {
 
@@ -21,14 +21,14 @@ struct EvaluationResults;
 class RunEvaluations {
  public:
   /// All arguments outlive this. `owner`: null if the run has none.
-  RunEvaluations(const OpenedDeck& deck, EvaluationState& state, const DataPosition& position, Progress& progress,
+  RunEvaluations(const PreparedRun& deck, EvaluationState& state, const DataPosition& position, Progress& progress,
                  RunOwner* owner);
 
   /// Whether an evaluation on validation data is due, by the deck's interval. None is while ranks have no common
   /// parameters; `postpone` remembers it.
-  bool is_due(const StepsDone& steps) const;
+  bool is_due(const CompletedSteps& steps) const;
   /// Keeps an evaluation that has become due with these steps due until it is done.
-  void postpone(const StepsDone& steps) { state_.owes_evaluation |= has_come(steps); }
+  void postpone(const CompletedSteps& steps) { state_.owes_evaluation |= has_come(steps); }
 
   /// How an evaluation may be ended before it is complete.
   struct Interruption {
@@ -56,7 +56,7 @@ class RunEvaluations {
   EvaluationResults results() const;
 
  private:
-  bool has_come(const StepsDone& steps) const;
+  bool has_come(const CompletedSteps& steps) const;
   std::optional<Metrics> evaluate(const Dataset& data, const Interruption& interruption);
 
   Communicator comm_;

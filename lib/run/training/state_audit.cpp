@@ -19,7 +19,7 @@ std::string other_cause(const ParallelConfig& parallel) {
 
 }  // namespace
 
-StateAudit::StateAudit(const OpenedDeck& deck)
+StateAudit::StateAudit(const PreparedRun& deck)
     : trainer_(*deck.trainer), comm_(deck.comm), every_(deck.config.parallel.audit_every) {
   if (comm_.size() == 1 || every_ == 0) return;
   const ParallelStrategy& strategy = trainer_.strategy();

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "parallel/replica_audit.hpp"
-#include "run/training/opened_deck.hpp"
+#include "run/training/prepared_run.hpp"
 
 namespace lockstep {
 
@@ -14,7 +14,7 @@ namespace lockstep {
 class StateAudit {
  public:
   /// `deck` outlives this. Collective.
-  explicit StateAudit(const OpenedDeck& deck);
+  explicit StateAudit(const PreparedRun& deck);
 
   /// Compares replicas if that has become due in the last `steps` steps, or was due while ranks had no common
   /// parameters. Throws SharedError if they differ. Collective.

@@ -57,8 +57,8 @@ RunConfig with_chosen_shard(const RunConfig& config, Graph& graph, const Dataset
       validate_key(
           config.parallel.sharding.machine.empty() || config.shard_times, "parallel.machine",
           "is read only by lockstep train, not in studies or in other programs; leave it out, or name a shard");
-      const std::optional<ShardChoice> choice = resolve_shard(chosen, graph, step_memory(config, graph, train, ranks),
-                                                              ranks, has_whole_sums(config.parallel, facts));
+      const std::optional<ShardChoice> choice = resolve_shard(
+          chosen, graph, memory_estimate(config, graph, train, ranks), ranks, has_whole_sums(config.parallel, facts));
       if (choice->fits) log("parallel.shard: {}", choice->why);
     });
   });

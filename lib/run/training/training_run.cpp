@@ -17,7 +17,7 @@
 namespace lockstep {
 namespace {
 
-std::string banner(const OpenedDeck& deck) {
+std::string banner(const PreparedRun& deck) {
   const RunConfig& config = deck.config;
   Trainer& trainer = *deck.trainer;
   const std::int64_t examples = deck.examples();
@@ -142,7 +142,7 @@ void TrainingRun::step_once() {
   steps_at_once_ = std::max<std::int64_t>(1, trainer_.steps() + 1 - number);
   if (last_step_.done()) batches_.step_done(batch.plan);
   else if (last_step_.finding->number < number) batches_.take_back();
-  const StepsDone steps = steps_done();
+  const CompletedSteps steps = steps_done();
   const bool is_logged = steps.have_come_to(deck_.config.run.log_every);
   const bool reads_parameters = finished() || evaluation_due() ||
                                 checkpoint_schedule_.is_due(steps, last_step_.requests) ||

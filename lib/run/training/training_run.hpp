@@ -10,16 +10,16 @@
 #include "monitor/progress.hpp"
 #include "resilience/watchdog.hpp"
 #include "run/folder/run_folder.hpp"
+#include "run/training/batch_feed.hpp"
 #include "run/training/checkpoint_schedule.hpp"
-#include "run/training/opened_deck.hpp"
-#include "run/training/run_batches.hpp"
+#include "run/training/completed_steps.hpp"
+#include "run/training/prepared_run.hpp"
+#include "run/training/run_checkpoint_state.hpp"
 #include "run/training/run_checkpoints.hpp"
 #include "run/training/run_evaluations.hpp"
 #include "run/training/run_owner.hpp"
 #include "run/training/run_state.hpp"
-#include "run/training/saved_state.hpp"
 #include "run/training/state_audit.hpp"
-#include "run/training/steps_done.hpp"
 #include "run/training/stop_vote.hpp"
 
 namespace lockstep {
@@ -53,7 +53,7 @@ class TrainingRun {
 
   /// Number of steps of the whole run.
   std::int64_t total_steps() const { return deck_.total_steps(); }
-  RunBatches& batches() { return batches_; }
+  BatchFeed& batches() { return batches_; }
   Trainer& trainer() { return *deck_.trainer; }
 
  private:
@@ -71,7 +71,7 @@ class TrainingRun {
   bool ends_between_rows() const {
     return trainer_.steps() == total_steps() && state_.curves.has_unlogged(trainer_.steps());
   }
-  StepsDone steps_done() const {
+  CompletedSteps steps_done() const {
     return {trainer_.steps(), steps_at_once_, batches_.position_before(), state_.data.position,
             trainer_.has_common_parameters()};
   }
@@ -95,12 +95,12 @@ class TrainingRun {
   RunFolder folder_;
   Progress progress_;
   StopVote stop_vote_;
-  OpenedDeck deck_;
+  PreparedRun deck_;
   Trainer& trainer_;  ///< deck_'s
   RunState state_;
-  RunBatches batches_;
+  BatchFeed batches_;
   RunEvaluations evaluations_;
-  SavedState saved_state_;
+  RunCheckpointState saved_state_;
   StateAudit audit_;
   CheckpointSchedule checkpoint_schedule_;
   RunCheckpoints checkpoints_;

@@ -164,7 +164,7 @@ double NonfiniteReport::count_in(const ExecSpace& space, const Tensor& numbers) 
 
 /// Counts in values that are not in memory, piece by piece.
 double NonfiniteReport::count_in_store(const ExecSpace& space, ElementRange range) const {
-  const OwnedParameters& owned = model_.parameters().owned();
+  const ParameterShard& owned = model_.parameters().owned();
   const OwnedTensor piece("lockstep::values_of_store", owned.values().dtype, {std::min(range.count, array_block)});
   std::vector<std::byte> host(piece.get().bytes());
   double count = 0;

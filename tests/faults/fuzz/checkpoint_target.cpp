@@ -6,7 +6,7 @@
 #include <charconv>
 #include <string_view>
 
-#include "checkpoint/checkpoint_numbers.hpp"
+#include "checkpoint/checkpoint_reader.hpp"
 #include "hdf5_files.hpp"
 #include "io/checksum.hpp"
 #include "support.hpp"
@@ -55,7 +55,7 @@ void read_numbers(const std::string& path) {
   constexpr std::int64_t piece = 1000;
   std::byte room[piece * 8];
   const Checkpoint checkpoint = open_checkpoint(path);
-  CheckpointNumbers numbers(path);
+  CheckpointReader numbers(path);
   for (const NamedArray& array : checkpoint.arrays)
     for (std::int64_t first = 0; first < array.shape.count(); first += piece)
       numbers.read(array.name, first, std::min(piece, array.shape.count() - first), array.dtype, room);

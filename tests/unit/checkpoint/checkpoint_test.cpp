@@ -68,7 +68,7 @@ void expect_equal(const Checkpoint& a, const Checkpoint& b) {
 }
 
 /// Parameters that simulated workers have read are never taken for those of replicas, nor the reverse.
-TEST(CheckpointNumbers, TellReplicasFromSimulatedWorkers) {
+TEST(CheckpointReader, TellReplicasFromSimulatedWorkers) {
   const ScratchFolder folder;
   Parameter parameter{};
   parameter.name = "fc/weight";
@@ -82,7 +82,7 @@ TEST(CheckpointNumbers, TellReplicasFromSimulatedWorkers) {
                                .values = {},
                                .replica = ShardedState::Replica{1, count},
                                .of_simulated_worker = worker};
-    return CheckpointNumbers(folder / "c.h5").summands_for(numbers, parameter).arrays;
+    return CheckpointReader(folder / "c.h5").summands_for(numbers, parameter).arrays;
   };
   const auto write = [&](const std::string& owners) {
     std::vector<NamedArray> arrays;

@@ -60,7 +60,7 @@ class CheckpointWriterTest : public testing::Test {
                        memory_is_separate ? CheckpointWriter::Copy::at_once : CheckpointWriter::Copy::in_background);
   }
   void write_now(CheckpointWriter& writer, std::int64_t step, std::function<void()> before_commit = {}) {
-    NumberStream::Turn turn(stream_);
+    CheckpointTransfer::Turn turn(stream_);
     stream_.forget_copy();
     writer.write_now(step, contents(std::move(before_commit)), turn);
   }
@@ -72,7 +72,7 @@ class CheckpointWriterTest : public testing::Test {
 
   const ScratchFolder folder_;
   Numbers numbers_{std::vector<float>(std::size_t{3} << 20, 1)};  // three blocks
-  NumberStream stream_{Communicator::alone(), numbers_.held()};
+  CheckpointTransfer stream_{Communicator::alone(), numbers_.held()};
 };
 
 TEST_F(CheckpointWriterTest, StepsGoOnWhileItWrites) {

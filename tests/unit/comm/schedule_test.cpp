@@ -26,7 +26,7 @@ class Network {
   /// A network without ranks: see add.
   Network() = default;
 
-  void add(Schedule schedule, std::vector<double> numbers) {
+  void add(CommSchedule schedule, std::vector<double> numbers) {
     ranks_.push_back({std::move(schedule), std::move(numbers)});
   }
 
@@ -48,7 +48,7 @@ class Network {
     std::int64_t most = 0;
     for (const Rank& rank : ranks_) {
       std::int64_t sent = 0;
-      for (const Step& step : rank.schedule) sent += step.send.count;
+      for (const CommRound& step : rank.schedule) sent += step.send.count;
       most = std::max(most, sent);
     }
     return most;
@@ -61,7 +61,7 @@ class Network {
 
  private:
   struct Rank {
-    Schedule schedule;
+    CommSchedule schedule;
     std::vector<double> numbers;
     std::size_t next = 0;
     bool sent = true, received = true;
@@ -78,10 +78,10 @@ class Network {
   void deliver(std::size_t rank) {
     Rank& mine = ranks_[rank];
     if (mine.next == mine.schedule.size() || mine.sent) return;
-    const Step::Part& send = mine.schedule[mine.next].send;
+    const CommRound::Part& send = mine.schedule[mine.next].send;
     Rank& peer = ranks_[static_cast<std::size_t>(send.peer)];
     if (peer.next == peer.schedule.size() || peer.received) return;
-    const Step::Part& receive = peer.schedule[peer.next].receive;
+    const CommRound::Part& receive = peer.schedule[peer.next].receive;
     if (receive.peer != static_cast<int>(rank)) return;
     EXPECT_EQ(receive.count, send.count);
     EXPECT_EQ(receive.final, send.final);
@@ -96,7 +96,7 @@ class Network {
     Rank& mine = ranks_[rank];
     if (mine.next == mine.schedule.size()) return false;
     deliver(rank);
-    if (const Step::Part& receive = mine.schedule[mine.next].receive; receive && !mine.received)
+    if (const CommRound::Part& receive = mine.schedule[mine.next].receive; receive && !mine.received)
       deliver(static_cast<std::size_t>(receive.peer));
     if (!mine.sent || !mine.received) return false;
     ++mine.next;
@@ -115,7 +115,7 @@ struct Named {
 };
 
 /// The algorithms of the table that have the operation.
-std::vector<Named> with(Scheduler Algorithm::* operation) {
+std::vector<Named> with(Scheduler Algorithm::*operation) {
   std::vector<Named> found;
   for (const Algorithm& algorithm : algorithms())
     if (algorithm.*operation) found.push_back({std::string(algorithm.name), algorithm.*operation});
@@ -263,7 +263,7 @@ TEST(Schedules, CostWhatTheLiteratureSays) {
 TEST(Schedules, KeepTheOrderOfSums) {
   // With 3 blocks on 3 ranks, the sum of block i begins on rank i + 1, goes round the ring, and is complete on rank i.
   for (int rank = 0; rank < 3; ++rank) {
-    const Schedule steps = ring_all_reduce(rank, 3, 3 * array_block);
+    const CommSchedule steps = ring_all_reduce(rank, 3, 3 * array_block);
     ASSERT_EQ(steps.size(), 4u);
     EXPECT_EQ(steps[0].send.first, (rank + 2) % 3 * array_block);
     EXPECT_EQ(steps[0].send.peer, (rank + 1) % 3);
@@ -272,7 +272,7 @@ TEST(Schedules, KeepTheOrderOfSums) {
     EXPECT_TRUE(steps[2].send.final);
   }
   // With 3 elements on 8 ranks, repeated halving leaves the first element to rank 3 (slice_of: to rank 2).
-  const Schedule steps = halving_doubling_all_reduce(3, 8, 3);
+  const CommSchedule steps = halving_doubling_all_reduce(3, 8, 3);
   ASSERT_EQ(steps.size(), 6u);
   EXPECT_EQ(steps[3].send.first, 0);
   EXPECT_EQ(steps[3].send.count, 1);

@@ -59,7 +59,7 @@ std::vector<double> train(const Json& golden, std::size_t steps, DType dtype, Pr
   const OwnedTensor scratch("scratch", DType::f64, {n * model.graph().output_shape().count(), 2}),
       sums("sums", DType::f64, {loss_sum_count});
   const UpdateScalarsMemory scalars;
-  const StepContext context;
+  const PassContext context;
   std::vector<double> losses;
   for (std::size_t step = 0; step < steps; ++step) {
     const Batch batch = make_batch(model, dtype, n, step % 2);

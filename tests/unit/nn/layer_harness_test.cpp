@@ -26,10 +26,10 @@ class Secretive final : public Layer {
         .backward_reads_inputs = says_so_ && reads_ == Reads::input ? LayerTraits::all_inputs : LayerTraits::Inputs(),
         .backward_reads_output = says_so_ && reads_ == Reads::output};
   }
-  void forward(const StepContext& context, const LayerTensors& t) override {
+  void forward(const PassContext& context, const LayerTensors& t) override {
     activation_forward(context.space, Activation::relu, t.x[0], t.y);
   }
-  void backward(const StepContext& context, const LayerTensors& t) override {
+  void backward(const PassContext& context, const LayerTensors& t) override {
     const Tensor& kept = reads_ == Reads::input ? t.x[0] : t.y;
     if (t.dx[0]) activation_backward(context.space, Activation::relu, kept, t.dy, t.dx[0]);
   }

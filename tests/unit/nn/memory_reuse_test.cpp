@@ -98,7 +98,7 @@ void expect_same(const std::string& layers, const Shape& input, Purpose purpose,
   const ProvidersConfig portable = test::using_provider(ProviderKind::portable);
   Model model(Graph(items, input),
               {.dtype = DType::f64, .providers = portable, .max_batch = max_batch, .purpose = purpose});
-  StepContext context{.training = purpose == Purpose::training, .seed = 3, .step = 4, .first_example = 1};
+  PassContext context{.training = purpose == Purpose::training, .seed = 3, .step = 4, .first_example = 1};
   // After the first round, the arena is full of old numbers.
   for (const std::int64_t n : {max_batch, max_batch, std::int64_t{1}, max_batch - 1}) {  // with a ragged last chunk
     context.step = context.step() + 1;
@@ -131,8 +131,8 @@ void expect_same(const std::string& layers, const Shape& input, Purpose purpose,
 
 /// Number of tasks of the plan that recompute.
 int computed_again(const std::string& layers, const Shape& input, std::int64_t n, Checkpointing checkpointing) {
-  const StepPlan plan = plan_step(Graph(test::parse_layers(layers), input), DType::f64, n, Purpose::training,
-                                  checkpointing);
+  const ExecutionPlan plan = plan_step(Graph(test::parse_layers(layers), input), DType::f64, n, Purpose::training,
+                                       checkpointing);
   int tasks = 0;
   for (const Segment& segment : plan.backward)
     for (const Task& task : segment.tasks) tasks += task.kind == Task::Kind::recompute;
@@ -171,7 +171,7 @@ TEST(MemoryReuse, RandomNetworksInChunks) {
   for (std::uint64_t seed = 0; seed < 30 && !testing::Test::HasFatalFailure(); ++seed) {
     const std::string layers = RandomNetwork(seed).list();
     const Shape input{15, 16, 2};
-    const StepPlan plan = plan_step(Graph(test::parse_layers(layers), input), DType::f64, n, Purpose::training);
+    const ExecutionPlan plan = plan_step(Graph(test::parse_layers(layers), input), DType::f64, n, Purpose::training);
     for (const Segment& segment : plan.forward) cut += segment.chunk < n;
     again += computed_again(layers, input, n, Checkpointing::none);
     expect_same(layers, input, Purpose::training, n);
@@ -187,7 +187,7 @@ TEST(MemoryReuse, SumsJoinTheNormsThatReadThem) {
       " {layer_norm: {}, name: n}, {linear: {features: 64}, name: c}, {add: {}, from: [s, c], name: u}, {layer_norm: {}, name: m}]";
   for (const std::int64_t n : {4, 4000}) {
     const Graph graph(test::parse_layers(layers), {64});
-    const StepPlan plan = plan_step(graph, DType::f32, n, Purpose::training);
+    const ExecutionPlan plan = plan_step(graph, DType::f32, n, Purpose::training);
     std::vector<int> sums;
     for (const Segment& segment : plan.forward)
       for (const Task& task : segment.tasks) {
@@ -215,7 +215,7 @@ void expect_same_with_blocks(const std::string& layers, const Shape& input, std:
                                       .providers = test::using_provider(ProviderKind::portable),
                                       .max_batch = n,
                                       .checkpointing = checkpointing});
-    StepContext context{.seed = 3, .step = 4};
+    PassContext context{.seed = 3, .step = 4};
     model.parameters().initialize(context.space, 8);
     const OwnedTensor x = test::make_filled(DType::f64, input.with_batch(n), 50);
     for (int round = 0; round < 2; ++round) {  // the second round meets an arena full of old numbers

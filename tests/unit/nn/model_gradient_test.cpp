@@ -132,7 +132,7 @@ class Experiment {
 
   /// Evaluates examples first … first+count-1 as one micro-batch of a step; returns their summed loss.
   double evaluate(std::int64_t first, std::int64_t count, Store store, bool backward = true) {
-    const StepContext context{.seed = 1, .step = 2, .first_example = first, .gradients = store};
+    const PassContext context{.seed = 1, .step = 2, .first_example = first, .gradients = store};
     const Tensor input = rows(input_.get(), first, count);
     const Tensor targets = loss_->wants_classes() ? rows(classes_.get(), first, count)
                                                   : rows(values_.get(), first, count);

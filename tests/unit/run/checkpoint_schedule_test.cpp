@@ -10,7 +10,7 @@ TEST(CheckpointSchedule, WhatIsDueWithoutCommonParametersWaitsForThem) {
   CheckpointSchedule schedule({.every_steps = 4});
   EXPECT_FALSE(schedule.is_due({.last = 3}, {}));
   EXPECT_TRUE(schedule.is_due({.last = 4}, {}));
-  const StepsDone alone{.last = 4, .is_common = false};
+  const CompletedSteps alone{.last = 4, .is_common = false};
   EXPECT_FALSE(schedule.is_due(alone, {}));
   schedule.postpone(alone, {});
   EXPECT_TRUE(schedule.is_due({.last = 5}, {})) << "it was due at step 4";

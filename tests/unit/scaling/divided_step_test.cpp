@@ -47,14 +47,14 @@ struct Exchanged {
       : workload(equal_units(parallel)),
         plan(workload.plan({ranks, static_cast<int>(machine.nodes_of(ranks))}).plan),
         sums(machine, workload.config().parallel),
-        exchange(step_exchange(workload, workload.config().parallel, machine, ranks, plan, sums)) {}
+        exchange(step_traffic(workload, workload.config().parallel, machine, ranks, plan, sums)) {}
 
   double trained() const { return static_cast<double>(workload.layout().trained_size()); }
 
   Workload workload;
-  StepPlan plan;
+  ExecutionPlan plan;
   SumsOfRanks sums;
-  StepExchange exchange;
+  StepTraffic exchange;
 };
 
 void expect_bytes(double sent, double expected, const std::string& what) {
@@ -87,7 +87,7 @@ TEST(DividedBytes, OfParametersAreLessWhatWindowsHold) {
       const int ranks = 4;
       const Exchanged made("share_parameters: false, shard: parameters, prefetch: " + std::to_string(prefetch),
                            cluster(1), ranks);
-      const ParameterWindows& windows = made.exchange.windows;
+      const UnshardPlan& windows = made.exchange.windows;
       ASSERT_EQ(windows.units.size(), 6u);
       std::int64_t largest = 0;
       for (const ElementRange& unit : windows.units)
@@ -163,7 +163,7 @@ TEST(DividedStep, OwnersTakeTheirPartOfASum) {
 }
 
 /// Exposed seconds of a step in which each time of the plan takes `each` seconds.
-double exposed(const StepExchange& exchange, double each, std::size_t micro_batches) {
+double exposed(const StepTraffic& exchange, double each, std::size_t micro_batches) {
   const auto times = static_cast<std::size_t>(exchange.windows.times);
   DividedStep step{.exchange = exchange, .micro_batches = {}, .has_device = true};
   step.micro_batches.assign(micro_batches, std::vector<double>(times, each));
@@ -176,7 +176,7 @@ TEST(DividedStep, HidesAllButTheFirstGatherAndTheLastSum) {
   Machine machine = cluster(1);
   machine.host_copy_gbps = 1e9;
   const Exchanged made("shard: parameters", machine, 4);
-  const StepExchange& exchange = made.exchange;
+  const StepTraffic& exchange = made.exchange;
   double first = 0, last = 0;
   for (std::size_t unit = 0; unit < exchange.units.size(); ++unit)
     if (exchange.windows.forward.uses[unit].first == 0) first += exchange.units[unit].seconds;
@@ -234,9 +234,9 @@ TEST(DividedStep, TakesGathersAlsoIfOneRankOwnsAll) {
   const Machine machine = cluster(1);
   Workload workload(equal_units("shard: optimizer"));
   workload.change([](TrainingConfig& config) { config.parallel.sums.bucket_mb = 0.0164; });  // one block each
-  const StepPlan plan = workload.plan({8, 8}).plan;
+  const ExecutionPlan plan = workload.plan({8, 8}).plan;
   SumsOfRanks sums(machine, workload.config().parallel);
-  const StepExchange exchange = step_exchange(workload, workload.config().parallel, machine, 8, plan, sums);
+  const StepTraffic exchange = step_traffic(workload, workload.config().parallel, machine, 8, plan, sums);
   EXPECT_EQ(exchange.updated, 1);
   const double gathers = seconds_of(exchange.gathers);
   EXPECT_GT(gathers, 0);

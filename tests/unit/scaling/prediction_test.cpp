@@ -65,7 +65,7 @@ optimizer: {type: sgd, learning_rate: 0.1}
 batch: {global: 256}
 )",
                                                "deck.yaml")));
-  const StepMemory memory = workload.plan({2, 2});
+  const MemoryEstimate memory = workload.plan({2, 2});
   ASSERT_GT(memory.plan.tile_rows, 0);
   const std::vector<ReadyPoint> points = workload.ready_points(memory.plan);
   EXPECT_EQ(points.front().layers, std::vector{2});

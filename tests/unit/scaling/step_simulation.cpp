@@ -62,7 +62,7 @@ class Step {
   struct Rank {
     double slow = 1, delay = 0, now = 0, begun = 0, sent = 0;
     std::size_t bucket = 0, step = 0;
-    Schedule schedule;
+    CommSchedule schedule;
     std::vector<std::pair<int, double>> inbox;  ///< messages that have arrived: their sender, and the time
     bool waits = false, done = false;
   };

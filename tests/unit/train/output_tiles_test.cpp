@@ -39,7 +39,7 @@ class Network {
 
   /// The loss sums of examples first … first+count−1; computes their gradients, too, if `training`.
   LossSums run(std::int64_t first, std::int64_t count, bool training, Store store = Store::replace) {
-    const StepContext context{.training = training, .seed = 1, .first_example = first, .gradients = store};
+    const PassContext context{.training = training, .seed = 1, .first_example = first, .gradients = store};
     std::vector<std::int32_t> tokens;
     for (std::int64_t i = first * positions; i < (first + count) * positions; ++i)
       tokens.push_back(static_cast<std::int32_t>(tokens_[static_cast<std::size_t>(i)]));

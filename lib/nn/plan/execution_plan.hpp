@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "nn/graph.hpp"
+
+namespace lockstep {
+
+/// One call of a layer.
+struct Task {
+  enum class Kind {
+    forward,
+    accumulate_statistics,
+    recompute,  ///< in the backward pass, for an output that was not kept
+    accumulate_gradient_statistics,
+    backward,
+  };
+  Kind kind;
+  int node;
+  int sum = -1;  ///< node of an addition that the task also computes, since the layer reads it; -1: none
+};
+
+/// Tasks that run one after the other for `chunk` examples, then for the next ones: what one layer writes is still in
+/// the cache when the next layer reads it, and data that no other segment reads never leaves the cache. After the last
+/// chunk, the statistics of the segment's layers are finalized.
+struct Segment {
+  std::vector<Task> tasks;
+  std::int64_t chunk = 0;
+};
+
+/// A tensor's position in the arena.
+struct Allocation {
+  static constexpr std::size_t none = static_cast<std::size_t>(-1);
+  std::size_t offset = none;
+  bool whole = true;  ///< true: has room for all examples; false: only for the current chunk
+
+  explicit operator bool() const { return offset != none; }
+};
+
+/// The tasks of a step and the arena positions of all its data, planned from the graph before the first step.
+struct ExecutionPlan {
+  std::vector<Segment> forward, backward;
+  /// First node from which on all gradients are final, in the order of the flat buffer: [0] applies before the backward
+  /// pass, [s + 1] after its segment s.
+  std::vector<std::size_t> final_from;
+  std::vector<int> owner;  ///< for each node: the node whose memory holds its output, or GraphNode::data
+  // For each node that owns its output: memory of the output, of its recomputed copy and of its gradient; `none` if it
+  // has none.
+  std::vector<Allocation> output, recomputed_output, gradient;
+  std::vector<Allocation> saved, recomputed_saved;  ///< what a layer keeps from forward (or recompute) to backward
+  /// Where node i stores the gradient of input k if another layer has stored one before; it is then added to the
+  /// owner's gradient. None: the node writes to the owner's gradient itself.
+  std::vector<std::vector<Allocation>> staging;
+  std::vector<bool> adds_gradient;   ///< true if node i itself adds to the gradient of its first input
+  std::vector<bool> needs_gradient;  ///< see Graph::needs_gradient
+  /// Not 0: the last layer has no tasks. It runs forward and backward, with the loss in between, for this many rows
+  /// (vectors of the output) at a time, so that the whole output never exists; its `output` has room for these rows
+  /// only.
+  std::int64_t tile_rows = 0;
+  std::size_t bytes = 0;
+
+  /// True if `task` of `graph` writes the gradient of its layer's input k.
+  bool writes_gradient(const Graph& graph, const Task& task, std::size_t k) const;
+
+  /// Bytes between the parts of `saved` that belong to neighbouring examples.
+  static std::size_t saved_stride(const GraphNode& node);
+};
+
+enum class Purpose { inference, training };
+/// Whether all activations that the backward pass needs are kept from the forward pass, or only those between blocks of
+/// layers, from which the others are recomputed bit for bit (Chen et al., "Training deep nets with sublinear memory
+/// cost", 2016).
+enum class Checkpointing { none, blocks };
+ExecutionPlan plan_step(const Graph& graph, DType dtype, std::int64_t max_batch, Purpose purpose,
+                        Checkpointing checkpointing = Checkpointing::none, std::int64_t tile_rows = 0);
+
+/// Number of rows in the output of n examples.
+inline std::int64_t output_rows(const Graph& graph, std::int64_t n) { return n * graph.output_shape().rows(); }
+
+}  // namespace lockstep

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/training/batch_feed.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/heartbeat.hpp"
+#include "base/log.hpp"
+
+namespace lockstep {
+
+BatchFeed::BatchFeed(const PreparedRun& deck, DataPosition& state)
+    : deck_(deck), trainer_(*deck.trainer), batch_dealing_(trainer_.strategy()), state_(state) {
+  if (deck.config.parallel.measures_shares() && deck.comm.size() > 1)
+    shares_.emplace(deck.comm, trainer_, deck.largest_batch());
+  deck.comm.run_collectively([&] { with_positions(deck.config.source, [&] { prepare(trainer_.partition()); }); });
+}
+
+/// Returns the sizes of this rank's micro-batches, also in the ragged last batch of an epoch and of an evaluation, so
+/// that all are prepared before the first step.
+std::vector<std::int64_t> BatchFeed::sizes(const BatchPartition& partition) const {
+  const Communicator& comm = deck_.comm;
+  const std::int64_t size = deck_.examples();
+  std::vector<std::int64_t> sizes;
+  for (const RunLength::Stage& stage : deck_.config.batch.stages()) {
+    const std::int64_t global = std::min(stage.batch, size);
+    for (const std::int64_t examples : {global, deck_.config.data.drop_last ? 0 : size % global})
+      for (const MicroBatch& micro_batch : micro_batches_of(partition, examples, comm.rank()))
+        sizes.push_back(micro_batch.count);
+  }
+  for (const Dataset* split : {deck_.data.validation.get(), deck_.data.test.get()}) {
+    if (!split) continue;
+    const std::int64_t all = split->size(), round = partition.largest_micro_batch(deck_.largest_batch()) * comm.size();
+    for (const std::int64_t examples : {std::min(all, round), all % round})
+      sizes.push_back(share_of(examples, comm.rank(), comm.size()).count);
+  }
+  return sizes;
+}
+
+void BatchFeed::prepare(const BatchPartition& partition) {
+  for (const std::int64_t n : sizes(partition)) {
+    if (n > 0) trainer_.model().prepare(n);
+    heartbeat().beat();
+  }
+}
+
+void BatchFeed::begin() {
+  const RunConfig& config = deck_.config;
+  // Seeds of decks are below 2⁵³, so each rollback gives a new seed.
+  const auto order_seed = static_cast<std::uint64_t>(config.run.seed) +
+                          (static_cast<std::uint64_t>(state_.rollbacks) << 53);
+  const bool interleaved = config.data.sampler == DataConfig::SamplerKind::distributed_sampler;
+  const std::int64_t ignored = config.loss.make()->ignored_class();
+  const Sampling sampling = with_positions(config.source, [&] {
+    return sampling_of(config.data, *deck_.data.train, deck_.comm.size(), order_seed, ignored);
+  });
+  using Dealing = BatchDealing::Dealing;
+  const Dealing dealing = batch_dealing_.dealing();
+  const Sampler sampler(
+      {.dataset_size = deck_.examples(),
+       .global_batch = deck_.largest_batch(),
+       .batch_at = [length = deck_.length()](const SamplerPosition& at) { return length.batch_at(at.epoch, at.next); },
+       .drop_last = config.data.drop_last,
+       .sampling = sampling,
+       .repeats = draws_again(config.data.sampler),
+       .interleaved = interleaved,
+       .rank = deck_.comm.rank(),
+       .partition = partition(),
+       .parts_of_batch = batch_dealing_.parts_of_batch(),
+       .batches = trainer_.steps(),
+       .parts_of = dealing == Dealing::in_known_order
+                       ? [this](std::int64_t step) { return batch_dealing_.parts_of(step); }
+                       : std::function<std::span<const std::int64_t>(std::int64_t)>()},
+      state_.position);
+  loader_ = std::make_unique<DataLoader>(*deck_.data.train, sampler, trainer_.partition().room(deck_.largest_batch()),
+                                         config.data.augment, static_cast<std::uint64_t>(config.run.seed),
+                                         dealing == Dealing::as_they_come ? DataLoader::on_demand : DataLoader::ahead);
+}
+
+const HostBatch& BatchFeed::next() {
+  const bool asks = batch_dealing_.dealing() == BatchDealing::Dealing::as_they_come;
+  const PartRequest request = asks ? next_part() : PartRequest{};
+  const PhaseClock::Scope phase(trainer_.clock(), StepPhase::data);
+  return asks ? loader_->take(request) : *loader_->next();
+}
+
+PartRequest BatchFeed::next_part() {
+  const PhaseClock::Scope phase(trainer_.clock(), StepPhase::reduce);
+  return batch_dealing_.next_part(ExecSpace());
+}
+
+void BatchFeed::balance(const Trainer::ExposedSeconds& exposed) {
+  if (!shares_) return;
+  if (const auto shares = shares_->step_done(exposed)) set_shares(*shares);
+}
+
+void BatchFeed::set_shares(const std::vector<std::int64_t>& shares) {
+  shares_->set(shares);
+  const BatchPartition& partition = shares_->partition();
+  deck_.comm.run_collectively([&] {
+    ExecSpace().fence("lockstep::set_shares");  // kernels under way still use the memory that layers prepare anew
+    prepare(partition);
+  });
+  loader_->set_shares(partition.rank_shares);
+  log("shares       by speed: {} to {} {} per rank in the next steps", std::ranges::min(partition.rank_shares),
+      std::ranges::max(partition.rank_shares), partition.separate ? "shards" : "examples");
+}
+
+void BatchFeed::step_done(const BatchPlan& batch) { before_ = std::exchange(state_.position, batch.after); }
+
+}  // namespace lockstep

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "comm/device_sums.hpp"
+#include "data/dataset.hpp"
+#include "train/training_config.hpp"
+
+namespace lockstep {
+
+/// Numbers of ranks and of nodes in a run. Each node has equally many ranks.
+struct RankCount {
+  int all, nodes;
+};
+/// Number of ranks of a group, on one node, that share one copy of what layers see of divided parameters.
+int ranks_that_share(const ParallelConfig& config, RankCount ranks);
+
+/// Returns the number of trained parameters that the rank with the most of them owns, if ranks divide the model.
+/// `shares`: ranks of a node sum in its memory, and share the parameters (may_share_parameters).
+std::int64_t largest_part(const ParallelConfig& config, const ParameterLayout& layout, RankCount ranks, bool shares);
+
+/// Bytes of the model on each rank in a step. Of parameters and gradients that ranks divide, these are the windows and
+/// what the rank owns.
+struct ModelMemory {
+  double parameters = 0;  ///< in the master type; with the copy that parallel.local keeps of the last synchronization
+  double rounded = 0, gradients = 0;  ///< of the 16-bit copy; with those of deterministic runs' shards
+  double states = 0;      ///< of optimizer, parallel.local, asynchronous workers; if offloaded, the blocks in memory
+  double offloaded = 0;   ///< of states, and of parameters, that are not in memory
+  double elsewhere = 0;   ///< of these, the parameters that a rank owns
+  double checkpoint = 0;  ///< that rank 0 copies for a checkpoint
+
+  double model() const { return parameters + rounded + gradients + states; }
+};
+/// Throws KeyError if the deck's groups do not suit the ranks.
+ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const ExecutionPlan& plan, RankCount ranks);
+
+/// Returns the bytes of 16-bit copies of gradients that travel between devices (DeviceReducer).
+double wire_bytes(const ParallelConfig& config, const ParameterLayout& layout, RankCount ranks,
+                  const DeviceFacts& devices);
+
+/// Bytes that a step needs on each rank.
+struct MemoryEstimate : ModelMemory {
+  ExecutionPlan plan;  ///< of the largest micro-batch
+  double activations = 0, workspace = 0;
+  double batches = 0;  ///< in host memory and on the device
+
+  /// Bytes that grow with the number of examples computed at once.
+  double per_batch() const { return activations + batches; }
+  double total() const { return model() + activations + workspace + batches; }
+};
+
+/// Plans the step of a deck on so many ranks, the graph's layers included. Allocates nothing.
+MemoryEstimate memory_estimate(const TrainingConfig& config, Graph& graph, const Dataset& train, RankCount ranks);
+
+/// Returns the bytes, on each rank, of a step that differs from that of `memory` in parallel.shard alone.
+double memory_with(Shard shard, TrainingConfig config, const Graph& graph, const MemoryEstimate& memory,
+                   RankCount ranks);
+
+/// Throws KeyError (parallel.memory_gb) if a step needs more than the deck allows. The message says which way to divide
+/// the model would fit.
+void check_memory(const TrainingConfig& config, const Graph& graph, const MemoryEstimate& memory, RankCount ranks);
+/// Returns "none 1.58 GB, optimizer 990 MB, …": what steps need that differ in parallel.shard alone.
+std::string memory_by_shard(const TrainingConfig& config, const Graph& graph, const MemoryEstimate& memory,
+                            RankCount ranks);
+
+}  // namespace lockstep
