@@ -44,7 +44,7 @@ struct Constant final : Course {
 };
 
 /// The schedule of He et al., "Deep residual learning", 2016: PyTorch's StepLR.
-struct Steps final : Course {
+struct StepDecay final : Course {
   std::string every = "30 epochs";
   double factor = 0.1;
 
@@ -106,7 +106,7 @@ struct Exponential final : Course {
 };
 
 /// Falls from 1 to final_fraction over `decay`, or until the run ends.
-struct Fall : Course {
+struct Decay : Course {
   double final_fraction = 0;
   std::string decay;  ///< empty: until the run ends
 
@@ -129,18 +129,18 @@ struct Fall : Course {
 };
 
 /// With decay and final_fraction, the schedule of Shallue et al., "Measuring the effects of data parallelism", 2019.
-struct Linear final : Fall {
+struct Linear final : Decay {
   std::function<double(double)> form() const override {
     return [](double done) { return 1 - done; };
   }
 };
 
 /// With power 2, the schedule of LARS (You et al., 2017).
-struct Polynomial final : Fall {
+struct Polynomial final : Decay {
   double power = 2;
 
   void describe(Fields& fields) override {
-    Fall::describe(fields);
+    Decay::describe(fields);
     fields.number("power", power, positive, "exponent of the remaining share of the decay");
   }
   std::function<double(double)> form() const override {
@@ -284,7 +284,7 @@ struct Points final : Course {
 
 constexpr Alternative table[] = {
     {"constant", "Keeps the learning rate constant", make_config<Constant>},
-    {"step", "Multiplies the learning rate by a factor at regular intervals", make_config<Steps>},
+    {"step", "Multiplies the learning rate by a factor at regular intervals", make_config<StepDecay>},
     {"multistep", "Multiplies the learning rate by a factor at given points", make_config<MultiStep>},
     {"exponential", "Lowers the learning rate exponentially and continuously, by a factor in each interval",
      make_config<Exponential>},
