@@ -112,6 +112,14 @@ class CheckEndsAsTrain(LockstepTest):
         self.deck(parallel={"shard_group": 3})  # has no effect
         self.assertRegex(self.lockstep("check", "deck.yaml", "--ranks", 4, "--nodes", 2).out, r"by parallel.shard +none [0-9.]+ KB per rank")
 
+    def test_groups_that_average_in_nodes_lie_within_them(self):
+        self.deck(parallel={"local": {"every": 4, "node_every": 2, "group": 2}}, batch={"global": 12})
+        words = ["parallel.local.node_every: rank 3 is on a different node from the rest of its group (2 ranks from rank 2 on)"]
+        self.refused(78, words, "check", "deck.yaml", "--ranks", 6, "--nodes", 2)
+        self.refused(78, words, "train", "deck.yaml", *nodes_of(3), ranks=6)
+        self.lockstep("check", "deck.yaml", "--ranks", 4, "--nodes", 2)
+        self.lockstep("check", "deck.yaml", "--ranks", 4)
+
     @unittest.skipIf(runs_on_device(), "states are offloaded to files on hosts")
     def test_folders_of_offloaded_states(self):
         self.write("file", "")

@@ -9,16 +9,20 @@
 
 namespace lockstep {
 
+void check_local_groups(const LocalConfig& config, std::span<const int> node_of) {
+  if (!config.nests()) return;
+  for (std::size_t rank = 0; rank < node_of.size(); ++rank) {
+    const std::size_t first = rank - rank % static_cast<std::size_t>(*config.group);
+    validate_key(node_of[rank] == node_of[first], "parallel.local.node_every",
+                 "rank {} is on a different node from the rest of its group ({} ranks from rank {} on); give a "
+                 "group that divides the ranks of each node, or leave node_every out",
+                 rank, *config.group, first);
+  }
+}
+
 Topology local_group_of(const LocalConfig& config, const Topology& topology) {
   const int rank = topology.all.rank();
-  if (config.nests())
-    for (std::size_t other = 0; other < topology.node_of.size(); ++other) {
-      const std::size_t first = other - other % static_cast<std::size_t>(*config.group);
-      validate_key(topology.node_of[other] == topology.node_of[first], "parallel.local.node_every",
-                   "rank {} is on a different node from the rest of its group ({} ranks from rank {} on); give a "
-                   "group that divides the ranks of each node, or leave node_every out",
-                   other, *config.group, first);
-    }
+  check_local_groups(config, topology.node_of);
   const std::int64_t number = config.group ? rank / *config.group : topology.node_of[static_cast<std::size_t>(rank)];
   return topology.of(topology.all.split(static_cast<int>(number)));
 }

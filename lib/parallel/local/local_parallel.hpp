@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "parallel/data_parallel.hpp"
@@ -15,9 +16,11 @@
 
 namespace lockstep {
 
-/// Returns the ranks that step together with this one (parallel.local.group). Throws KeyError
-/// (parallel.local.node_every) on all ranks if groups of a node are to synchronize and a group has ranks on several
-/// nodes. Collective.
+/// Throws KeyError (parallel.local.node_every) if groups of a node are to synchronize and a group has ranks on several
+/// nodes. `node_of`: the node of each rank.
+void check_local_groups(const LocalConfig& config, std::span<const int> node_of);
+/// Returns the ranks that step together with this one (parallel.local.group). Throws what check_local_groups does, on
+/// all ranks. Collective.
 Topology local_group_of(const LocalConfig& config, const Topology& topology);
 
 /// Whole replicas, one for each group of ranks, which step by themselves (local SGD: Stich 2019; post-local SGD: Lin et

@@ -18,6 +18,7 @@
 #include "core/execution.hpp"
 #include "io/scratch_file.hpp"
 #include "ops/device_description.hpp"
+#include "parallel/local/local_parallel.hpp"
 #include "parallel/parallel_memory.hpp"
 #include "parallel/shard_groups.hpp"
 #include "run/experiment/experiment.hpp"
@@ -42,6 +43,14 @@ void check_offload_folder(const std::string& folder, double bytes) {
   validate(bytes <= static_cast<double>(space.available), ExitStatus::io_error,
            "scratch file in {}: there is no room for {} of the ranks of a node (it has {}); make room", folder,
            bytes_text(bytes), bytes_text(static_cast<double>(space.available)));
+}
+
+/// Checks that groups which average in nodes lie within these, with the same number of consecutive ranks on each.
+void check_groups_on_nodes(const ParallelConfig& parallel, RankCount count) {
+  if (!parallel.local.present || parallel.has_workers()) return;
+  std::vector<int> node_of;
+  for (int rank = 0; rank < count.all; ++rank) node_of.push_back(rank / (count.all / count.nodes));
+  check_local_groups(parallel.local, node_of);
 }
 
 std::string layer_table(const Graph& graph) {
@@ -265,6 +274,8 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
   const Graph& graph = experiment.graph;
   const BatchPartition partition = batch_partition(config, graph, ranks);
   check_shard_groups(config.parallel, count.all, count.nodes);
+  // Unless nodes are given, a node for each rank is the least favourable case for memory and time, not a statement.
+  if (run == PlannedRun::on_other_nodes || count.nodes < count.all) check_groups_on_nodes(config.parallel, count);
   const bool whole_sums = has_whole_sums(config.parallel, expected_devices(ranks));  // KeyError if unavailable
   MemoryEstimate memory = memory_estimate(config, experiment.graph, *experiment.data.train, count);
   const std::optional<ShardChoice> chosen = resolve_shard(config, graph, memory, count, whole_sums);
