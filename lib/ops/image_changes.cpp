@@ -33,7 +33,7 @@ struct Images {
       return at(image, row + static_cast<std::int64_t>(change.top), column + static_cast<std::int64_t>(change.left), c);
     const C y = static_cast<C>(change.top) + static_cast<C>(change.down) * (static_cast<C>(row) + C(0.5)) - C(0.5),
             z = static_cast<C>(change.left) + static_cast<C>(change.right) * (static_cast<C>(column) + C(0.5)) - C(0.5);
-    const C y0 = Kokkos::floor(y), z0 = Kokkos::floor(z), below = y - y0, right = z - z0;
+    const C y0 = Kokkos::floor(y), z0 = Kokkos::floor(z), below = y - y0, after = z - z0;
     const C top = static_cast<C>(change.top),
             bottom = top + Kokkos::round(static_cast<C>(change.down) * static_cast<C>(rows)) - C(1),
             left = static_cast<C>(change.left),
@@ -48,8 +48,8 @@ struct Images {
                                                       : k),
                 c);
     };
-    return (C(1) - below) * ((C(1) - right) * pixel(y0, z0) + right * pixel(y0, z0 + C(1))) +
-           below * ((C(1) - right) * pixel(y0 + C(1), z0) + right * pixel(y0 + C(1), z0 + C(1)));
+    return (C(1) - below) * ((C(1) - after) * pixel(y0, z0) + after * pixel(y0, z0 + C(1))) +
+           below * ((C(1) - after) * pixel(y0 + C(1), z0) + after * pixel(y0 + C(1), z0 + C(1)));
   }
 
   KOKKOS_INLINE_FUNCTION C clamped(C value) const { return value < C(0) ? C(0) : value > largest ? largest : value; }
