@@ -137,8 +137,8 @@ class Step {
         const auto rows = fastest_by_messages(nodes_);
         const auto row = std::ranges::lower_bound(rows, 4 * share.count, {}, &AllReduceRow::up_to);
         leader.schedule = row->algorithm->all_reduce(node_of(other), nodes_, share.count);
-        for (lockstep::Step& step : leader.schedule)
-          for (lockstep::Step::Part* part : {&step.send, &step.receive})
+        for (lockstep::CommRound& step : leader.schedule)
+          for (lockstep::CommRound::Part* part : {&step.send, &step.receive})
             if (part->peer >= 0) part->peer = part->peer * per_node_ + other - first;
         events_.push({leader.now, other, -1, Kind::step});
       }
@@ -149,7 +149,7 @@ class Step {
     Rank& rank = at(number);
     rank.now = time;
     if (rank.step == rank.schedule.size()) return end_messages(number);
-    const lockstep::Step& step = rank.schedule[rank.step];
+    const lockstep::CommRound& step = rank.schedule[rank.step];
     rank.sent = time;
     if (step.send) {
       const double size = 4 * static_cast<double>(step.send.count);
@@ -174,7 +174,7 @@ class Step {
 
   void go_on(int number) {
     Rank& rank = at(number);
-    const lockstep::Step& step = rank.schedule[rank.step];
+    const lockstep::CommRound& step = rank.schedule[rank.step];
     double end = rank.sent;
     double adding = 0;
     if (step.receive) {
