@@ -48,9 +48,6 @@ struct PartRequest {
   std::int64_t batches = 0, examples = 0;
 };
 
-/// Version of the order of examples: a new number for each change that deals out other examples for the same seed.
-inline constexpr std::int64_t example_order = 2;  // 1: each epoch shuffled as a whole
-
 /// Deals out global batches in an order that depends only on seed and epoch, so that any number of ranks sees the same
 /// global batches (except with distributed_sampler, which pads them).
 class Sampler {

@@ -368,33 +368,5 @@ class Resume(LockstepTest):
                          ["latest", *(f"step-{step:08}.h5" for step in (60, 80, 100))])
 
 
-class EarlierCheckpoints(LockstepTest):
-    """tests/golden/checkpoints/state_of_2026_11.h5 was written before states were described by their components."""
-
-    def test_goes_on_as_it_did(self):
-        self.deck(run={"steps": 9, "output_dir": "run", "log_every": 1, "seed": 7, "evaluate_every": "2 steps",
-                       "target": {"metric": "validation_accuracy", "value": 0.99}, "patience": {"evaluations": 50}},
-                  data={"synthetic": {"kind": "random", "shape": [5, 4, 2], "classes": 3, "train": 50, "validation": 20}},
-                  model={"layers": [{"conv2d": {"filters": 3, "kernel": 3}}, {"batch_norm": {}, "name": "norm"}, "relu", "flatten", {"linear": {"features": 3}}]},
-                  optimizer={"type": "adamw", "learning_rate": 0.05, "clip_norm": 1}, schedule={"type": "cosine", "warmup": "2 steps"},
-                  batch={"global": 12, "micro": 5}, precision={"compute": "fp16", "loss_scale": {"initial": 4e6, "interval": 3}},
-                  loss_watch={"on_anomaly": "skip"}, checkpoint={"every_steps": 6, "keep": 0, "keep_best": {"count": 2}})
-        result = self.lockstep("train", "deck.yaml", f"run.resume={SOURCE / 'tests/golden/checkpoints/state_of_2026_11.h5'}")
-        self.assertIn("at step 6", result.out)
-        rows = metrics(self.folder / "run")
-        # The numbers of the program that wrote the checkpoint; the scale and the rate agree to the last digit.
-        for row, (step, split, loss, scale, rate) in zip(rows, ((7, "train", 1.29059431, "125000", 0.05), (8, "train", 1.15354285, "250000", 0.05),
-                                                                (8, "validation", 1.09995678, "", None), (9, "train", 1.0975471, "250000", 0.0475242217),
-                                                                (9, "validation", 1.09641334, "", None)), strict=True):
-            self.assertEqual((row["step"], row["split"], row["loss_scale"]), (str(step), split, scale))
-            self.assertAlmostEqual(float(row["loss"]), loss, delta=0.01)
-            if rate is not None:
-                self.assertEqual(float(row["learning_rate"]), rate)
-        state = json.loads(self.lockstep("inspect", "run/" + LAST.replace("100", "009")).out.splitlines()[-1])
-        self.assertEqual((state["skipped_steps"], state["evaluated_step"], len(state["losses"]), len(state["validation_losses"])), (5, 8, 4, 4))
-        self.assertEqual((state["selection"]["patience_best"][0], state["selection"]["best"][0][0]), (6, 6))
-        self.assertEqual(state["loss_scale"], {"scale": 250000.0, "good_steps": 1, "hysteresis_left": 1})
-
-
 if __name__ == "__main__":
     program.main()

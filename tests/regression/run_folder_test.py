@@ -351,16 +351,6 @@ class ChangedDeck(Folder):
         self.assertEqual((float(found[1]), float(found[2])), (0.05, 0))
         self.assertEqual(float([row for row in metrics(self.folder / "run") if row["step"] == "5"][0]["learning_rate"]), 0.05)
 
-    def test_a_checkpoint_of_another_order(self):
-        """A checkpoint in the middle of an epoch, of a version that shuffled each epoch as a whole, is accepted with a warning."""
-        self.deck(run={"steps": 5, "output_dir": "run", "log_every": 1, "seed": 7}, data={"synthetic": {"kind": "random", "shape": [6], "classes": 3, "train": 64, "validation": 8}},
-                  model={"layers": [{"linear": {"features": 5}}, "relu", {"linear": {"features": 3}}]})
-        old = program.SOURCE / "tests/golden/checkpoints/example_order_1.h5"
-        said = "was written in the middle of an epoch by a version that shuffles differently"
-        self.assertIn(said, self.lockstep("train", "deck.yaml", f"run.resume={old}").err)
-        self.assertEqual(summary(self.folder / "run")["steps"], 5)
-        self.assertNotIn(said, self.lockstep("train", "deck.yaml", "run.steps=6").err)
-
 
 if __name__ == "__main__":
     program.main()

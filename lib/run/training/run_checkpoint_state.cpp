@@ -65,16 +65,7 @@ void RunCheckpointState::restore(const Checkpoint& checkpoint, const std::string
     warn("{}: was written with data that differ from the present data; the run continues with the present data", file);
   if (provenance != checkpoint.texts.end()) warn_of_other_input_type(*deck_.data.train, provenance->second, file);
   restored_.emplace(file);
-  ExampleOrder order;
-  restore_state(checkpoint, file, [&](StateFields& fields) {
-    describe(fields);
-    order.describe_state(fields);
-  });
-  if (order.version != example_order && order.shuffle && state_.data.position.next > 0)
-    warn(
-        "{}: was written in the middle of an epoch by a version that shuffles differently; the rest of this epoch "
-        "repeats some examples and leaves out others",
-        file);
+  restore_state(checkpoint, file, [&](StateFields& fields) { describe(fields); });
   LossWatch& loss_watch = trainer_.update().guard().loss_watch();
   const bool other_losses = has_other_losses(checkpoint, deck_.text);
   if (other_losses || now["train"] != before["train"]) loss_watch.forget_losses();

@@ -27,7 +27,6 @@ ExampleOrder::ExampleOrder(const RunConfig& config, std::int64_t size)
       sampler(DataConfig::sampler_names[static_cast<std::size_t>(config.data.sampler)]) {}
 
 void ExampleOrder::describe_state(StateFields& fields) {
-  fields.integer("order", version);
   fields.integer("seed", seed);
   fields.integer("global_batch", global_batch);
   fields.integer("dataset_size", dataset_size);

@@ -25,7 +25,6 @@ struct StepRecord {
 
 /// What determines the order of the examples. A run that goes on keeps it.
 struct ExampleOrder {
-  std::int64_t version = example_order;
   std::int64_t seed = 0;
   std::int64_t global_batch = 0;
   std::int64_t dataset_size = 0;
