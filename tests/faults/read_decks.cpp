@@ -28,8 +28,10 @@ nlohmann::json answer(const std::string& file) {
   const double start = processor_seconds(), before = peak_megabytes();
   nlohmann::json result;
   try {
-    RunConfig config = read_run_config(parse_deck(read_deck_file(file), file));
-    if (const auto refusal = plan_report(config, {1, 1}, PlannedRun::here).refusal) throw *refusal;
+    const DeckNode deck = parse_deck(read_deck_file(file), file);
+    RunConfig config = naming_missing_files(deck, [&] { return read_run_config(deck); });
+    const PlanReport plan = naming_missing_files(deck, [&] { return plan_report(config, {1, 1}, PlannedRun::here); });
+    if (plan.refusal) throw *plan.refusal;
     result = {{"status", 0}, {"message", ""}, {"resolved", write_config(config)}};
   } catch (const Error& error) {
     result = {{"status", static_cast<int>(error.status())}, {"message", error.what()}};

@@ -70,7 +70,7 @@ class Divided {
   std::vector<T> values_;
 };
 
-class NumberStreamTest : public testing::Test {
+class CheckpointTransferTest : public testing::Test {
  protected:
   /// Runs `work` on rank 0 in a turn, which the other ranks serve. Collective.
   template <class Work>
@@ -114,13 +114,13 @@ class NumberStreamTest : public testing::Test {
   }
 };
 
-TEST_F(NumberStreamTest, CollectsWhatRanksHold) {
+TEST_F(CheckpointTransferTest, CollectsWhatRanksHold) {
   in_turn(stream_, [&] { expect_all(); });
   in_turn(stream_, [] {});  // rank 0 has nothing to do
   in_turn(stream_, [&] { expect_all(); });
 }
 
-TEST_F(NumberStreamTest, ScattersWhatRanksHold) {
+TEST_F(CheckpointTransferTest, ScattersWhatRanksHold) {
   std::ranges::fill(few_.values(), -1.0F);
   std::ranges::fill(many_.values(), -1.0F);
   std::ranges::fill(wide_.values(), -1.0);
@@ -137,7 +137,7 @@ TEST_F(NumberStreamTest, ScattersWhatRanksHold) {
   EXPECT_TRUE(few_.are_their_places() && many_.are_their_places() && wide_.are_their_places());
 }
 
-TEST_F(NumberStreamTest, WhereRankZeroFailsNobodyIsLeftWaiting) {
+TEST_F(CheckpointTransferTest, WhereRankZeroFailsNobodyIsLeftWaiting) {
   for (int after = 0; after < 6; ++after) {
     EXPECT_THROW(in_turn(stream_,
                          [&] {
@@ -165,7 +165,7 @@ TEST_F(NumberStreamTest, WhereRankZeroFailsNobodyIsLeftWaiting) {
 }
 
 /// Ranks go on at different times, and may change their numbers as soon as these are copied.
-TEST_F(NumberStreamTest, CopiesTravelBehindTheSteps) {
+TEST_F(CheckpointTransferTest, CopiesTravelBehindTheSteps) {
   if (!stream_.may_work_in_background()) GTEST_SKIP() << "this MPI serves no threads";
   stream_.make_room();
   for (int round = 0; round < 3; ++round) {
@@ -187,7 +187,7 @@ TEST_F(NumberStreamTest, CopiesTravelBehindTheSteps) {
   }
 }
 
-TEST_F(NumberStreamTest, FilesOfOneTypeGoIntoTheOther) {
+TEST_F(CheckpointTransferTest, FilesOfOneTypeGoIntoTheOther) {
   const ScratchFolder folder;
   std::string file = folder / "c.h5";
   ranks_.broadcast(file);
@@ -232,7 +232,7 @@ std::int64_t peak_bytes() {
 
 /// Many states, each held by one rank, as those of many groups or workers. (Must run before tests that need more
 /// memory.)
-TEST(NumberStreamMemory, NumbersShareTheirLayoutAndTheirHoldersAreFew) {
+TEST(CheckpointTransferMemory, NumbersShareTheirLayoutAndTheirHoldersAreFew) {
   const Communicator ranks = Communicator::world();
   constexpr std::int64_t parameters = 400, numbers = 4000;
   std::vector<Parameter> layout(parameters);
@@ -269,7 +269,7 @@ TEST(NumberStreamMemory, NumbersShareTheirLayoutAndTheirHoldersAreFew) {
 }
 
 /// (`perf/run streamed` is the long form of this test.)
-TEST(NumberStreamMemory, RankZeroHoldsAFewBlocksAboveItsOwn) {
+TEST(CheckpointTransferMemory, RankZeroHoldsAFewBlocksAboveItsOwn) {
   const Communicator ranks = Communicator::world();
   constexpr std::int64_t count = 50'000'000;  // 200 MB
   const std::int64_t share = count / ranks.size(), first = share * ranks.rank(),
