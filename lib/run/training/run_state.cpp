@@ -60,7 +60,7 @@ void restore_state(const Checkpoint& checkpoint, const std::string& file, const 
     restore_state(checkpoint.texts.at("state"), describe);
   } catch (const std::exception& error) {
     throw Error(ExitStatus::bad_data,
-                fmt::format("{}: does not hold the state of a run ({}); use a checkpoint that Lockstep wrote (for "
+                fmt::format("{}: does not hold the state of a run ({}); use a checkpoint that this version wrote (for "
                             "parameters alone: model.weights)",
                             file, error.what()));
   }
