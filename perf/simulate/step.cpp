@@ -67,16 +67,16 @@ double time_of(BucketedReducer& reducer, const Step& step, std::int64_t count) {
 void simulate(char** argv) {
   const auto count = static_cast<std::int64_t>(1e6 * std::atof(argv[1])) / static_cast<std::int64_t>(sizeof(float));
   ParallelConfig config;
-  config.bucket_mb = std::atof(argv[2]);
-  config.overlap = ParallelConfig::Overlap::poll;
-  config.all_reduce = find_algorithm(argv[5]);
+  config.sums.bucket_mb = std::atof(argv[2]);
+  config.sums.overlap = GradientSumConfig::Overlap::poll;
+  config.sums.all_reduce = find_algorithm(argv[5]);
   const Topology topology(Communicator::world());
   const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(float);
   const auto memory = gradient_memory(config, topology.all, topology.node, bytes);
   std::vector<std::byte> own(memory ? 0 : bytes);
   void* gradients = memory ? memory->part(topology.node.rank()) : own.data();
   BucketedReducer reducer(config, {}, ShardGroups(config, topology), memory, {gradients, DType::f32, {count}},
-                          {{{0, count}}, count, config.bucket_mb, sizeof(float)});
+                          {{{0, count}}, count, config.sums.bucket_mb, sizeof(float)});
   time_of(reducer, {0, 0}, count);  // the first sum sets up what later ones use
   const double sum = time_of(reducer, {0, 0}, count);
   const double step = time_of(reducer, {std::atof(argv[3]), std::atof(argv[4])}, count);
