@@ -73,13 +73,12 @@ def results(folder):
 
 
 def differences(old, new):
-    """The names of differing results. State keys that only the new build writes are not compared."""
-    def known(name):
-        value, before = new.get(name), old.get(name)
-        return {key: value[key] for key in value if key in before} if isinstance(value, dict) and isinstance(before, dict) else value
+    """The names of differing results. State keys that only one of the builds writes are not compared."""
+    def common(value, other):
+        return {key: value[key] for key in value if key in other} if isinstance(value, dict) and isinstance(other, dict) else value
 
-    names = [name for name in old.keys() | new.keys() if name in old or " state " not in name]
-    return [name for name in sorted(names) if old.get(name) != known(name)]
+    names = [name for name in old.keys() | new.keys() if name in old and name in new or " state " not in name]
+    return [name for name in sorted(names) if common(old.get(name), new.get(name)) != common(new.get(name), old.get(name))]
 
 
 def inputs_of(program):
