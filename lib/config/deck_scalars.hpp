@@ -22,8 +22,7 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& wo
 [[noreturn]] void refuse_word(const DeckNode& node, const std::vector<std::string>& words,
                               const std::string& advice = {});
 
-/// Additional advice about keys that exclude each other, for the case that the command line has set one of them in addition to
-/// the deck's; else empty.
+/// Advice about keys that exclude each other if one is the deck's and the command line has added another; else empty.
 std::string replacement(const DeckNode& mapping, const std::vector<std::string_view>& keys);
 
 /// Returns the text of a scalar after checking its form; an empty form admits any text.

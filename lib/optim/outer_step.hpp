@@ -11,11 +11,11 @@ namespace lockstep {
 void weighted_difference(const ExecSpace& space, double weight, const Tensor& from, const Tensor& to,
                          const Tensor& difference);
 
-/// A step along the averaged difference Δ = share · difference = x₀ − x̄. Without a velocity x₀ ← x₀ − η Δ, which is the
-/// average where η = 1. With one it is Nesterov's momentum as in PyTorch's SGD(nesterov=True), with Δ as the gradient
+/// A step along the averaged difference Δ = share · difference = x₀ − x̄. Without a velocity it is x₀ ← x₀ − η Δ: the
+/// average if η = 1. With one it is Nesterov's momentum as in PyTorch's SGD(nesterov=True), with Δ as the gradient
 /// (DiLoCo, Douillard et al. 2023): b ← μ b + Δ, x₀ ← x₀ − η (Δ + μ b).
 struct OuterStep {
-  double share = 1;
+  double share = 1;          ///< Δ as a multiple of the difference
   double learning_rate = 1;  ///< η
   double momentum = 0;       ///< μ
 };

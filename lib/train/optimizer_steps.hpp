@@ -49,7 +49,7 @@ class OptimizerSteps {
   void begin_after(const StepCount& count, double learning_rate);
 
  private:
-  /// What the optimizer's state results from where the run has begun or gone on.
+  /// The steps behind the optimizer's state where the run has begun or gone on.
   struct Beginning {
     std::int64_t other_steps = 0;  ///< of the run that this one has branched from: counted by the optimizer's formulas,
                                    ///< and not by the schedule

@@ -21,7 +21,7 @@ struct StepCount {
   std::int64_t before = 0;            ///< applied steps of the run that this one has branched from
 
   std::int64_t applied() const { return done - skipped; }
-  /// Number of steps that the optimizer's state results from, those of the run before included.
+  /// Number of steps behind the optimizer's state, those of the run before included.
   std::int64_t optimizer_steps() const { return before + applied(); }
   void describe_state(StateFields& fields);
 };

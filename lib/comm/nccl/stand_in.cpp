@@ -11,8 +11,8 @@
 namespace lockstep {
 namespace {
 
-/// The numbers pass through the host, invisibly to callers: a stream next to the step's copies them out after the event,
-/// and back when they are summed.
+/// The numbers pass through the host, invisibly to callers: a stream next to the step's copies them out after the
+/// event, and back when they are summed.
 class StandInAllReduce final : public DeviceAllReduce {
  public:
   explicit StandInAllReduce(const Communicator& ranks)

@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-/// The arithmetic of parallel.local: how parameters that groups of ranks have stepped to by themselves come together, for
-/// any range of them. The caller sums differences over all ranks.
+/// The arithmetic of parallel.local: synchronizes the parameters of groups that step by themselves, or any range of
+/// them. The caller sums differences over all ranks.
 ///
 /// The parameters that a group steps are those of a buffer. Next to them lie the ones that all groups have in common:
 /// x₀. If both are kept (LocalConfig::streams), they change places, so that readers of the buffer see the common ones.

@@ -54,8 +54,8 @@ struct SummedLoss {
   /// Mean loss; 0 if no row counts.
   KOKKOS_INLINE_FUNCTION double mean() const { return weight_sum() > 0 ? sum() / divisor() : 0; }
   /// Whether the gradients count. If no row counts, they are 0, or errors that parallel.compress has kept from earlier
-  /// steps, which count. If, without counting rows, the sum of the loss is not 0, they result from label smoothing alone,
-  /// which a mean over no weight does not have, and do not count.
+  /// steps, which count. If the sum of the loss is not 0 then, they result from label smoothing alone, which a mean
+  /// over no weight does not have, and do not count.
   KOKKOS_INLINE_FUNCTION bool has_gradient() const { return weight_sum() > 0 || (examples > 0 && sum() == 0); }
 };
 
