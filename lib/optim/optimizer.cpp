@@ -78,6 +78,8 @@ void OptimizerOptions::describe(Fields& fields) {
 
 OptimizerConfig::OptimizerConfig() : options(std::make_shared<SgdConfig>()) {}
 
+std::span<const Alternative> optimizer_types() { return optimizers; }
+
 void OptimizerConfig::describe(Fields& fields) { fields.one_of("type", type, options, optimizers, "update rule"); }
 
 const OptimizerOptions& OptimizerConfig::rule() const { return dynamic_cast<const OptimizerOptions&>(*options); }

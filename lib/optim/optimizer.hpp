@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +49,8 @@ struct OptimizerOptions : Config {
   virtual bool divides() const { return true; }
   /// True if a step needs all gradients before it changes any parameter.
   virtual bool needs_all_gradients() const { return false; }
+  /// True if a step is along the gradient, or along averages of gradients.
+  virtual bool steps_along_gradient() const { return false; }
   /// How often a step reads and writes offloaded states. `values`: true if the parameters' values are offloaded too.
   struct StatePasses {
     int reads = 1, writes = 1;
@@ -133,6 +136,9 @@ class Optimizer {
 
 /// The name of the state that holds the parameters' moving average; it follows the rule's states.
 inline constexpr const char* ema_state = "ema";
+
+/// The values of optimizer.type, whose configurations are OptimizerOptions.
+std::span<const Alternative> optimizer_types();
 
 /// The deck's `optimizer` section.
 struct OptimizerConfig : Config {

@@ -15,6 +15,7 @@ struct SgdConfig : OptimizerOptions {
     return "weight decay as a part of the gradient, to which this times the parameter is added (0: none)";
   }
   std::vector<std::string> state_names() const override;
+  bool steps_along_gradient() const override { return true; }
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
 };
 
