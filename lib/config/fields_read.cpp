@@ -393,7 +393,7 @@ class Reader final : public Fields {
 void read_config(const DeckNode& deck, Config& config) {
   Reading reading{config};
   Reader::read(deck, reading, [&](Fields& fields) { config.describe(fields); });
-  throw_complaints(reading);
+  throw_complaints(reading.complaints);
 }
 
 }  // namespace lockstep

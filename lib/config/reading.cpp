@@ -21,8 +21,7 @@ std::string text_of(const Complaints& complaints) {
 
 }  // namespace
 
-void throw_complaints(Reading& reading) {
-  Complaints& complaints = reading.complaints;
+void throw_complaints(Complaints& complaints) {
   if (complaints.empty()) return;
   std::ranges::stable_sort(complaints, {},
                            [](const DeckError& error) { return std::pair(error.where().line, error.where().column); });

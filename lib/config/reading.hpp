@@ -23,7 +23,7 @@ inline constexpr std::size_t most_complaints = 10;  ///< maximum number of error
 
 /// If there are errors, throws the only one, or an Error with one line for each of the first `most_complaints`, in the
 /// deck's order.
-void throw_complaints(Reading& reading);
+void throw_complaints(Complaints& complaints);
 
 /// Returns the mapping {key: node}.
 DeckNode spelled_out(const DeckNode& node, std::string_view key);
