@@ -52,13 +52,14 @@ void refuse_keys_of_runs(RunConfig config) {
   defaults.data.has_memory = true;
   defaults.data.memory.inputs = {1};
   const DeckValues usual = deck_values(write_config(defaults), "");
-  const auto is_ours = [](const std::string& key) {
+  const std::vector<Option> options = config.options();
+  const auto is_ours = [&](const std::string& key) {
     for (const char* section : {"run.name", "run.seed", "run.steps", "data.memory", "data.normalize"})
       if (is_below(key, section)) return true;
     return !is_below(key, "run") && !is_below(key, "data") && !is_below(key, "checkpoint") &&
-           key != "parallel.audit_every" && key != "parallel.shares" && key != "parallel.survive" &&
-           !is_below(key, "parallel.local") && !is_below(key, "parallel.asynchronous") &&
-           !is_below(key, "parallel.backup") && !is_below(key, "batch.ramp");
+           std::ranges::none_of(options, [&](const Option& option) {
+             return option.requires_capability(Capability::run_loop) && is_below(key, option.key);
+           });
   };
   for (const auto& [key, value] : deck_values(write_config(config), "")) {
     const std::string* before = find_value(usual, key);

@@ -44,13 +44,6 @@ class CrossEntropy final : public Loss {
                  "has {} weights (the model's output has {} classes); give one for each class", weights,
                  one_output[-1]);
   }
-  void check_mixed() const override {
-    validate_key(
-        class_weights_.empty() && meaning_.ignored < 0,
-        class_weights_.empty() ? "loss.ignore_class" : "loss.class_weights",
-        "cannot be combined with data.augment.mixup or cutmix (a mixed example has no single class); remove it, or "
-        "them");
-  }
   void evaluate(const ExecSpace& space, const Tensor& outputs, const Tensor& targets, const Tensor& doutputs,
                 const Tensor& per_row, const Tensor& sums, const GradientFactor& gradient_scale,
                 const MixedTargets& mixed) const override {

@@ -29,8 +29,6 @@ class Loss {
   virtual std::optional<Range> target_range() const { return std::nullopt; }
   /// True if all targets have the same weight, so that the mean loss is the mean over examples.
   virtual bool counts_alike() const { return true; }
-  /// Throws KeyError if the deck's options do not permit mixed targets.
-  virtual void check_mixed() const {}
   /// Throws KeyError if the deck's options do not suit a network whose output for one example has this shape.
   virtual void check_output(const Shape& /*one_output*/) const {}
   /// Adds to `sums` (LossSums). If `doutputs` is not empty, also stores the gradient of the summed loss times

@@ -323,15 +323,15 @@ TEST(Asynchronous, DecksThatItIsNotDefinedForAreRefused) {
   const int ranks = Communicator::world().size();
   const std::string schedule = fmt::format("collect: {}, schedule: {{simulate: {{ranks: 2}}}}", ranks);
   const auto with = [&](const std::string& more) { return deep_deck(asynchronously(schedule) + more); };
-  expect_refused(with(", shard: optimizer"), "parallel.asynchronous: needs whole copies");
-  expect_refused(with(", deterministic: {shards: 8}"), "parallel.asynchronous: determines by itself");
-  expect_refused(with(", virtual_replicas: 2"), "parallel.virtual_replicas: asynchronous");
+  expect_refused(with(", shard: optimizer"), "parallel.asynchronous: needs whole parameters");
+  expect_refused(with(", deterministic: {shards: 8}"), "parallel.asynchronous: needs a free order of sums");
+  expect_refused(with(", virtual_replicas: 2"), "parallel.virtual_replicas: needs one share of each batch");
   expect_refused(with(", sync_batch_norm: true").replace(with("").find("sync_batch_norm: false, "), 24, ""),
                  "parallel.sync_batch_norm: asynchronous workers");
   expect_refused(deep_deck(asynchronously(schedule), "{type: sgd}", "fp16"),
-                 "parallel.asynchronous: gradients of workers would have different loss scales");
+                 "parallel.asynchronous: needs gradients without a loss scale (workers would have");
   expect_refused(deep_deck(asynchronously(schedule + ", staleness: compensate"), "{type: adamw}"),
-                 "parallel.asynchronous: staleness: compensate");
+                 "parallel.asynchronous.staleness: compensate needs an optimizer that steps along");
   const auto keys = [&](const std::string& keys) { return deep_deck(asynchronously(keys)); };
   expect_refused(keys(schedule + ", bound: -1"), "parallel.asynchronous.bound");
   expect_refused(keys(schedule + ", lambda: 1"), "parallel.asynchronous.lambda: has no effect");

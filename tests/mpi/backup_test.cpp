@@ -108,15 +108,15 @@ TEST(BackupDecks, ThatItIsNotDefinedForAreRefused) {
   expect_refused(deck_with(fmt::format("servers: {}, asynchronous: {{schedule: {{free: true}}}}", ranks), sgd),
                  fmt::format("parallel.servers: {} of {} ranks leave none to compute", ranks, ranks));
   expect_refused(deck_with("servers: 1, asynchronous: {groups: 1, schedule: {free: true}}", sgd),
-                 "parallel.servers: serve single ranks");
+                 "parallel.servers: needs workers of one rank");
   expect_refused(backed(", asynchronous: {schedule: {free: true}}"),
-                 "parallel.backup: cannot be combined with asynchronous");
-  expect_refused(backed(", shard: optimizer"), "parallel.backup: needs whole copies of the parameters");
+                 "parallel.backup: needs gradients by the newest parameters");
+  expect_refused(backed(", shard: optimizer"), "parallel.backup: needs whole parameters");
   expect_refused(deck_with("backup: {ranks: 1, record: a}", sgd),
                  "parallel.backup.record: has no effect with mode: duplicate");
-  expect_refused(backed(", local: 4"), "parallel.backup: updates the parameters of all ranks");
-  expect_refused(backed(", virtual_replicas: 2"), "parallel.virtual_replicas: backup cuts batches");
-  expect_refused(backed("", "{type: sgd, clip_norm: 1}"), "parallel.backup: gives each rank a part of an update");
+  expect_refused(backed(", local: 4"), "parallel.backup: needs the same parameters on all ranks");
+  expect_refused(backed(", virtual_replicas: 2"), "parallel.virtual_replicas: needs one share of each batch");
+  expect_refused(backed("", "{type: sgd, clip_norm: 1}"), "optimizer.clip_norm: needs the norm of the whole gradient");
   if (ranks == 1) return;
   expect_refused(changed_backup("relu", "batch_norm"), "parallel.backup: lets each rank read");
   expect_refused(

@@ -199,16 +199,19 @@ TEST(FreeRunningDecks, ThatItIsNotDefinedForAreRefused) {
     std::string text = deck(keys, sgd);
     return text.replace(text.find(from), from.size(), to);
   };
-  expect_refused(with("{type: lamb}"), "parallel.asynchronous: schedule: {free: true} divides each update");
-  expect_refused(with("{type: sgd, clip_norm: 1}"), "optimizer.clip_norm needs the norm of the whole gradient");
-  expect_refused(with("{type: sgd, ema_decay: 0.9}"), "optimizer.ema_decay averages them");
-  expect_refused(changed("optimizer:", "loss_watch: {}, optimizer:"), "loss_watch: watches the losses of all ranks");
+  expect_refused(with("{type: lamb}"),
+                 "parallel.asynchronous.schedule.free: needs an optimizer that can update a part");
+  expect_refused(with("{type: sgd, clip_norm: 1}"), "optimizer.clip_norm: needs the norm of the whole gradient");
+  expect_refused(with("{type: sgd, ema_decay: 0.9}"), "optimizer.ema_decay: needs steps that all ranks take together");
+  expect_refused(changed("optimizer:", "loss_watch: {}, optimizer:"),
+                 "loss_watch: needs steps that all ranks take together");
   expect_refused(changed("relu", "batch_norm"), "parallel.asynchronous.schedule.free: lets each rank read");
   expect_refused(changed("drop_last: true, ", ""), "data.drop_last: is false");
   expect_refused(changed("global: 12", "global: 10"), "batch.global: 10 examples cannot be divided into 4 equal parts");
-  expect_refused(changed("global: 12", "global: 12, ramp: [[10 steps, 24]]"), "batch.ramp: makes batches larger");
+  expect_refused(changed("global: 12", "global: 12, ramp: [[10 steps, 24]]"),
+                 "batch.ramp: needs batches that need no fixed parts");
   expect_refused(changed("optimizer:", "loss: {type: cross_entropy, ignore_class: 3}, optimizer:"),
-                 "loss: weights targets differently");
+                 "parallel.asynchronous.schedule.free: needs targets of equal weight");
   expect_refused(deck("staleness: compensate, adaptive: true, schedule: {free: true}", sgd),
                  "parallel.asynchronous.adaptive");
   const int ranks = Communicator::world().size();

@@ -275,9 +275,9 @@ TEST(LocalTraining, EvaluatesWhereGroupsSynchronize) {
 
 TEST(LocalTraining, IsRefusedWhereItIsNotDefined) {
   const std::pair<const char*, const char*> cases[] = {
-      {"parallel: {local: {every: 4}, shard: optimizer}", "needs whole replicas"},
-      {"parallel: {local: {every: 4}, deterministic: {shards: 8}}", "deterministic needs the same bits"},
-      {"parallel: {local: {every: 4}, group_size: 2}", "batch_norm's statistics"},
+      {"parallel: {local: {every: 4}, shard: optimizer}", "needs whole parameters on every rank"},
+      {"parallel: {local: {every: 4}, deterministic: {shards: 8}}", "parallel.deterministic: needs the same bits"},
+      {"parallel: {local: {every: 4}, group_size: 2}", "statistics of batch_norm"},
       {"parallel: {local: {every: 4}, wire: fp16}, precision: {loss_scale: {}}", "vanish in fp16"},
       {"parallel: {local: {every: 0}}", "parallel.local.every"},
       {"parallel: {local: {from_step: 3}}", "every"},
@@ -294,8 +294,8 @@ TEST(LocalTraining, IsRefusedWhereItIsNotDefined) {
       {"parallel: {local: {every: 4, node_every: 3}}", "3 steps do not divide the 4 of every"},
       {"parallel: {local: {every: 4, node_every: 8}}", "8 steps do not divide the 4 of every"},
       {"parallel: {local: {every: 4, node_every: 0}}", "parallel.local.node_every"},
-      {"parallel: {local: {every: 4, node_every: 2, group: node}}", "when a node is one group"},
-      {"parallel: {local: {every: 4, node_every: 2, fragments: 2}}", "cannot average over a node"},
+      {"parallel: {local: {every: 4, node_every: 2, group: node}}", "a node is one group"},
+      {"parallel: {local: {every: 4, node_every: 2, fragments: 2}}", "nodes average all parameters"},
       {"parallel: {local: {every: 4, node_every: 2, outer: adasum}}", "use group: node"},
       {"parallel: {local: {every: 4}}, optimizer: {type: sgd, ema_decay: 0.9}", "optimizer.ema_decay"},
       {"parallel: {local: {every: 4}}, loss_watch: {}", "losses of all ranks"},

@@ -265,16 +265,16 @@ TEST(SteppingWorkersAlone, WithAveragesAreSerial) {
 TEST(SteppingWorkersDecks, ThatTheyAreNotDefinedForAreRefused) {
   if (memory_is_separate) GTEST_SKIP() << "workers step by themselves on hosts alone";
   const std::pair<std::string, const char*> refused[] = {
-      {"every: 2, outer: adasum", "parallel.local.outer: asynchronous workers hand in"},
-      {"every: 2, from_step: 3", "parallel.local.from_step: all ranks would first take steps together"},
+      {"every: 2, outer: adasum", "parallel.local.outer: adasum needs synchronizations of all groups at once"},
+      {"every: 2, from_step: 3", "parallel.local.from_step: needs synchronizations of all groups at once"},
       {"every: 2, node_every: 1", "parallel.local.node_every"},
-      {"every: 2, fragments: 2", "parallel.local.fragments: parameters would be synchronized in parts"},
+      {"every: 2, fragments: 2", "parallel.local.fragments: needs synchronizations of all groups at once"},
       {"every: 2, delay: 1", "parallel.local.delay"},
-      {"every: 2, group: 2", "parallel.local.group: asynchronous.groups sets the ranks of an asynchronous worker"}};
+      {"every: 2, group: 2", "asynchronous.groups sets the ranks of a worker"}};
   for (const auto& [local, why] : refused) expect_refused(deck(local, "schedule: {free: true}"), why);
   expect_refused(deck("every: 2", "staleness: compensate, schedule: {free: true}"),
-                 "parallel.asynchronous: staleness: compensate corrects gradients");
-  expect_refused(deck_with("local: 2, backup: 1", sgd), "parallel.backup: updates the parameters of all ranks");
+                 "parallel.asynchronous.staleness: compensate needs gradients of single steps");
+  expect_refused(deck_with("local: 2, backup: 1", sgd), "parallel.backup: needs the same parameters on all ranks");
   std::string norm = deck("every: 2", "schedule: {simulate: {ranks: 2}}");
   norm.replace(norm.find("relu"), 4, "batch_norm");
   norm.replace(norm.find("local:"), 0, "sync_batch_norm: false, ");

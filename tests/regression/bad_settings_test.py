@@ -108,13 +108,13 @@ class BadSettings(MistakeTest):
         self.train(78, ["shuffle: false cannot be combined with a sampler that draws"], "data.sampler=class_balanced", "data.shuffle=false")
         self.train(78, ["data.sampler: class_balanced draws no examples of class 0 (loss.ignore_class)"], "loss.ignore_class=0",
                    "data={synthetic: {kind: random, shape: [28, 28, 1], classes: 1}, sampler: class_balanced}")
-        self.train(78, ["data.sampler: distributed_sampler makes batches depend on the ranks"], "data.sampler=distributed_sampler", "batch.global=8",
+        self.train(78, ["data.sampler: distributed_sampler needs one share of each batch for each rank", "parallel.deterministic (command line", "it cuts batches in its own way"], "data.sampler=distributed_sampler", "batch.global=8",
                    "parallel={deterministic: {shards: 4}}")
 
     def test_shares_that_cannot_be_measured(self):
-        for others, words in (({"shard": "optimizer"}, "shares: measured compares the time of passes"), ({"local": 5}, "shares: measured spares fast ranks"),
-                              ({"virtual_replicas": 2, "sync_batch_norm": False}, "virtual_replicas: cuts equal shares"),
-                              ({"group_size": 2}, "group_size: batch_norm's groups"),
+        for others, words in (({"shard": "optimizer"}, "shares: measured needs passes that wait for no other rank"), ({"local": 5}, "shares: measured needs steps that all ranks take together"),
+                              ({"virtual_replicas": 2, "sync_batch_norm": False}, "virtual_replicas: needs one share of each batch for each rank"),
+                              ({"group_size": 2}, "group_size: needs statistics of batch_norm that neighbouring ranks share"),
                               ({"deterministic": {"shards": 2048}, "sync_batch_norm": False}, "shares: measured distributes at most 1024 shards")):
             self.deck("bad.yaml", parallel={"shares": "measured", **others})
             self.check(78, ["bad.yaml:6:", f"parallel.{words}"], "check", "bad.yaml")
@@ -122,14 +122,14 @@ class BadSettings(MistakeTest):
         for others, batch, words in (({"sync_batch_norm": False}, {"global": 8}, "which examples a rank's batch_norm"), ({}, {"global": 8, "micro": 2}, "which examples share a micro-batch")):
             self.deck("bad.yaml", parallel={"shares": "measured", **others}, model=norms, batch=batch)
             self.refused(78, ["bad.yaml:", "parallel.shares: measured would change", words], "train", "bad.yaml", "run.overwrite=true", "run.resume=never", ranks=2)
-        self.refused(78, ["data.sampler: distributed_sampler gives all ranks the same number"], "train", "deck.yaml", "run.overwrite=true", "run.resume=never",
+        self.refused(78, ["data.sampler: distributed_sampler needs one share", "parallel.shares: measured"], "train", "deck.yaml", "run.overwrite=true", "run.resume=never",
                      "data.sampler=distributed_sampler", "parallel.shares=measured", "batch.global=8", ranks=2)
 
     def test_virtual_replicas_beside_a_sampler_by_ranks(self):
         """They are refused: of 10 examples, 2 ranks with 2 replicas have 6 and 4; reading every other one would take one twice, and another never."""
         norms = {"layers": ["flatten", {"linear": {"features": 6}}, "batch_norm", {"linear": {"features": 10}}]}
         self.deck("bad.yaml", parallel={"virtual_replicas": 2, "sync_batch_norm": False}, model=norms, batch={"global": 10})
-        self.refused(78, ["data.sampler: distributed_sampler gives all ranks the same number", "parallel.virtual_replicas"], "train", "bad.yaml",
+        self.refused(78, ["data.sampler: distributed_sampler needs one share", "parallel.virtual_replicas"], "train", "bad.yaml",
                      "run.overwrite=true", "run.resume=never", "data.sampler=distributed_sampler", ranks=2)
 
     def test_batches_that_cannot_be_dealt_out(self):
@@ -141,7 +141,7 @@ class BadSettings(MistakeTest):
         self.train(78, ["data.augment.color_jitter.saturation: the number of channels is 1"], "data.augment={color_jitter: {saturation: 0.5}}")
         self.train(78, ["data.augment.color_jitter.hue: 0.6 is out of range"], "data.augment={color_jitter: {hue: 0.6}}")
         self.train(78, ["data.augment.random_resized_crop.size: the images are 28×28×1, smaller than 32×32"], "data.augment={random_resized_crop: {size: 32}}")
-        self.train(78, ["loss.class_weights: cannot be combined with data.augment.mixup"], "data.augment={mixup: 0.2}",
+        self.train(78, ["loss: with class_weights or ignore_class needs one class for each target", "data.augment with mixup or cutmix"], "data.augment={mixup: 0.2}",
                    "loss={class_weights: [1, 1, 1, 1, 1, 1, 1, 1, 1, 2]}")
 
     def test_provider_that_is_not_there(self):
@@ -182,14 +182,15 @@ class BadSettings(MistakeTest):
                                ("method: int8, ramp_steps: 4", "ramp_steps: is for topk, and has no effect with int8"), ("keep: 0.1", "keep: is for topk, and has no effect with int8"),
                                ("method: topk, rank: 3", "rank: is for powersgd, and has no effect with topk"), ("method: sign, block: 9", "block: is for int8, and has no effect with sign"), ("method: topk, keep: 0.3, ramp_steps: 4", "ramp_steps: begins with a quarter")]:
             self.train(78, ["parallel.compress." + message], "parallel={compress: {%s}}" % wrong)
-        for beside, message in [("shard: gradients", "shard: compressed sums are not divided"), ("deterministic: {shards: 4}", "deterministic: fixed trees"),
-                                ("wire: bf16", "wire: compress itself sets the format"), ("all_reduce: mpi", "all_reduce: compress sums in a node"),
-                                ("all_reduce: tree", "all_reduce: compress sums in a node"), ("leaders: 2", "leaders: compressed sums have one"), ("local: 5", "local: compress is for gradients")]:
-            self.train(78, ["parallel." + message], "parallel={compress: {}, %s}" % beside)
-        self.train(78, ["parallel.compress: the compression error of a step"], "parallel={compress: {}}", "precision.compute=fp16")
-        self.train(78, ["loss_watch.on_anomaly: a skipped gradient"], "parallel={compress: {}}", "loss_watch={on_anomaly: skip}")
+        for other, message, place in [("shard: gradients", "shard: gradients needs sums that can be divided among ranks", "compress"), ("deterministic: {shards: 4}", "deterministic: needs exact sums", "compress"),
+                                      ("wire: bf16", "compress: needs gradients that travel in fp32", "wire: bf16"), ("all_reduce: mpi", "compress: needs sums in the memory of nodes", "all_reduce: mpi"),
+                                      ("all_reduce: tree", "compress: needs sums in the memory of nodes", "all_reduce: tree"), ("leaders: 2", "compress: needs one rank of each node that sends", "leaders"),
+                                      ("local: 5", "compress: needs steps that all ranks take together", "local")]:
+            self.train(78, ["parallel." + message, f"but parallel.{place} (line 1, column "], "parallel={compress: {}, %s}" % other)
+        self.train(78, ["parallel.compress: needs gradients without a loss scale", "precision.compute: fp16", "compute in bf16"], "parallel={compress: {}}", "precision.compute=fp16")
+        self.train(78, ["loss_watch.on_anomaly: skip needs gradients that can be left out for good", "use rollback or stop"], "parallel={compress: {}}", "loss_watch={on_anomaly: skip}")
         self.deck("bad.yaml", parallel={"compress": {"method": "topk"}, "shard": "optimizer"})
-        self.check(78, ["bad.yaml:6:", "parallel.shard: compressed sums are not divided"], "train", "bad.yaml", "run.resume=never", "run.overwrite=true", on=RANKS)
+        self.check(78, ["bad.yaml:6:", "parallel.shard: optimizer needs sums that can be divided", "parallel.compress (line 6, column 24)"], "train", "bad.yaml", "run.resume=never", "run.overwrite=true", on=RANKS)
 
 
 if __name__ == "__main__":

@@ -145,7 +145,7 @@ class LossWatch(LockstepTest):
         self.assertIn("(loss_watch; earlier anomalies: 1)", result.errors()[0])
 
     def test_what_does_not_go_together(self):
-        for overrides, words in ((["checkpoint.every_steps=0"], ["rollback needs checkpoints"]), (["data.shuffle=false"], ["data.shuffle is false"])):
+        for overrides, words in ((["checkpoint.every_steps=0"], ["rollback needs checkpoints"]), (["data.shuffle=false"], ["rollback needs an order of examples that can change", "data.shuffle: false (command line"])):
             self.deck(**DECK, loss_watch={**WATCH, "on_anomaly": "rollback"})
             self.refused(78, ["loss_watch.on_anomaly", *words], "train", "deck.yaml", *overrides)
 

@@ -192,17 +192,17 @@ class Parallel(LockstepTest):
     def test_what_does_not_go_together(self):
         for parallel, words in (("{wire: fp16}", ["parallel.wire", "use bf16"]),
                                 ("{deterministic: {}, virtual_replicas: 2}", ["parallel.virtual_replicas", "leave one out"]),
-                                ("{all_reduce: ring, leaders: 2}", ["parallel.leaders", "all_reduce: ring does not distinguish nodes", "leave one out"]),
+                                ("{all_reduce: ring, leaders: 2}", ["parallel.leaders: needs sums in the memory of nodes", "all_reduce: ring (", "it does not distinguish nodes", "leave one out"]),
                                 ("{all_reduce: halving_doubling, between_nodes: ring}", ["parallel.between_nodes", "all_reduce: halving_doubling"]),
-                                *((f"{{{way}, group_size: 2}}", ["parallel.group_size", f"with {name} none do", "leave one out"])
+                                *((f"{{{way}, group_size: 2}}", ["parallel.group_size: needs statistics of batch_norm", f"but parallel.{name} (", "leave one out"])
                                   for name, way in (("deterministic", "deterministic: {}"), ("backup", "backup: 1"), ("asynchronous", "asynchronous: {schedule: {free: true}}"),
                                                     ("sync_batch_norm: false", "sync_batch_norm: false"))),
                                 ("{replicas: 2}", ["parallel.replicas: has another name here; write virtual_replicas"]),
                                 ("{emulate: {}}", ["parallel.emulate: has another name here; write --emulate-network latency_us="]),
-                                ("{all_reduce: mpi, wire: bf16}", ["parallel.wire", "mpi adds in the type"]),
-                                ("{shard: optimizer, all_reduce: tree}", ["parallel.all_reduce", "tree leaves all sums on all ranks", "ring, halving_doubling, hierarchical"]),
-                                ("{shard: optimizer, all_reduce: mpi}", ["parallel.all_reduce", "mpi leaves all sums"]),
-                                ("{shard: optimizer, between_nodes: tree}", ["parallel.between_nodes", "tree leaves all sums"]),
+                                ("{all_reduce: mpi, wire: bf16}", ["parallel.wire: bf16 needs additions in fp32", "parallel.all_reduce: mpi (", "the library adds in the type"]),
+                                ("{shard: optimizer, all_reduce: tree}", ["parallel.shard: optimizer needs sums that can be divided", "parallel.all_reduce: tree (", "it leaves all sums on all ranks", "ring, halving_doubling, hierarchical"]),
+                                ("{shard: optimizer, all_reduce: mpi}", ["parallel.all_reduce: mpi (", "it leaves all sums"]),
+                                ("{shard: optimizer, between_nodes: tree}", ["parallel.between_nodes: tree (", "it leaves all sums", "use one of auto, ring, halving_doubling"]),
                                 ("{shard: optimizer, all_reduce_table: t.yaml}", ["parallel.all_reduce_table", "leave one out"]),
                                 ("{shard: gradients, overlap: thread}", ["parallel.overlap", "use poll"]),
                                 ("{shard: parameters, prefetch: -1}", ["parallel.prefetch", "0"]),
@@ -220,7 +220,7 @@ class Parallel(LockstepTest):
         self.refused(78, of_a_step, "check", "deck.yaml", "parallel={memory_gb: 0.001}", "--ranks", "4")
         self.assertRegex(self.lockstep("check", "deck.yaml", "--ranks", "4").out, r"by parallel.shard +none [0-9.]+ MB, optimizer [0-9.]+ MB, gradients [0-9.]+ MB, parameters [0-9.]+ MB per rank")
         self.deck(optimizer={"type": "adafactor"}, parallel={"shard": "optimizer"})
-        self.refused(78, ["deck.yaml:", "parallel.shard", "adafactor keeps averages"], "train", "deck.yaml", ranks=2)
+        self.refused(78, ["deck.yaml:", "parallel.shard", "optimizer.type: adafactor (line ", "it keeps averages"], "train", "deck.yaml", ranks=2)
         self.deck()
         self.write("table.yaml", "ranks: 2\nnodes: 1\nfastest: [mpi]")
         self.refused(78, ["table.yaml", "parallel.wire"], "train", "deck.yaml", "parallel={all_reduce_table: table.yaml, wire: bf16}", ranks=2)

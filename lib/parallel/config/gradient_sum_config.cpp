@@ -64,16 +64,4 @@ void GradientSumConfig::describe(Fields& fields) {
                 "whose cores would do both");
 }
 
-void GradientSumConfig::check(Fields& fields) const {
-  for (const auto& [key, is_set] :
-       {std::pair("between_nodes", between_nodes != nullptr), {"leaders", leaders.has_value()}})
-    fields.check(!is_set || sums_in_node_memory(all_reduce), key,
-                 fmt::format("is for hierarchical sums, but all_reduce: {} does not distinguish nodes; leave one out",
-                             all_reduce ? all_reduce->name : ""));
-  if (all_reduce && all_reduce->by_library)
-    fields.check(wire == Wire::fp32, "wire",
-                 fmt::format("all_reduce: {} adds in the type that is sent; use another algorithm, or wire: fp32",
-                             all_reduce->name));
-}
-
 }  // namespace lockstep

@@ -25,8 +25,6 @@ struct GradientSumConfig {
 
   SumOptions options() const;
   void describe(Fields& fields);
-  /// Checks the rules between these keys.
-  void check(Fields& fields) const;
 };
 
 }  // namespace lockstep

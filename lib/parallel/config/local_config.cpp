@@ -36,8 +36,7 @@ void LocalConfig::describe(Fields& fields) {
                     "number of consecutive ranks that step together and share batch_norm's statistics; node: ranks "
                     "that share memory");
   fields.check(has_momentum() || !momentum, "momentum", "has no effect without outer: nesterov; leave it out");
-  if (asynchronous) check_asynchronous(fields);
-  else check_groups(fields);
+  if (!asynchronous) check_groups(fields);
 }
 
 void LocalConfig::check_groups(Fields& fields) const {
@@ -52,38 +51,8 @@ void LocalConfig::check_groups(Fields& fields) const {
         fmt::format("{} steps are not less than every / fragments ({}), when the next fragment is synchronized; give "
                     "fewer",
                     delay, fragment_period()));
-  if (node_every) check_nodes(fields);
-  fields.check(
-      !streams() || outer != Outer::adasum, "outer",
-      "adasum compares the groups' changes to whole tensors, but fragments and delay sum changes during steps; "
-      "leave them out, or use another outer rule");
-}
-
-void LocalConfig::check_nodes(Fields& fields) const {
-  fields.check(every % *node_every == 0, "node_every",
-               fmt::format("{} steps do not divide the {} of every; give a divisor", *node_every, every));
-  fields.check(group.has_value(), "node_every", "has no effect when a node is one group (group: node); leave one out");
-  fields.check(
-      !streams(), "node_every",
-      "groups whose parameters are synchronized in parts, during steps, cannot average over a node; leave fragments "
-      "and delay out, or node_every");
-  fields.check(outer != Outer::adasum, "outer",
-               "adasum compares groups, but node_every makes those of a node equal; use group: node instead of "
-               "node_every, or another outer rule");
-}
-
-void LocalConfig::check_asynchronous(Fields& fields) const {
-  const auto refuse = [&](bool is_set, std::string_view key, std::string_view why) {
-    fields.check(!is_set, key, fmt::format("{} (asynchronous workers do not wait for each other); leave it out", why));
-  };
-  fields.check(outer != Outer::adasum, "outer",
-               "asynchronous workers hand in their changes one by one, which adasum cannot compare; use average or "
-               "nesterov");
-  refuse(from_step > 0, "from_step", "all ranks would first take steps together");
-  refuse(node_every.has_value(), "node_every", "groups of a node would average between synchronizations");
-  refuse(streams(), fragments > 1 ? "fragments" : "delay", "parameters would be synchronized in parts");
-  fields.check(group == 1, "group",
-               "asynchronous.groups sets the ranks of an asynchronous worker; leave it out, or give that instead");
+  fields.check(!node_every || every % *node_every == 0, "node_every",
+               fmt::format("{} steps do not divide the {} of every; give a divisor", node_every.value_or(1), every));
 }
 
 }  // namespace lockstep

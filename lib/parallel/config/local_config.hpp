@@ -42,9 +42,7 @@ struct LocalConfig : Config {
   double learning_rate_or_default() const { return learning_rate.value_or(outer == Outer::nesterov ? 0.7 : 1.0); }
 
  private:
-  void check_groups(Fields& fields) const;        // groups that synchronize all together
-  void check_nodes(Fields& fields) const;         // groups that also synchronize within a node
-  void check_asynchronous(Fields& fields) const;  // workers that give what they have changed, each in its own time
+  void check_groups(Fields& fields) const;  // groups that synchronize all together
 };
 
 }  // namespace lockstep

@@ -1,18 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "parallel/config/parallel_config.hpp"
 
-#include "comm/collective/algorithm.hpp"
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
 #include "config/deck.hpp"
 
 namespace lockstep {
+namespace {
+
+/// Name of the key that cuts batches and sums gradients in a way of its own; null: there is none.
+const char* own_way(const ParallelConfig& config) {
+  return config.deterministic.present  ? "deterministic"
+         : config.asynchronous.present ? "asynchronous"
+         : config.backup.present       ? "backup"
+                                       : nullptr;
+}
+
+}  // namespace
 
 bool ParallelConfig::allows(Shard wanted) const {
   if (offload.present && !offload.parameters.empty() && wanted != Shard::parameters) return false;
-  if (wanted == Shard::none) return true;
-  return !local.present && !asynchronous.present && !backup.present && !compress.present && !measures_shares() &&
-         sums_can_be_divided(sums.all_reduce) && sums_can_be_divided(sums.between_nodes) &&
-         sums.all_reduce_table.empty() &&
-         (wanted < Shard::gradients || sums.overlap != GradientSumConfig::Overlap::thread);
+  ParallelConfig config = *this;
+  config.sharding.take(wanted);
+  const std::vector<Option> all = config.options();
+  const auto is_shard = [](const Option* option) { return option->key == "parallel.shard"; };
+  return std::ranges::none_of(find_conflicts(all), [&](const Conflict& conflict) {
+    return is_shard(conflict.needing) || is_shard(conflict.taking);
+  });
 }
 
 StrategyKind ParallelConfig::strategy(int ranks) const {
@@ -33,9 +51,12 @@ int ParallelConfig::workers(int ranks) const {
 std::int64_t ParallelConfig::gradients_of_update(int ranks) const {
   if (!backup.present) return asynchronous.collect;
   const int workers = this->workers(ranks);
-  validate_key(backup.ranks < workers, "parallel.backup.ranks",
-               "{} of {} ranks that compute leave none for a step to wait for; give fewer, or start more ranks",
-               backup.ranks, workers);
+  validate_key(
+      backup.ranks<workers, "parallel.backup.ranks",
+                   "{} of {} ranks that compute leave none for a step to wait for{}; give fewer, or start more ranks",
+                   backup.ranks, workers, servers> 0
+          ? fmt::format(" (parallel.servers: {} compute nothing)", servers)
+          : "");
   return workers - backup.ranks;
 }
 
@@ -86,10 +107,6 @@ void ParallelConfig::describe(Fields& fields) {
   fields.boolean("survive", survive,
                  "whether the other ranks continue by themselves when a rank dies, from the newest checkpoint and in "
                  "the same processes; needs Open MPI 5 with mpirun --with-ft ulfm");
-  fields.check(
-      !survive || sharding.machine.empty(), "machine",
-      "cannot be combined with parallel.survive, which may change the number of ranks that it predicts for; leave it "
-      "out, or give shard instead");
   fields.optional_section(
       "deterministic", deterministic.present, [this](Fields& section) { deterministic.describe(section); },
       "Gives the same bits on any number of ranks that divides the number of shards, whose gradients are added in a "
@@ -120,6 +137,43 @@ void ParallelConfig::describe(Fields& fields) {
       "all the time (0: all ranks keep parts of the parameters, which they serve between their layers)");
   leave_out_unused();
   check(fields);
+}
+
+void ParallelConfig::leave_out_unused() {
+  const auto leave_out = [this](std::string_view key, bool is_set, auto& value, auto unset, const std::string& why) {
+    if (!is_set) return;
+    value = unset;
+    unused_.push_back(fmt::format("parallel.{}: has no effect ({}); leave it out", key, why));
+  };
+  leave_out("servers", servers != 0 && !runs_freely(), servers, 0,
+            "only ranks that run freely, with backup or asynchronous.schedule.free, have servers");
+  const char* const way = own_way(*this);
+  if (!way) return;
+  const std::string why = fmt::format("{} sums gradients in its own way, after the backward pass", way);
+  const GradientSumConfig usual;
+  leave_out("all_reduce", sums.all_reduce != nullptr, sums.all_reduce, nullptr, why);
+  leave_out("all_reduce_table", !sums.all_reduce_table.empty(), sums.all_reduce_table, "", why);
+  leave_out("between_nodes", sums.between_nodes != nullptr, sums.between_nodes, nullptr, why);
+  leave_out("leaders", sums.leaders.has_value(), sums.leaders, std::nullopt, why);
+  leave_out("wire", sums.wire != usual.wire, sums.wire, usual.wire, why);
+  leave_out("overlap", sums.overlap != usual.overlap && sums.overlap != GradientSumConfig::Overlap::none, sums.overlap,
+            usual.overlap, why);
+  // Where ranks divide the model, buckets also say which parts they own.
+  leave_out("bucket_mb", sums.bucket_mb != usual.bucket_mb && !sharding.divides() && !sharding.chooses_shard,
+            sums.bucket_mb, usual.bucket_mb, why);
+}
+
+std::vector<std::string> ParallelConfig::remarks() const {
+  std::vector<std::string> remarks = unused_;
+  std::ranges::move(sharding.remarks(), std::back_inserter(remarks));
+  return remarks;
+}
+
+void ParallelConfig::check(Fields& fields) const {
+  constexpr std::int64_t most_shards = 1024;
+  fields.check(!measures_shares() || !deterministic.present || deterministic.shards <= most_shards, "shares",
+               fmt::format("measured distributes at most {} shards (deterministic has {}); give fewer", most_shards,
+                           deterministic.shards));
 }
 
 }  // namespace lockstep

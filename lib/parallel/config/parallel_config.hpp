@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "config/capabilities.hpp"
 #include "config/fields.hpp"
 #include "parallel/config/asynchronous_config.hpp"
 #include "parallel/config/backup_config.hpp"
@@ -126,13 +127,14 @@ struct ParallelConfig : Config {
     return asynchronous.present && !asynchronous.free && !local.present && pieces > 1 ? pieces : 0;
   }
   void describe(Fields& fields) override;
+  /// All keys of this section, with what decides which others they go with (parallel_options.cpp).
+  std::vector<Option> options() const;
   /// Says, for warnings, which keys of the deck have no effect with its way of training. One deck may serve several
   /// ways, so these keys are no error; they are read as if they were not given.
   std::vector<std::string> remarks() const;
 
  private:
   void leave_out_unused();
-  /// Checks the rules between keys.
   void check(Fields& fields) const;
 
   std::vector<std::string> unused_;  ///< remarks on keys that were left out

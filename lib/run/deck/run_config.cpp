@@ -141,7 +141,6 @@ void RunConfig::describe(Fields& fields) {
       },
       "What to do when the loss is not finite, or far above those before it (when not given: a loss that is not finite "
       "is a warning, and a second one in a row, or parameters that would not be finite, end the run)");
-  check_loss_watch(fields);
 }
 
 RunLength run_length(const RunConfig& config, std::int64_t examples) {
@@ -168,6 +167,7 @@ RunConfig read_run_config(DeckNode deck) {
   RunConfig config;
   read_config(deck, config);
   config.source = std::move(deck);
+  check_options(config.source, config.options());
   return config;
 }
 

@@ -3,7 +3,9 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "config/capabilities.hpp"
 #include "data/data_config.hpp"
 #include "monitor/selection.hpp"
 #include "train/training_config.hpp"
@@ -58,15 +60,16 @@ struct RunConfig : Config, TrainingConfig {
   CheckpointOptions checkpoint;
 
   void describe(Fields& fields) override;
+  /// What decides which options of a deck go with which others, whether this deck uses them or not.
+  std::vector<Option> options() const;
   Selection::Options selection() const { return {run.target, run.patience, checkpoint.keep_best}; }
   std::string output_dir() const { return run.output_dir.empty() ? "runs/" + run.name : run.output_dir; }
 
  private:
-  // Rules between keys of different sections.
+  // Rules of which options() says nothing: what a key needs of its own value or of values in other sections.
   void check_branch(Fields& fields) const;
   void check_parallel(Fields& section) const;  // keys of `parallel`
   void check_reaction(Fields& section) const;  // keys of `loss_watch`, if it is there
-  void check_loss_watch(Fields& fields) const;
 };
 
 /// Returns the length of the run on `examples` training examples, if neither target nor patience ends it before. Throws

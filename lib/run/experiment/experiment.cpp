@@ -103,7 +103,6 @@ void check(const RunConfig& config, const Datasets& data, const Graph& graph, co
   const ExampleFormat& format = data.train->format();
   check_normalize(format, config.data.normalize);
   check_augment(format, config.data.augment);
-  if (config.data.augment.mixes()) loss.check_mixed();
   const auto& [target, patience, keep_best] = config.selection();
   const auto check_selection = [&](const auto& options, const std::string& key) {
     validate_key(!options.present || data.validation, key,

@@ -266,7 +266,7 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
     start = fmt::format("nothing: this deck cannot be trained in {}", config.output_dir());
   }
   const std::int64_t train = experiment.data.train->size();
-  check_examples(config, *experiment.loss, train, ranks);
+  check_examples(config, train, ranks);
   const PushOrder pushes = planned_pushes(config, train, Communicator::alone());
   config.parallel.asynchronous.recorded = {pushes.members(), pushes.workers()};
   if (const std::string& file = config.parallel.sums.all_reduce_table; !file.empty())

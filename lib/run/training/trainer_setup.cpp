@@ -84,7 +84,7 @@ std::function<bool(std::int64_t)> syncs(const RunConfig& config, std::int64_t ex
   };
 }
 
-/// Throws KeyError if data.sampler does not suit the other keys, or so many ranks.
+/// Throws KeyError if data.sampler does not suit so many ranks.
 void check_sampler(const RunConfig& config, int ranks) {
   if (config.data.sampler != DataConfig::SamplerKind::distributed_sampler) return;
   for (const RunLength::Stage& stage : config.batch.stages())
@@ -93,21 +93,6 @@ void check_sampler(const RunConfig& config, int ranks) {
         "{} examples cannot be divided evenly among {} ranks (data.sampler: distributed_sampler needs that); use a "
         "multiple of the number of ranks",
         stage.batch, ranks);
-  validate_key(
-      !config.parallel.deterministic.present && !config.parallel.asynchronous.present &&
-          !config.parallel.backup.present,
-      "data.sampler",
-      "distributed_sampler makes batches depend on the ranks (parallel.{} needs batches that do not); remove one of "
-      "them",
-      config.parallel.deterministic.present ? "deterministic"
-      : config.parallel.backup.present      ? "backup"
-                                            : "asynchronous");
-  validate_key(!config.parallel.measures_shares(), "data.sampler",
-               "distributed_sampler gives all ranks the same number of examples (parallel.shares: measured does "
-               "not); remove one of them");
-  validate_key(config.parallel.virtual_replicas == 1, "data.sampler",
-               "distributed_sampler gives all ranks the same number of examples (parallel.virtual_replicas divides "
-               "batches differently); remove one of them");
 }
 
 /// Throws KeyError if batches do not divide into equal parts, which ranks take in an order of their own, or the parts
@@ -172,10 +157,7 @@ PushOrder planned_pushes(const RunConfig& config, std::int64_t examples, const C
   return pushes;
 }
 
-void check_examples(const RunConfig& config, const Loss& loss, std::int64_t examples, int ranks) {
-  validate_key(!config.parallel.runs_freely() || config.parallel.has_stepping_workers() || loss.counts_alike(), "loss",
-               "weights targets differently (class_weights, ignore_class), but ranks that run freely divide an "
-               "update by its number of examples before they know these weights; leave one out");
+void check_examples(const RunConfig& config, std::int64_t examples, int ranks) {
   if (config.parallel.runs_freely())
     check_parts(config, examples, config.parallel.parts_of_batch(ranks), config.parallel.asynchronous.members(ranks));
 }
@@ -184,7 +166,7 @@ std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std:
                                       const Dataset& train, const Communicator& comm) {
   comm.run_collectively([&] {
     with_positions(config.source, [&] {
-      check_examples(config, *loss, train.size(), comm.size());
+      check_examples(config, train.size(), comm.size());
       const Algorithm* const named = config.parallel.sums.all_reduce;
       validate_key(!named || !named->by_library || !comm.network(), "parallel.all_reduce",
                    "{} cannot be combined with --emulate-network (it sends its messages itself); use another "

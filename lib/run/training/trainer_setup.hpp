@@ -18,9 +18,8 @@ void check_deck(const RunConfig& config, int ranks);
 std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss,
                                       const Dataset& train, const Communicator& comm);
 
-/// Throws KeyError if so many ranks cannot train as the deck says on so many examples, with a loss that counts targets
-/// like `loss`.
-void check_examples(const RunConfig& config, const Loss& loss, std::int64_t examples, int ranks);
+/// Throws KeyError if so many ranks cannot train as the deck says on so many examples.
+void check_examples(const RunConfig& config, std::int64_t examples, int ranks);
 
 /// Returns the order in which parallel.asynchronous applies gradients, simulated or from its record; empty if there is
 /// none. Throws if the record, or the deck, does not suit it. Collective.
