@@ -195,23 +195,29 @@ void declare_info(CLI::App& app, Command& chosen) {
 void declare_schema(CLI::App& app, Command& chosen) {
   CLI::App* schema = app.add_subcommand("schema", "JSON Schema of decks, for editors");
   struct Options {
-    bool reference = false;
+    bool reference = false, combinations = false;
     std::string page;
   };
   const auto options = std::make_shared<Options>();
   CLI::Option* reference = schema->add_flag("--reference", options->reference,
                                             "print the same as the Markdown tables of docs/user/deck_reference.md");
   schema
+      ->add_flag("--combinations", options->combinations,
+                 "print the tables of docs/user/combinations.md instead: which options go with which")
+      ->excludes(reference);
+  schema
       ->add_option("--write", options->page,
                    "page whose tables are replaced by these: everything after its line <!-- generated -->")
-      ->needs(reference)
       ->option_text("FILE");
   schema->callback([&chosen, options] {
+    if (!options->page.empty() && !options->reference && !options->combinations)
+      throw CLI::RequiredError("--reference or --combinations");
     chosen = printing([options]() -> std::string {
       RunConfig config;
-      if (!options->reference) return json_schema(config, "Lockstep input deck");
-      if (options->page.empty()) return reference_page(config);
-      replace_generated_part(options->page, reference_page(config));
+      if (!options->reference && !options->combinations) return json_schema(config, "Lockstep input deck");
+      const std::string tables = options->reference ? reference_page(config) : combinations_page(config.options());
+      if (options->page.empty()) return tables;
+      replace_generated_part(options->page, tables);
       return "";
     });
   });

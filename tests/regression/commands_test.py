@@ -129,6 +129,13 @@ class Commands(LockstepTest):
         self.assertIn("| `global` |", generated)
         self.assertIn(generated.strip(), page.read_text(), "make it again with: lockstep schema --reference --write docs/user/deck_reference.md")
 
+    def test_page_of_combinations_is_up_to_date(self):
+        page = SOURCE / "docs" / "user" / "combinations.md"
+        generated = self.lockstep("schema", "--combinations").out
+        self.assertIn("| `parallel.local` | `parallel.shard: optimizer`", generated)
+        self.assertIn(generated.strip(), page.read_text(), "make it again with: lockstep schema --combinations --write docs/user/combinations.md")
+        self.refused(64, ["--combinations"], "schema", "--reference", "--combinations")
+
     def test_files_page_has_every_layer_with_parameters(self):
         layers = json.loads((SOURCE / "tests/golden/layers.json").read_text())
         of_parameters = {re.match(r"\{?(\w+)", layer["entry"])[1] for layer in layers if layer["parameters"]}
