@@ -9,7 +9,7 @@
 
 #include "config/fields.hpp"
 #include "nn/parameters/parameter_buffer.hpp"
-#include "optim/offloaded_update.hpp"
+#include "optim/offloaded_states.hpp"
 #include "optim/parameter_blocks.hpp"
 #include "optim/parameter_groups.hpp"
 #include "optim/update_scalars.hpp"

@@ -1,11 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "optim/adam.hpp"
+#include "optim/rules/rules.hpp"
 
 #include <cmath>
 
-#include "optim/rule_step.hpp"
+#include "optim/rules/step_kernel.hpp"
 
 namespace lockstep {
+
+/// Adam (Kingma & Ba 2015) in PyTorch's form: m ← m + (1 − β₁)·(g − m); v ← β₂·v + (1 − β₂)·g²; p ← p − lr/(1 − β₁ᵗ) ·
+/// m / (√v / √(1 − β₂ᵗ) + ε) in step t, counted from 1. Weight decay comes first: g ← g + weight_decay·p, or decoupled
+/// (AdamW, Loshchilov & Hutter 2019) p ← p·(1 − lr·weight_decay).
+class Adam final : public Optimizer {
+ public:
+  enum class Decay { in_gradient, decoupled };
+  Adam(const AdamOptions& config, Decay decay, const ParameterBuffer& parameters)
+      : Optimizer(config, parameters), betas_(config.betas), epsilon_(config.epsilon), decay_(decay) {}
+
+  StepCoefficients coefficients(const StepRate& rate) const override;
+
+ private:
+  void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) override;
+
+  std::vector<double> betas_;
+  double epsilon_;
+  Decay decay_;
+};
+
 namespace {
 
 /// Indices of StepCoefficients: lr, 1 − β₁ᵗ, √(1 − β₂ᵗ).

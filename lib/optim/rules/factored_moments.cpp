@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "optim/factored_moments.hpp"
+#include "optim/rules/factored_moments.hpp"
 
 #include <algorithm>
 #include <cstring>

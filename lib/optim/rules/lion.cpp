@@ -1,9 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "optim/lion.hpp"
+#include "optim/rules/rules.hpp"
 
-#include "optim/rule_step.hpp"
+#include "optim/rules/step_kernel.hpp"
 
 namespace lockstep {
+
+/// Chen et al., "Symbolic discovery of optimization algorithms", 2023, algorithm 2: u = sign(β₁·m + (1 − β₁)·g);
+/// p ← p − lr·(u + weight_decay·p); m ← β₂·m + (1 − β₂)·g.
+class Lion final : public Optimizer {
+ public:
+  Lion(const LionConfig& config, const ParameterBuffer& parameters)
+      : Optimizer(config, parameters), betas_(config.betas) {}
+
+  StepCoefficients coefficients(const StepRate& rate) const override { return {rate.learning_rate}; }
+
+ private:
+  void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) override;
+
+  std::vector<double> betas_;
+};
+
 namespace {
 
 template <class T>

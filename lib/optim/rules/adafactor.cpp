@@ -1,13 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "optim/adafactor.hpp"
+#include "optim/rules/rules.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "optim/rule_step.hpp"
+#include "optim/rules/factored_moments.hpp"
+#include "optim/rules/step_kernel.hpp"
+#include "optim/rules/trust_ratio.hpp"
 
 namespace lockstep {
+
+/// Shazeer & Stern, "Adafactor", 2018, in PyTorch's form. v is the average of squared gradients, in which the newest
+/// gradient has the weight t^−beta2_decay in step t; for matrices it is kept as averages of rows and columns
+/// (factored_moments.hpp). u = g / √max(v, ε₁²); p ← p·(1 − lr·weight_decay) − α·u / max(1, rms(u) / clip_threshold),
+/// where α = min(lr, 1/√t)·max(ε₂, rms(p)).
+class Adafactor final : public Optimizer {
+ public:
+  Adafactor(const AdafactorConfig& config, const ParameterBuffer& parameters);
+
+  StepCoefficients coefficients(const StepRate& rate) const override;
+  bool overwrites_gradients() const override { return true; }
+
+ private:
+  void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) override;
+
+  AdafactorConfig config_;
+  FactoredMoments moments_;
+  TrustRatios trust_;
+  OwnedTensor one_;  ///< f64 [1]: the number 1, a gradient scale for kernels
+};
+
 namespace {
 
 /// Indices of StepCoefficients: lr, 1/√t, and the weight of the newest gradient in the averages.

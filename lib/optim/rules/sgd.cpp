@@ -1,9 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "optim/sgd.hpp"
+#include "optim/rules/rules.hpp"
 
-#include "optim/rule_step.hpp"
+#include "optim/rules/step_kernel.hpp"
 
 namespace lockstep {
+
+/// Stochastic gradient descent in PyTorch's form: g ← g + weight_decay·p; v ← momentum·v + (1 − dampening)·g, in the
+/// first step v ← g; p ← p − lr·v, or with Nesterov p − lr·(g + momentum·v).
+class Sgd final : public Optimizer {
+ public:
+  Sgd(const SgdConfig& config, const ParameterBuffer& parameters) : Optimizer(config, parameters), config_(config) {}
+
+  StepCoefficients coefficients(const StepRate& rate) const override;
+
+ private:
+  void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) override;
+
+  SgdConfig config_;
+};
+
 namespace {
 
 /// Indices of StepCoefficients: lr, and the share of the gradient that the velocity takes.

@@ -1,9 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "optim/rmsprop.hpp"
+#include "optim/rules/rules.hpp"
 
-#include "optim/rule_step.hpp"
+#include "optim/rules/step_kernel.hpp"
 
 namespace lockstep {
+
+/// Tieleman & Hinton 2012 in PyTorch's form: g ← g + weight_decay·p; v ← α·v + (1 − α)·g²; u = g / (√v + ε); p ← p −
+/// lr·u; with momentum, b ← momentum·b + u and p ← p − lr·b instead.
+class Rmsprop final : public Optimizer {
+ public:
+  Rmsprop(const RmspropConfig& config, const ParameterBuffer& parameters)
+      : Optimizer(config, parameters), config_(config) {}
+
+  StepCoefficients coefficients(const StepRate& rate) const override { return {rate.learning_rate}; }
+
+ private:
+  void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) override;
+
+  RmspropConfig config_;
+};
+
 namespace {
 
 template <class T>

@@ -1,9 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "optim/lars.hpp"
+#include "optim/rules/rules.hpp"
 
-#include "optim/rule_step.hpp"
+#include "optim/rules/step_kernel.hpp"
+#include "optim/rules/trust_ratio.hpp"
 
 namespace lockstep {
+
+/// You et al., "Large batch training of convolutional networks", 2017: λ = η‖p‖ / (‖g‖ + weight_decay·‖p‖) for each
+/// parameter; v ← momentum·v + lr·λ·(g + weight_decay·p); p ← p − v. λ is 1 for parameters without trust ratio, and if
+/// a norm is zero. With momentum correction (Goyal et al. 2017) v is first multiplied by the ratio of this step's lr to
+/// the previous one's, since v already contains the learning rate.
+class Lars final : public Optimizer {
+ public:
+  Lars(const LarsConfig& config, const ParameterBuffer& parameters);
+
+  StepCoefficients coefficients(const StepRate& rate) const override;
+
+ private:
+  void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) override;
+
+  LarsConfig config_;
+  TrustRatios trust_;
+};
+
 namespace {
 
 /// Indices of StepCoefficients: lr, and the momentum correction factor.

@@ -1,11 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "optim/lamb.hpp"
+#include "optim/rules/rules.hpp"
 
 #include <cmath>
 
-#include "optim/rule_step.hpp"
+#include "optim/rules/step_kernel.hpp"
+#include "optim/rules/trust_ratio.hpp"
 
 namespace lockstep {
+
+/// You et al., "Large batch optimization for deep learning", 2020, algorithm 2, with φ(z) = z: m ← m + (1 − β₁)·(g −
+/// m); v ← β₂·v + (1 − β₂)·g²; u = m / (1 − β₁ᵗ) / (√(v / (1 − β₂ᵗ)) + ε) + weight_decay·p; p ← p − lr·‖p‖/‖u‖·u. The
+/// ratio of norms is replaced by 1 for parameters without trust ratio, and if a norm is zero.
+class Lamb final : public Optimizer {
+ public:
+  Lamb(const LambConfig& config, const ParameterBuffer& parameters);
+
+  StepCoefficients coefficients(const StepRate& rate) const override;
+
+ private:
+  void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) override;
+
+  LambConfig config_;
+  TrustRatios trust_;
+};
+
 namespace {
 
 /// Indices of StepCoefficients: lr, 1 − β₁ᵗ, √(1 − β₂ᵗ).

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "optim/parameter_blocks.hpp"
-#include "optim/step_kernel.hpp"
+#include "optim/rules/step_kernel.hpp"
 
 // A learning rate of its own for each parameter, from the norm of the parameter and that of its step, for LARS, LAMB
 // and Adafactor. Norms cover whole parameters, of which a rank may own parts.
