@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "config/fields.hpp"
-#include "data/dataset.hpp"
+#include "data/dataset/dataset.hpp"
 #include "ops/image_changes.hpp"
 
 namespace lockstep {

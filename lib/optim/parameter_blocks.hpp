@@ -13,8 +13,8 @@
 
 namespace lockstep {
 
-/// The tables that kernels of an optimizer's step work on (rules/step_kernel.hpp, rules/trust_ratio.hpp): the blocks of the
-/// parameters that this rank owns, their groups and, window by window, their states.
+/// The tables that kernels of an optimizer's step work on (rules/step_kernel.hpp, rules/trust_ratio.hpp): the blocks of
+/// the parameters that this rank owns, their groups and, window by window, their states.
 class ParameterBlocks {
  public:
   struct Blocks {
