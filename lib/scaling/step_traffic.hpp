@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "parallel/reducers/buckets.hpp"
+#include "scaling/exchange_cost.hpp"
 #include "scaling/machine.hpp"
-#include "scaling/sums.hpp"
 #include "scaling/workload.hpp"
 
 namespace lockstep {

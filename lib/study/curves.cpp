@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "study/regimes.hpp"
+#include "study/curves.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -46,6 +46,57 @@ double variance_of_resolution(std::span<const BatchSteps> points) {
   double sum = 0;
   for (const BatchSteps& point : points) sum += std::pow(point.resolution / point.steps, 2) / 12;
   return sum / static_cast<double>(points.size());
+}
+
+void conclude(ScalingCurve& curve) {
+  std::ranges::sort(curve.groups, {}, &GroupResult::batch);
+  std::vector<std::pair<double, double>> rates;
+  for (const GroupResult* group : curve.groups) {
+    if (!group->steps_to_goal) continue;
+    const auto batch = static_cast<double>(group->batch);
+    curve.steps.push_back(
+        {batch, static_cast<double>(*group->steps_to_goal), static_cast<double>(group->resolution.value_or(0))});
+    if (*group->effective_rate > 0) rates.emplace_back(batch, *group->effective_rate);
+  }
+  curve.fit = fit_scaling(curve.steps);
+  curve.largest_efficient = largest_efficient_batch(curve.steps);
+  curve.rate_power = fit_power(rates);
+}
+
+/// Mean over the seeds of the last results; none if a seed is missing or has diverged.
+std::optional<double> last_result(const StudyResults& results, std::size_t group) {
+  double sum = 0;
+  std::int64_t count = 0;
+  for (const TrialRecord& record : results.records) {
+    if (record.id.group != group || !is_feasible(record.outcome) || record.curve.reports.empty()) continue;
+    const std::optional<double> value = record.curve.reports.back().value;
+    if (!value) continue;
+    sum += *value;
+    ++count;
+  }
+  if (count < results.study.trials()) return std::nullopt;
+  return sum / static_cast<double>(count);
+}
+
+void find_critical_batch(BranchCurve& curve, const StudyConfig& study) {
+  std::ranges::sort(curve.points, {}, &BranchPoint::batch);
+  const auto own = static_cast<double>(study.branch_from.batch.value_or(0));
+  for (const BranchPoint& point : curve.points)
+    if (point.batch == own) curve.reference = point.value;
+  if (!curve.reference) return;
+  const bool less_is_better = study.goal.metric.is_better(0, 1);
+  const auto is_as_good = [&](const BranchPoint& point) {
+    if (!point.value) return false;
+    const double worse = less_is_better ? *point.value - *curve.reference : *curve.reference - *point.value;
+    return worse <= study.branch_from.tolerance;
+  };
+  for (const BranchPoint& point : curve.points) {
+    if (point.batch < own) continue;
+    if (point.is_pending) break;
+    if (!is_as_good(point)) return;
+    curve.critical_batch = point.batch;
+  }
+  curve.is_limit = false;
 }
 
 }  // namespace
@@ -107,6 +158,36 @@ std::optional<double> fit_power(std::span<const std::pair<double, double>> point
     xx += std::log(a) * std::log(a) / n, xy += std::log(a) * std::log(b) / n;
   }
   return (xy - x * y) / (xx - x * x);
+}
+
+std::vector<ScalingCurve> scaling_curves(const StudyResults& results) {
+  std::vector<ScalingCurve> curves;
+  if (results.study.batches.size() < 2 || !results.study.goal.value) return curves;
+  for (const GroupResult& group : results.groups) {
+    const std::string name = group.name_without_batch();
+    auto curve = std::ranges::find(curves, name, &ScalingCurve::name);
+    if (curve == curves.end()) curve = curves.insert(curve, {.name = name});
+    curve->groups.push_back(&group);
+  }
+  std::ranges::for_each(curves, conclude);
+  return curves;
+}
+
+std::vector<BranchCurve> branch_curves(const StudyResults& results) {
+  std::vector<BranchCurve> curves;
+  if (!results.study.branch_from.present) return curves;
+  for (std::size_t i = 0; i < results.groups.size(); ++i) {
+    const GroupResult& group = results.groups[i];
+    const std::string name = group.name_without_batch();
+    auto curve = std::ranges::find(curves, name, &BranchCurve::name);
+    if (curve == curves.end()) curve = curves.insert(curve, {.name = name});
+    curve->points.push_back({.batch = static_cast<double>(group.batch),
+                             .learning_rate = results.study.branch_from.rate_of(group.batch),
+                             .value = last_result(results, i),
+                             .is_pending = group.trials < results.study.trials() && group.feasible == group.trials});
+  }
+  for (BranchCurve& curve : curves) find_critical_batch(curve, results.study);
+  return curves;
 }
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "scaling/measure_machine.hpp"
+#include "scaling/measure/measure_machine.hpp"
 
 #include <fmt/format.h>
 

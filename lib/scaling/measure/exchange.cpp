@@ -13,7 +13,7 @@
 #include "comm/spin_backoff.hpp"
 #include "comm/topology.hpp"
 #include "comm/transport.hpp"
-#include "scaling/measure_machine.hpp"
+#include "scaling/measure/measure_machine.hpp"
 
 namespace lockstep {
 namespace {

@@ -3,7 +3,11 @@
 
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
+
+#include "study/results.hpp"
 
 namespace lockstep {
 
@@ -47,5 +51,40 @@ std::optional<LargestEfficient> largest_efficient_batch(std::span<const BatchSte
 
 /// Returns the exponent p of y ∝ x^p by least squares of logarithms; none for fewer than two points.
 std::optional<double> fit_power(std::span<const std::pair<double, double>> points);
+
+/// Groups that differ only in their batch, with what follows from them together.
+struct ScalingCurve {
+  std::string name;                        ///< the other settings that vary; empty: none
+  std::vector<const GroupResult*> groups;  ///< in the order of batches
+  std::vector<BatchSteps> steps;           ///< of the groups that have reached the goal
+  std::optional<ScalingFit> fit;
+  std::optional<LargestEfficient> largest_efficient;
+  std::optional<double> rate_power;  ///< exponent p: the best effective learning rate grows as batch^p
+};
+
+/// Returns the curves of a study of batches with a goal value; none for other studies. They point into `results`.
+std::vector<ScalingCurve> scaling_curves(const StudyResults& results);
+
+/// Result of the branches of one batch.
+struct BranchPoint {
+  double batch = 0;
+  double learning_rate = 0;
+  std::optional<double> value;  ///< last result, as the mean over all seeds; none: a branch has diverged or is missing
+  bool is_pending = false;      ///< `value` is not known yet: branches are missing, and none has diverged
+};
+
+/// Branches that differ only in their batch. All have gone through the same number of examples.
+struct BranchCurve {
+  std::string name;                 ///< the other settings that vary; empty: none
+  std::vector<BranchPoint> points;  ///< in the order of batches
+  std::optional<double> reference;  ///< value at the checkpoint's own batch
+  /// The largest batch up to which no value is worse than the reference by more than the tolerance (Merrill et al.,
+  /// "Critical batch size revisited", 2025); none if it is unknown.
+  std::optional<double> critical_batch;
+  bool is_limit = true;  ///< false: it may be larger
+};
+
+/// Returns none if the study is not one of branches.
+std::vector<BranchCurve> branch_curves(const StudyResults& results);
 
 }  // namespace lockstep

@@ -10,8 +10,8 @@
 #include "core/tensor.hpp"
 #include "ops/provider.hpp"
 #include "run/reports/time_report.hpp"
-#include "scaling/measure_machine.hpp"
-#include "scaling/noise.hpp"
+#include "scaling/machine.hpp"
+#include "scaling/measure/measure_machine.hpp"
 #include "scaling/workload.hpp"
 
 namespace lockstep {
