@@ -31,6 +31,8 @@ MAY_USE["study"] = MAY_USE["run"] | {"run"}
 MAY_USE["app"] = MAY_USE["run"] | {"run", "study", "bench", "scaling"}
 # Subfolders, and the other subfolders of the same folder that each may use. Subfolders that are not named use none.
 MAY_USE_BESIDE = {
+    "data/batch": {"dataset"},
+    "data/import": {"dataset"},
     "nn/parameters": {"plan"},
     "ops/kokkos_kernels": {"portable"},
     "ops/onednn": {"portable"},

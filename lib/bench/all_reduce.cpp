@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "bench/all_reduce.hpp"
+#include "bench/bench.hpp"
 
 #include <fmt/format.h>
 

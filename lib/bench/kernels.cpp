@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "bench/kernels.hpp"
+#include "bench/bench.hpp"
 
 #include <fmt/format.h>
 

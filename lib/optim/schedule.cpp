@@ -318,6 +318,7 @@ constexpr Alternative table[] = {
     {"points", "Interpolates linearly between given points, in place of a warm-up", make_config<Points>},
 };
 
+/// The table of courses.
 std::span<const Alternative> courses() { return table; }
 
 const Course& course_of(const ScheduleConfig& config) { return dynamic_cast<const Course&>(*config.course); }

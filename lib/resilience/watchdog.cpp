@@ -19,7 +19,7 @@
 #include "base/process.hpp"
 #include "base/stack_trace.hpp"
 #include "comm/surviving_ranks.hpp"
-#include "resilience/stop_request.hpp"
+#include "resilience/signals.hpp"
 #include "train/phase_clock.hpp"
 
 namespace lockstep {

@@ -18,6 +18,7 @@
 namespace lockstep {
 namespace {
 
+/// Draws the time of a step over ranks, and perfect scaling, into an SVG file. Throws Error(cannot_create).
 void write_prediction_plot(const std::string& file, const std::string& machine,
                            std::span<const Prediction> predictions) {
   Chart chart(machine, "ranks", "milliseconds per step");

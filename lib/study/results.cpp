@@ -11,7 +11,7 @@
 #include "base/text.hpp"
 #include "base/text_file.hpp"
 #include "io/replace_file.hpp"
-#include "monitor/metrics_reader.hpp"
+#include "monitor/metrics_file.hpp"
 #include "run/deck/deck_values.hpp"
 
 namespace lockstep {

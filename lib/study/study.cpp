@@ -17,7 +17,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "io/replace_file.hpp"
 #include "optim/schedule.hpp"
-#include "resilience/stop_request.hpp"
+#include "resilience/signals.hpp"
 #include "run/experiment/provenance.hpp"
 #include "run/folder/run_lock.hpp"
 #include "run/training/run_state.hpp"

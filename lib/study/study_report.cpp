@@ -75,6 +75,7 @@ Json json_of(const BranchCurve& curve) {
   return json;
 }
 
+/// Returns a row for each evaluation of each trial.
 std::string measurements_csv(const StudyResults& results) {
   std::string text = "group,batch,trial,seed,outcome";
   for (const std::string& key : results.study.space.keys) text += "," + csv_cell(key);
@@ -91,6 +92,7 @@ std::string measurements_csv(const StudyResults& results) {
   return text;
 }
 
+/// Returns the study's results as JSON.
 std::string study_json(const StudyResults& results, const std::vector<ScalingCurve>& curves,
                        const std::vector<BranchCurve>& branches) {
   const GoalOptions& goal = results.study.goal;
@@ -182,6 +184,7 @@ std::string branches_picture(const StudyResults& results, const std::vector<Bran
   return chart.svg();
 }
 
+/// Returns the names and the SVG texts of a study's pictures; none if the study has no curve over batches.
 std::vector<std::pair<std::string, std::string>> study_pictures(const StudyResults& results,
                                                                 const std::vector<ScalingCurve>& curves,
                                                                 const std::vector<BranchCurve>& branches) {

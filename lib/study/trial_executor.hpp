@@ -14,7 +14,7 @@
 #include "base/log.hpp"
 #include "comm/mailbox.hpp"
 #include "data/data_config.hpp"
-#include "resilience/stop_request.hpp"
+#include "resilience/signals.hpp"
 #include "resilience/watchdog.hpp"
 #include "run/deck/run_config.hpp"
 #include "run/training/run_owner.hpp"

@@ -51,4 +51,10 @@ class StopRequest {
 /// `wall_time` holds in any case.
 std::optional<StopRequest::Time> end_of_job(std::optional<double> wall_time);
 
+/// When this process aborts (Kokkos aborts if a device fails, and libraries if they find that something cannot be),
+/// reports on which rank, in which step and, on devices, after which kernel; then ends the process with
+/// ExitStatus::internal, upon which the launcher ends all ranks. Call it after MPI has started, because MPI takes the
+/// signal, too.
+void report_aborts(int rank);
+
 }  // namespace lockstep
