@@ -41,6 +41,29 @@ std::optional<int> number_in_environment(std::initializer_list<const char*> name
   return std::nullopt;
 }
 
+/// The file schedstat holds the thread's time on a core, its time waiting for one (both in ns) and a count of time
+/// slices.
+class CoreStatistics {
+ public:
+  CoreStatistics() : file_(::open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)) {}
+  ~CoreStatistics() {
+    if (file_ >= 0) ::close(file_);
+  }
+  CoreStatistics(const CoreStatistics&) = delete;
+  CoreStatistics& operator=(const CoreStatistics&) = delete;
+
+  std::chrono::nanoseconds waited() const {
+    std::array<char, 96> text{};
+    if (file_ < 0 || ::pread(file_, text.data(), text.size() - 1, 0) <= 0) return {};
+    char* rest = nullptr;
+    std::strtoull(text.data(), &rest, 10);
+    return std::chrono::nanoseconds(std::strtoull(rest, nullptr, 10));
+  }
+
+ private:
+  int file_;
+};
+
 }  // namespace
 
 std::chrono::steady_clock::time_point process_start() { return start; }
@@ -159,6 +182,16 @@ std::int64_t peak_rss_bytes() {
   for (std::string line; std::getline(status, line);)
     if (std::sscanf(line.c_str(), "VmHWM: %" SCNd64, &kib) == 1) break;
   return kib * 1024;
+}
+
+void schedule_as_batch() {
+  const sched_param priority{};
+  ::sched_setscheduler(0, SCHED_BATCH, &priority);  // failure is harmless: runs that share cores are slower
+}
+
+std::chrono::nanoseconds waited_for_core() {
+  thread_local const CoreStatistics statistics;
+  return statistics.waited();
 }
 
 }  // namespace lockstep

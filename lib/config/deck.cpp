@@ -6,7 +6,6 @@
 #include <fstream>
 #include <sstream>
 
-#include "base/missing_file.hpp"
 #include "base/text.hpp"
 #include "base/text_file.hpp"
 #include "config/deck_builder.hpp"

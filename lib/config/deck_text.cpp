@@ -2,7 +2,6 @@
 #include "config/deck_text.hpp"
 
 #include "base/text.hpp"
-#include "base/utf8.hpp"
 #include "config/deck.hpp"
 
 namespace lockstep {

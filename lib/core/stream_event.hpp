@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "base/timer.hpp"
+#include "base/duration.hpp"
 #include "core/execution.hpp"
 #include "core/fake_device.hpp"
 
