@@ -12,7 +12,7 @@
 #include "comm/mpi_handle.hpp"
 #include "comm/spin_backoff.hpp"
 #include "comm/surviving_ranks.hpp"
-#include "core/flat_part.hpp"
+#include "core/tensor.hpp"
 
 namespace lockstep {
 
