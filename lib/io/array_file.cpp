@@ -8,8 +8,8 @@
 #include "base/error.hpp"
 #include "io/hdf5.hpp"
 #include "io/npy.hpp"
+#include "io/output_file.hpp"
 #include "io/raw_file.hpp"
-#include "io/replace_file.hpp"
 
 namespace lockstep {
 

@@ -8,7 +8,6 @@
 #include "base/text.hpp"
 #include "base/text_file.hpp"
 #include "io/hdf5_calls.hpp"
-#include "io/object_header.hpp"
 #include "io/raw_file.hpp"
 
 namespace lockstep {

@@ -6,7 +6,7 @@
 
 #include "core/stream_event.hpp"
 #include "core/tensor.hpp"
-#include "io/block_store.hpp"
+#include "io/streamed_blocks.hpp"
 
 namespace lockstep {
 
