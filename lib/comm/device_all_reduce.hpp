@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
-#include "core/stream_event.hpp"
+#include "core/device.hpp"
 #include "core/tensor.hpp"
 
 namespace lockstep {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <type_traits>
 
-#include "core/stream_event.hpp"
+#include "core/device.hpp"
 #include "core/tensor.hpp"
 
 namespace lockstep {

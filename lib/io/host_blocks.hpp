@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/stream_event.hpp"
+#include "core/device.hpp"
 #include "core/tensor.hpp"
 #include "io/streamed_blocks.hpp"
 
