@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "config/fields_text.hpp"
+#include "config/fields.hpp"
 
 #include <fmt/format.h>
 

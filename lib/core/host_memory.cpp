@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "core/pinned_memory.hpp"
+#include "core/host_memory.hpp"
+
+#include <cstdlib>  // defines __GLIBC__
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "core/device_runtime.hpp"
 
@@ -13,6 +18,12 @@ PinnedMemory::PinnedMemory(void* data, std::size_t bytes) {
 }
 #else
 PinnedMemory::PinnedMemory(void*, std::size_t) {}
+#endif
+
+#ifdef __GLIBC__
+void give_back_freed_memory() { static_cast<void>(malloc_trim(0)); }
+#else
+void give_back_freed_memory() {}
 #endif
 
 }  // namespace lockstep

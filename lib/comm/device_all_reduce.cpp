@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "comm/mpi_device_all_reduce.hpp"
+#include "comm/device_all_reduce.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <deque>
+#include <map>
 #include <vector>
 
+#include "base/log.hpp"
+#include "base/process.hpp"
 #include "comm/mpi_handle.hpp"
 #include "comm/spin_backoff.hpp"
+#include "core/device.hpp"
 
 #if defined(OPEN_MPI) && __has_include(<mpi-ext.h>)
 #include <mpi-ext.h>
@@ -91,6 +98,54 @@ std::unique_ptr<DeviceAllReduce> mpi_device_all_reduce(const Communicator& ranks
 
 bool mpi_takes_device_memory(const Communicator& ranks) {
   return ranks.every_rank(mpi_claims_device_memory()) && ranks.every_rank(sums_known_numbers(ranks));
+}
+
+std::string own_device_place() {
+  const std::string address = device_address();
+  return address.empty() ? "" : fmt::format("{} {}", host_name(), address);
+}
+
+std::vector<std::string> shared_devices(const std::vector<std::string>& places) {
+  std::map<std::string, std::vector<std::size_t>> ranks_on;
+  for (std::size_t rank = 0; rank < places.size(); ++rank)
+    if (!places[rank].empty()) ranks_on[places[rank]].push_back(rank);
+  std::vector<std::string> remarks;
+  for (const auto& [place, ranks] : ranks_on)
+    if (ranks.size() > 1)
+      remarks.push_back(
+          fmt::format("ranks {} share one device ({}), and compute in turns; request one device for each rank, or "
+                      "start fewer ranks",
+                      fmt::join(ranks, ", "), place));
+  return remarks;
+}
+
+DeviceFacts expected_devices(int ranks) {
+  return {.ranks = ranks, .all_have_devices = runs_on_device, .has_nccl = !nccl_version().empty()};
+}
+
+DeviceFacts device_facts(const Communicator& ranks) {
+  const std::vector<std::string> places = ranks.gather_to_root(own_device_place());
+  const std::vector<std::string> remarks = shared_devices(places);
+  DeviceFacts facts = expected_devices(ranks.size());
+  if (!remarks.empty()) facts.shared = remarks.front();
+  ranks.broadcast(facts.shared);
+  facts.emulates_network = ranks.network() != nullptr;
+  return facts;
+}
+
+std::unique_ptr<DeviceAllReduce> device_all_reduce(const DeviceSums& sums, const Communicator& ranks) {
+  if (!sums.remark.empty() && ranks.is_root()) warn_line(sums.remark);
+  switch (sums.path) {
+    case DeviceSums::Path::nccl: return nccl_all_reduce(ranks);
+    case DeviceSums::Path::mpi:
+      if (mpi_takes_device_memory(ranks)) return mpi_device_all_reduce(ranks);
+      if (ranks.is_root())
+        warn_line(
+            "parallel.all_reduce: this MPI library cannot sum device memory; gradients are copied to the hosts first");
+      return nullptr;
+    case DeviceSums::Path::on_hosts: break;
+  }
+  return nullptr;
 }
 
 }  // namespace lockstep

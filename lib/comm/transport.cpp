@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "comm/mpi_transport.hpp"
+#include "comm/transport.hpp"
 
 #include <algorithm>
 #include <utility>
