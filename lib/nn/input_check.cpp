@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "nn/input_check.hpp"
 
-#include "ops/nonfinite_examples.hpp"
+#include "ops/reduction.hpp"
 
 namespace lockstep {
 

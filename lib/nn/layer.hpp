@@ -16,7 +16,7 @@
 #include "nn/parameter_arrival.hpp"
 #include "nn/statistics_exchange.hpp"
 #include "ops/activation.hpp"
-#include "ops/provider.hpp"
+#include "ops/products/provider.hpp"
 
 namespace lockstep {
 

@@ -6,7 +6,7 @@
 #include <cassert>
 
 #include "nn/plan/schedule_tasks.hpp"
-#include "ops/elementwise.hpp"
+#include "ops/elementwise/elementwise.hpp"
 
 namespace lockstep {
 namespace {

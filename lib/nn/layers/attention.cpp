@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/bias.hpp"
-#include "ops/sinusoids.hpp"
+#include "ops/elementwise/elementwise.hpp"
+#include "ops/sequence/embedding.hpp"
 
 namespace lockstep {
 namespace {

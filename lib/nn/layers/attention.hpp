@@ -4,7 +4,7 @@
 #include "nn/layer.hpp"
 #include "nn/layers/workspace.hpp"
 #include "nn/plan_cache.hpp"
-#include "ops/attention.hpp"
+#include "ops/products/products.hpp"
 
 namespace lockstep {
 

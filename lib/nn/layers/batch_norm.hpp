@@ -2,7 +2,7 @@
 #pragma once
 
 #include "nn/layer.hpp"
-#include "ops/batch_norm.hpp"
+#include "ops/norm/norm.hpp"
 
 namespace lockstep {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "ops/concat.hpp"
+#include "ops/elementwise/copies.hpp"
 
 namespace lockstep {
 

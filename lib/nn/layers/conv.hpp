@@ -7,7 +7,7 @@
 #include "nn/layers/workspace.hpp"
 #include "nn/plan_cache.hpp"
 #include "nn/weight_init.hpp"
-#include "ops/depth_columns.hpp"
+#include "ops/products/im2col.hpp"
 
 namespace lockstep {
 

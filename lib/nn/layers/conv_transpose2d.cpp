@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "nn/layers/spatial.hpp"
-#include "ops/bias.hpp"
+#include "ops/elementwise/elementwise.hpp"
 
 namespace lockstep {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "ops/bias.hpp"
+#include "ops/elementwise/elementwise.hpp"
 
 namespace lockstep {
 namespace {

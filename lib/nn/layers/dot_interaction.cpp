@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "nn/layers/dot_interaction.hpp"
 
-#include "ops/dot_interaction.hpp"
+#include "ops/sequence/embedding.hpp"
 
 namespace lockstep {
 

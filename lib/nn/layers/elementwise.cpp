@@ -3,7 +3,7 @@
 
 #include "nn/layers/kept_derivative.hpp"
 #include "nn/layers/pointwise.hpp"
-#include "ops/elementwise.hpp"
+#include "ops/elementwise/elementwise.hpp"
 
 namespace lockstep {
 

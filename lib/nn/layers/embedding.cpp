@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "nn/layers/embedding.hpp"
 
-#include "ops/embedding.hpp"
-#include "ops/sinusoids.hpp"
+#include "ops/sequence/embedding.hpp"
 
 namespace lockstep {
 namespace {

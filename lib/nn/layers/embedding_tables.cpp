@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "core/memory_plan.hpp"
-#include "ops/embedding.hpp"
+#include "ops/sequence/embedding.hpp"
 
 namespace lockstep {
 namespace {

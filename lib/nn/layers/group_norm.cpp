@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "nn/layers/group_norm.hpp"
 
-#include "ops/group_norm.hpp"
+#include "ops/norm/norm.hpp"
 
 namespace lockstep {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "nn/layer.hpp"
-#include "ops/layer_norm.hpp"
+#include "ops/norm/norm.hpp"
 
 namespace lockstep {
 

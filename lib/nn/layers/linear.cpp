@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "nn/layers/kept_derivative.hpp"
-#include "ops/bias.hpp"
+#include "ops/elementwise/elementwise.hpp"
 
 namespace lockstep {
 

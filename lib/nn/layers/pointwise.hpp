@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "nn/layer.hpp"
-#include "ops/pointwise.hpp"
+#include "ops/elementwise/elementwise.hpp"
 
 namespace lockstep {
 

@@ -4,8 +4,7 @@
 #include <algorithm>
 
 #include "nn/layers/spatial.hpp"
-#include "ops/global_pooling.hpp"
-#include "ops/upsample.hpp"
+#include "ops/pool/pooling.hpp"
 
 namespace lockstep {
 

@@ -6,7 +6,7 @@
 #include "nn/layer.hpp"
 #include "nn/layers/workspace.hpp"
 #include "nn/plan_cache.hpp"
-#include "ops/recurrent.hpp"
+#include "ops/sequence/recurrent.hpp"
 
 namespace lockstep {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "nn/layer.hpp"
-#include "ops/strided.hpp"
+#include "ops/elementwise/strided.hpp"
 
 namespace lockstep {
 

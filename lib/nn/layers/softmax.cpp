@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "nn/layers/softmax.hpp"
 
-#include "ops/softmax.hpp"
+#include "ops/loss/loss.hpp"
 
 namespace lockstep {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "nn/metric.hpp"
-#include "ops/loss.hpp"
+#include "ops/loss/loss.hpp"
 
 namespace lockstep {
 

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "ops/convert.hpp"
-#include "ops/elementwise.hpp"
+#include "ops/elementwise/copies.hpp"
+#include "ops/elementwise/elementwise.hpp"
 
 namespace lockstep {
 
