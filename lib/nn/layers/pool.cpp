@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "nn/layers/spatial.hpp"
+#include "nn/layers/axes.hpp"
 #include "ops/pool/pooling.hpp"
 
 namespace lockstep {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "ops/products/provider.hpp"
 
-#include <KokkosBlas3_gemm.hpp>
 #include <KokkosKernels_config.h>
+
+#include <KokkosBlas3_gemm.hpp>
 
 #include "ops/portable/products.hpp"
 #include "ops/products/gemm.hpp"
 #include "ops/products/library_threads.hpp"
-#include "ops/products/widened_products.hpp"
 
 namespace lockstep {
 namespace {

@@ -4,7 +4,6 @@
 #include <dnnl.hpp>
 
 #include "ops/onednn/call.hpp"
-#include "ops/products/widened_products.hpp"
 
 namespace lockstep {
 namespace {

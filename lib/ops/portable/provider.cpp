@@ -3,7 +3,6 @@
 
 #include "ops/portable/products.hpp"
 #include "ops/products/gemm.hpp"
-#include "ops/products/widened_products.hpp"
 
 namespace lockstep {
 namespace {

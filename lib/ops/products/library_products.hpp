@@ -114,8 +114,9 @@ class RecurrentProducts {
 /// Throws PlanError if the library declines.
 using PlanRecurrent = std::shared_ptr<const RecurrentProducts> (*)(const RecurrentShape& shape);
 
-/// A recurrent layer made of a library's functions, with weights and gradients in the layout of ops/sequence/recurrent.hpp. Null
-/// if the library declines, or if a batch's sequences are not all aligned (may_begin_anywhere).
+/// A recurrent layer made of a library's functions, with weights and gradients in the layout of
+/// ops/sequence/recurrent.hpp. Null if the library declines, or if a batch's sequences are not all aligned
+/// (may_begin_anywhere).
 std::unique_ptr<RecurrentSequence> library_recurrent(const RecurrentShape& shape, PlanRecurrent plan);
 
 }  // namespace lockstep

@@ -51,6 +51,13 @@ std::unique_ptr<ScaledDotProductAttention> plan_attention(const ProvidersConfig&
 /// Null if the layer must be computed step by step, with products and the kernels of ops/sequence/recurrent.hpp.
 std::unique_ptr<RecurrentSequence> plan_recurrent(const ProvidersConfig& config, const RecurrentShape& shape);
 
+// 16-bit products for libraries that have none: operands are widened to fp32, multiplied and summed there by
+// `provider`, and results are rounded once. Products of two 16-bit numbers are exact in fp32, so results differ from
+// those of a matrix unit only by the order of the sums.
+
+std::unique_ptr<InnerProduct> widened_inner_product(const Provider& provider, const InnerProductShape& shape);
+std::unique_ptr<Convolution> widened_convolution(const Provider& provider, const ConvolutionShape& shape);
+
 // The providers. If a build lacks the library of one, missing.cpp replaces the other files of its folder.
 
 /// Always present; supports every shape and type.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "ops/products/widened_products.hpp"
+#include "ops/products/provider.hpp"
 
 #include <algorithm>
 

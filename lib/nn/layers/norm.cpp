@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "nn/layers/batch_norm.hpp"
+#include "nn/layers/norm.hpp"
+
+#include "ops/norm/norm.hpp"
 
 namespace lockstep {
 
@@ -104,6 +106,98 @@ void BatchNorm::backward(const PassContext& context, const LayerTensors& t) {
 
 void BatchNorm::pass_on(const PassContext& context, const LayerTensors& t) const {
   if (output_.addition && t.dx[1] && t.dx[1].data != t.dy.data) copy(context.space, t.dy, t.dx[1]);
+}
+
+void LayerNormConfig::describe(Fields& fields) {
+  fields.number("epsilon", epsilon, positive, "small number added to the variance");
+}
+
+std::unique_ptr<Layer> LayerNormConfig::make_layer() const {
+  return std::make_unique<LayerNorm>(RowNorm::layer, epsilon);
+}
+
+void RmsNormConfig::describe(Fields& fields) {
+  fields.number("epsilon", epsilon, positive, "small number added to the mean square");
+}
+
+std::unique_ptr<Layer> RmsNormConfig::make_layer() const { return std::make_unique<LayerNorm>(RowNorm::rms, epsilon); }
+
+std::vector<ParameterSpec> LayerNorm::parameters(std::span<const Shape> inputs) const {
+  const std::int64_t c = inputs[0][-1];
+  std::vector<ParameterSpec> specs{{"weight", {c}, Initializer::constant(1)}};
+  if (norm_ == RowNorm::layer) specs.push_back({"bias", {c}, Initializer::constant(0)});
+  return specs;
+}
+
+std::size_t LayerNorm::saved_bytes(std::int64_t n, const Shape& output) const {
+  return static_cast<std::size_t>(2 * n * output.rows()) * size_of(plan_.master());
+}
+
+std::size_t LayerNorm::prepare(std::int64_t n) {
+  const std::int64_t c = plan_.output[-1];
+  return layer_norm_workspace_bytes(plan_.dtype, n * plan_.output.rows(), c);
+}
+
+Tensor LayerNorm::moments_in(const Tensor& saved, std::int64_t rows) const {
+  return {saved.data, plan_.master(), {rows, 2}};
+}
+
+void LayerNorm::forward(const PassContext& context, const LayerTensors& t) {
+  const Tensor moments = context.training && t.saved ? moments_in(t.saved, t.y.shape.rows()) : Tensor{};
+  const Tensor bias = norm_ == RowNorm::layer ? t.parameters[1] : Tensor{};
+  if (t.sum)
+    return add_layer_norm_forward(context.space, epsilon_, t.x[0], t.x[1], t.sum, t.parameters[0], bias, t.y, moments,
+                                  norm_);
+  layer_norm_forward(context.space, epsilon_, t.x[0], t.parameters[0], bias, t.y, moments, norm_);
+}
+
+void LayerNorm::backward(const PassContext& context, const LayerTensors& t) {
+  const Tensor moments = moments_in(t.saved, t.x[0].shape.rows());
+  if (t.gradients[0])
+    layer_norm_backward_weight(context.space, t.x[0], moments, t.dy, t.gradients[0],
+                               norm_ == RowNorm::layer ? t.gradients[1] : Tensor{}, context.gradients, t.workspace);
+  if (t.dx[0])
+    layer_norm_backward_data(context.space, t.x[0], t.parameters[0], moments, t.dy, t.dx[0], t.input_gradient, norm_);
+}
+
+void GroupNormConfig::describe(Fields& fields) {
+  fields.integer("groups", groups, {1, 1e9}, "number of groups of channels, each of which is normalized separately",
+                 Presence::required);
+  fields.number("epsilon", epsilon, positive, "small number added to the variance");
+}
+
+std::unique_ptr<Layer> GroupNormConfig::make_layer() const { return std::make_unique<GroupNorm>(*this); }
+
+Shape GroupNorm::output_shape(std::span<const Shape> inputs) const {
+  validate(inputs[0][-1] % groups_ == 0, ExitStatus::bad_deck,
+           "{} channels cannot be divided evenly into {} groups; use a divisor", inputs[0][-1], groups_);
+  return inputs[0];
+}
+
+std::vector<ParameterSpec> GroupNorm::parameters(std::span<const Shape> inputs) const {
+  const std::int64_t c = inputs[0][-1];
+  return {{"weight", {c}, Initializer::constant(1)}, {"bias", {c}, Initializer::constant(0)}};
+}
+
+std::size_t GroupNorm::saved_bytes(std::int64_t n, const Shape& output) const {
+  return static_cast<std::size_t>(2 * n * output[-1]) * size_of(plan_.master());
+}
+
+std::size_t GroupNorm::prepare(std::int64_t n) { return group_norm_workspace_bytes(plan_.dtype, n, plan_.output); }
+
+Tensor GroupNorm::moments_in(const Tensor& saved, std::int64_t n) const {
+  return {saved.data, plan_.master(), {n, 2, plan_.output[-1]}};
+}
+
+void GroupNorm::forward(const PassContext& context, const LayerTensors& t) {
+  const Tensor moments = context.training && t.saved ? moments_in(t.saved, t.y.shape[0]) : Tensor{};
+  group_norm_forward(context.space, groups_, epsilon_, t.x[0], t.parameters[0], t.parameters[1], t.y, moments,
+                     t.workspace);
+}
+
+void GroupNorm::backward(const PassContext& context, const LayerTensors& t) {
+  group_norm_backward(context.space, groups_, t.x[0], t.parameters[0], moments_in(t.saved, t.dy.shape[0]), t.dy,
+                      t.dx[0], t.gradients[0], t.gradients[1], context.gradients, t.workspace);
 }
 
 }  // namespace lockstep

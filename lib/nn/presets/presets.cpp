@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "nn/presets.hpp"
+#include "nn/presets/presets.hpp"
 
-#include "nn/layer_factory.hpp"
-#include "nn/presets/convolutional.hpp"
-#include "nn/presets/recommender.hpp"
-#include "nn/presets/residual.hpp"
-#include "nn/presets/sequence.hpp"
+#include "nn/layer.hpp"
 
 namespace lockstep {
 namespace {

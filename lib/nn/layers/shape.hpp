@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "nn/layer.hpp"
-#include "ops/elementwise/strided.hpp"
+#include "ops/elementwise/copies.hpp"
 
 namespace lockstep {
 
-/// Layers that move the elements of an example without any computation. Axes are those of an example, from 0; negative
+/// Layers that move the elements of examples, or add them up over axes. Axes are those of an example, from 0; negative
 /// ones count from the last.
 
 /// Each output element is a different one of the input elements. Gradients go back to where the elements came from; the
@@ -117,6 +117,58 @@ class Patchify final : public Rearrangement {
   void add_axes(const Shape& input, StridedGrid& grid) const override;
 
   std::int64_t patch_;
+};
+
+struct ConcatConfig : LayerConfig {
+  void describe(Fields&) override {}
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+/// Concatenates two or more inputs along the last axis: features of vectors, channels of images. All other extents must
+/// be equal.
+class Concat final : public Layer {
+ public:
+  std::string_view type() const override { return "concat"; }
+  LayerTraits traits() const override { return {.max_inputs = max_layer_inputs}; }
+  Shape output_shape(std::span<const Shape> inputs) const override;
+  void forward(const PassContext& context, const LayerTensors& tensors) override;
+  void backward(const PassContext& context, const LayerTensors& tensors) override;
+};
+
+struct ReduceConfig : LayerConfig {
+  std::vector<std::int64_t> axes;
+
+  void describe(Fields& fields) override;
+};
+struct SumConfig : ReduceConfig {
+  std::unique_ptr<Layer> make_layer() const override;
+};
+struct MeanConfig : ReduceConfig {
+  std::unique_ptr<Layer> make_layer() const override;
+};
+
+/// Sum or mean over some axes of an example, which the output no longer has. Over all axes, the output is a vector of
+/// one element.
+class Reduce final : public Layer {
+ public:
+  enum class Of { sum, mean };
+
+  Reduce(Of of, const std::vector<std::int64_t>& axes) : of_(of), axes_(axes) {}
+
+  std::string_view type() const override { return of_ == Of::sum ? "sum" : "mean"; }
+  Shape output_shape(std::span<const Shape> inputs) const override;
+  void forward(const PassContext& context, const LayerTensors& tensors) override;
+  void backward(const PassContext& context, const LayerTensors& tensors) override;
+
+ private:
+  /// For each axis of the input: true if it is reduced.
+  std::vector<bool> summed(const Shape& input) const;
+  /// The loops of the reduction; x is the input, y the output.
+  StridedGrid grid_of(std::int64_t n) const;
+  double factor() const;
+
+  Of of_;
+  std::vector<std::int64_t> axes_;
 };
 
 }  // namespace lockstep

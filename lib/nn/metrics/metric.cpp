@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "nn/metric_table.hpp"
+#include "nn/metrics/metric.hpp"
 
 #include <algorithm>
 #include <vector>
 
-#include "nn/metrics/area_under_curve.hpp"
-#include "nn/metrics/class_score.hpp"
-#include "nn/metrics/perplexity.hpp"
-#include "nn/metrics/r_squared.hpp"
-#include "nn/metrics/top_k.hpp"
+#include "nn/metrics/class_metrics.hpp"
+#include "nn/metrics/value_metrics.hpp"
 
 namespace lockstep {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "nn/statistics_in_flight.hpp"
+#include "nn/pass_hooks.hpp"
 
 #include <algorithm>
 

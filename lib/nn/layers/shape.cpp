@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "nn/layers/rearrange.hpp"
+#include "nn/layers/shape.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -136,6 +136,97 @@ void Patchify::add_axes(const Shape& input, StridedGrid& grid) const {
   grid.add(input[1] / patch_, patch_row, patch);
   grid.add(patch_, row, patch_row);
   grid.add(patch_row, 1, 1);
+}
+
+std::unique_ptr<Layer> ConcatConfig::make_layer() const { return std::make_unique<Concat>(); }
+
+Shape Concat::output_shape(std::span<const Shape> inputs) const {
+  validate(inputs.size() >= 2, ExitStatus::bad_deck,
+           "concat has {} input (it needs two or more); name them: from: [a, b]", inputs.size());
+  const auto outer = [](const Shape& shape) {
+    return shape.extents().first(static_cast<std::size_t>(shape.rank() - 1));
+  };
+  std::int64_t features = 0;
+  for (const auto& input : inputs) {
+    validate(std::ranges::equal(outer(input), outer(inputs[0])), ExitStatus::bad_deck,
+             "concat cannot join {} and {} (only the last extent may differ); give it inputs that match in all others",
+             to_string(inputs[0]), to_string(input));
+    features += input[-1];
+  }
+  std::vector<std::int64_t> extents(inputs[0].extents().begin(), inputs[0].extents().end());
+  extents.back() = features;
+  return Shape(extents);
+}
+
+void Concat::forward(const PassContext& context, const LayerTensors& t) {
+  std::int64_t first = 0;
+  for (const auto& x : t.x) {
+    concat_place(context.space, x, first, t.y);
+    first += x.shape[-1];
+  }
+}
+
+void Concat::backward(const PassContext& context, const LayerTensors& t) {
+  std::int64_t first = 0;
+  for (std::size_t k = 0; k < t.dx.size(); ++k) {
+    if (t.dx[k]) concat_take(context.space, t.dy, first, t.dx[k]);
+    first += plan_.inputs[k][-1];
+  }
+}
+
+void ReduceConfig::describe(Fields& fields) {
+  fields.integers("axes", axes, axis_range, axis_help);
+  fields.check(!axes.empty(), "axes", "the list is empty; name the axes, such as [0] or [0, 1]");
+}
+
+std::unique_ptr<Layer> SumConfig::make_layer() const { return std::make_unique<Reduce>(Reduce::Of::sum, axes); }
+std::unique_ptr<Layer> MeanConfig::make_layer() const { return std::make_unique<Reduce>(Reduce::Of::mean, axes); }
+
+std::vector<bool> Reduce::summed(const Shape& input) const {
+  std::vector<bool> found(static_cast<std::size_t>(input.rank()));
+  for (const auto given : axes_) {
+    const int axis = axis_of(input, given, type());
+    validate(!found[static_cast<std::size_t>(axis)], ExitStatus::bad_deck,
+             "{} names axis {} of {} twice; name each once", type(), axis, to_string(input));
+    found[static_cast<std::size_t>(axis)] = true;
+  }
+  return found;
+}
+
+Shape Reduce::output_shape(std::span<const Shape> inputs) const {
+  const std::vector<bool> gone = summed(inputs[0]);
+  std::vector<std::int64_t> extents;
+  for (std::size_t axis = 0; axis < gone.size(); ++axis)
+    if (!gone[axis]) extents.push_back(inputs[0][static_cast<int>(axis)]);
+  if (extents.empty()) extents.push_back(1);
+  return Shape(std::span<const std::int64_t>(extents));
+}
+
+StridedGrid Reduce::grid_of(std::int64_t n) const {
+  const Shape& input = plan_.inputs[0];
+  const std::vector<bool> gone = summed(input);
+  StridedGrid grid;
+  grid.add(n, input.count(), plan_.output.count());
+  std::int64_t y_step = plan_.output.count();
+  for (int axis = 0; axis < input.rank(); ++axis) {
+    const bool kept = !gone[static_cast<std::size_t>(axis)];
+    if (kept) y_step /= input[axis];
+    grid.add(input[axis], step_of(input, axis), kept ? y_step : 0);
+  }
+  return grid;
+}
+
+double Reduce::factor() const {
+  if (of_ == Of::sum) return 1;
+  return static_cast<double>(plan_.output.count()) / static_cast<double>(plan_.inputs[0].count());
+}
+
+void Reduce::forward(const PassContext& context, const LayerTensors& t) {
+  strided_sum(context.space, grid_of(t.y.shape[0]), factor(), t.x[0], t.y);
+}
+
+void Reduce::backward(const PassContext& context, const LayerTensors& t) {
+  if (t.dx[0]) strided_copy(context.space, grid_of(t.dy.shape[0]).reversed(), t.dy, t.dx[0], factor());
 }
 
 }  // namespace lockstep
