@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "nn/layers/elementwise.hpp"
 
-#include "ops/elementwise/elementwise.hpp"
 #include "ops/loss/loss.hpp"
 
 namespace lockstep {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "nn/layers/norm.hpp"
 
-#include "ops/norm/norm.hpp"
-
 namespace lockstep {
 
 void BatchNormConfig::describe(Fields& fields) {

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "nn/layers/axes.hpp"
-#include "ops/pool/pooling.hpp"
 
 namespace lockstep {
 
