@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "ops/onednn/provider.hpp"
+#include "ops/products/provider.hpp"
 
 #include <dnnl.hpp>
 
 #include "ops/onednn/call.hpp"
-#include "ops/onednn/products.hpp"
-#include "ops/widened_products.hpp"
 
 namespace lockstep {
 namespace {

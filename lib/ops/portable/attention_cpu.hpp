@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "core/float16.hpp"
-#include "ops/attention.hpp"
 #include "ops/fast_math.hpp"
 #include "ops/portable/micro_product.hpp"
+#include "ops/products/products.hpp"
 
 namespace lockstep {
 

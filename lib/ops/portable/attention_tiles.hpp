@@ -8,7 +8,7 @@
 #include "core/execution.hpp"
 #include "core/float16.hpp"
 #include "core/packs.hpp"
-#include "ops/attention.hpp"
+#include "ops/products/products.hpp"
 
 namespace lockstep {
 
