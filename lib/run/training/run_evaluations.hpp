@@ -7,9 +7,9 @@
 
 #include "monitor/progress.hpp"
 #include "monitor/selection.hpp"
-#include "run/training/completed_steps.hpp"
 #include "run/training/prepared_run.hpp"
 #include "run/training/run_owner.hpp"
+#include "run/training/run_schedule.hpp"
 #include "run/training/run_state.hpp"
 
 namespace lockstep {

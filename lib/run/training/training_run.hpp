@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,16 +12,12 @@
 #include "resilience/watchdog.hpp"
 #include "run/folder/run_folder.hpp"
 #include "run/training/batch_feed.hpp"
-#include "run/training/checkpoint_schedule.hpp"
-#include "run/training/completed_steps.hpp"
 #include "run/training/prepared_run.hpp"
-#include "run/training/run_checkpoint_state.hpp"
 #include "run/training/run_checkpoints.hpp"
 #include "run/training/run_evaluations.hpp"
 #include "run/training/run_owner.hpp"
+#include "run/training/run_schedule.hpp"
 #include "run/training/run_state.hpp"
-#include "run/training/state_audit.hpp"
-#include "run/training/stop_vote.hpp"
 
 namespace lockstep {
 
@@ -111,5 +108,13 @@ class TrainingRun {
   std::int64_t steps_at_once_ = 1;  ///< steps of the run that the last call of `step` has done
   double start_seconds_ = 0;        ///< seconds from the start of the process to the first step
 };
+
+/// Trains a deck with parallel.survive: when a rank is lost, the remaining ones begin a new TrainingRun in the same
+/// processes, which goes on from the newest checkpoint as a new start on so many ranks would, or begins anew.
+/// `over_network`: returns these ranks over the network that they are to use; collective. Returns and throws what
+/// TrainingRun::run does; also throws DeckError if ranks cannot outlive each other, and rank_lost if one dies before
+/// the run has begun. Collective.
+ExitStatus train_surviving(const RunConfig& config, const Communicator& all,
+                           const std::function<Communicator(const Communicator&)>& over_network);
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "run/training/checkpoint_schedule.hpp"
+#include "run/training/run_schedule.hpp"
 
 #include "base/log.hpp"
 
@@ -17,6 +17,15 @@ void CheckpointSchedule::say_when_only_at_the_end(double seconds_left) {
   has_said_when_ = true;
   log("checkpoints: only at the end; a run that is killed before that starts from scratch (give "
       "checkpoint.every_minutes: 15 to save more often)");
+}
+
+bool StopVote::is_for_stop(std::int64_t steps, double checkpoint_seconds) {
+  constexpr double margin = 2;  // seconds
+  // Steps and checkpoints may take twice as long as they have so far.
+  const double seconds = margin + 2 * (static_cast<double>(steps) * longest_step_ + checkpoint_seconds);
+  if (reason_.empty() && owner_) reason_ = owner_->stop_reason();  // asked first, so that its words count
+  if (reason_.empty()) reason_ = request_.reason(seconds);
+  return !reason_.empty();
 }
 
 }  // namespace lockstep
