@@ -9,7 +9,7 @@
 #include "comm/node_memory.hpp"
 #include "comm/topology.hpp"
 #include "nn/parameters/parameter_layout.hpp"
-#include "parallel/compression/compressed_bucket.hpp"
+#include "parallel/compression/compressed_sum.hpp"
 #include "parallel/config/parallel_config.hpp"
 #include "parallel/sharded_state.hpp"
 

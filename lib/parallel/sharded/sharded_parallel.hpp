@@ -8,7 +8,6 @@
 #include "parallel/parallel_memory.hpp"
 #include "parallel/parallel_strategy.hpp"
 #include "parallel/sharded/parameter_gather.hpp"
-#include "parallel/sharded/parameter_unsharder.hpp"
 #include "parallel/sharded/sharded_gradient_reducer.hpp"
 
 namespace lockstep {
