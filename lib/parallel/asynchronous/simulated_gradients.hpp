@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/batch_partition.hpp"
-#include "parallel/asynchronous/push_record.hpp"
+#include "parallel/asynchronous/push_order.hpp"
 #include "parallel/parallel_strategy.hpp"
 #include "parallel/reducers/deterministic_reducer.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "base/timer.hpp"
 #include "optim/stale_gradient.hpp"
-#include "parallel/asynchronous/push_record.hpp"
+#include "parallel/asynchronous/push_order.hpp"
 
 namespace lockstep {
 

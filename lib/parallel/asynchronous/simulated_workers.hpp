@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "parallel/asynchronous/asynchronous_workers.hpp"
-#include "parallel/asynchronous/ordered_sum.hpp"
 #include "parallel/asynchronous/push_order.hpp"
 #include "parallel/config/parallel_config.hpp"
-#include "parallel/local/outer_optimizer.hpp"
+#include "parallel/local/replica_update.hpp"
 #include "parallel/reducers/deterministic_reducer.hpp"
 
 namespace lockstep {

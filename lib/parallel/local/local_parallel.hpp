@@ -8,9 +8,8 @@
 
 #include "parallel/data_parallel.hpp"
 #include "parallel/local/adasum_exchange.hpp"
-#include "parallel/local/averaging_weights.hpp"
+#include "parallel/local/local_group.hpp"
 #include "parallel/local/replica_update.hpp"
-#include "parallel/local/step_group.hpp"
 #include "parallel/local/streaming_sync.hpp"
 #include "parallel/own_steps.hpp"
 
