@@ -16,7 +16,7 @@
 #include "nn/model.hpp"
 #include "ops/loss.hpp"
 #include "parallel/step_scope.hpp"
-#include "train/metrics.hpp"
+#include "train/results.hpp"
 
 namespace lockstep {
 

@@ -4,9 +4,9 @@
 #include "parallel/asynchronous/free_parallel.hpp"
 #include "parallel/asynchronous/simulated_gradients.hpp"
 #include "parallel/asynchronous/simulated_workers.hpp"
-#include "parallel/choose_device_sums.hpp"
 #include "parallel/data_parallel.hpp"
 #include "parallel/local/local_parallel.hpp"
+#include "parallel/parallel_memory.hpp"
 #include "parallel/sharded/sharded_parallel.hpp"
 
 namespace lockstep {

@@ -3,7 +3,6 @@
 
 #include "comm/device_all_reduce.hpp"
 #include "parallel/parallel_memory.hpp"
-#include "parallel/shard_groups.hpp"
 #include "train/trainer.hpp"
 
 namespace lockstep {

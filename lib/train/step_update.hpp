@@ -7,10 +7,10 @@
 
 #include "train/evaluator.hpp"
 #include "train/guard/step_guard.hpp"
-#include "train/optimizer_steps.hpp"
 #include "train/phase_clock.hpp"
 #include "train/step_graphs.hpp"
-#include "train/step_voter.hpp"
+#include "train/step_votes.hpp"
+#include "train/update_coefficients.hpp"
 
 namespace lockstep {
 

@@ -12,7 +12,7 @@
 #include "parallel/asynchronous/push_order.hpp"
 #include "parallel/parallel_strategy.hpp"
 #include "parallel/sync_batch_norm_exchange.hpp"
-#include "train/noise/noise_measurement.hpp"
+#include "train/gradient_noise_scale.hpp"
 #include "train/phase_clock.hpp"
 #include "train/step_update.hpp"
 

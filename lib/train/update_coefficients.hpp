@@ -1,16 +1,83 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <span>
 #include <utility>
+#include <vector>
 
+#include "comm/communicator.hpp"
+#include "config/state_fields.hpp"
+#include "optim/optimizer.hpp"
 #include "parallel/own_steps.hpp"
 #include "parallel/parallel_strategy.hpp"
-#include "parallel/shared_coefficients.hpp"
 #include "train/guard/step_decision.hpp"
-#include "train/step_count.hpp"
 #include "train/training_config.hpp"
 
 namespace lockstep {
+
+/// Place of a step in its run.
+struct StepPlace {
+  std::int64_t applied;      ///< applied steps before it
+  std::int64_t done;         ///< steps before it, skipped ones included
+  std::int64_t before_last;  ///< steps before the last applied one; if there is none, before this one
+};
+
+/// Counts of a run's steps.
+struct StepCount {
+  std::int64_t done = 0, skipped = 0;
+  std::int64_t skipped_in_a_row = 0;  ///< skipped steps after the last applied one
+  std::int64_t before = 0;            ///< applied steps of the run that this one has branched from
+
+  std::int64_t applied() const { return done - skipped; }
+  /// Number of steps behind the optimizer's state, those of the run before included.
+  std::int64_t optimizer_steps() const { return before + applied(); }
+  void describe_state(StateFields& fields);
+};
+
+/// Describes the learning rate of the last applied one of the counted steps: 0 if there is none, or in checkpoints that
+/// do not say.
+void describe_last_learning_rate(StateFields& fields, const StepCount& count, double& learning_rate);
+
+/// Steps before the next one. The host may not yet know whether the last of them was skipped.
+struct KnownSteps {
+  StepCount count;           ///< counts the last step as done, and not skipped
+  std::int64_t untaken = 0;  ///< 1: the outcome of the last step is not known yet; 0: it is
+
+  /// Number of steps that were applied for certain.
+  std::int64_t applied() const { return count.applied() - untaken; }
+  /// Returns the place of the step after `steps` applied ones: that of the next step, or of a later one if none is
+  /// skipped before it.
+  StepPlace place_of(std::int64_t steps) const;
+};
+
+/// What the optimizer multiplies with in each step, computed by rank 0 for all ranks, some hundred steps at a time:
+/// replicas on different kinds of CPUs would otherwise come to differ by the last bits of their mathematical libraries.
+class SharedCoefficients {
+ public:
+  using Compute = std::function<StepCoefficients(std::int64_t step)>;
+
+  SharedCoefficients(const Communicator& comm, Compute compute) : comm_(comm), compute_(std::move(compute)) {}
+
+  static constexpr std::int64_t steps_at_once = 256;
+
+  struct Table {
+    std::int64_t first;                        ///< number of steps before it
+    std::span<const StepCoefficients> values;  ///< [steps_at_once]
+  };
+  /// Returns coefficients of consecutive steps, among them the `count` steps after `step` others. Collective: all ranks
+  /// must ask for the same steps.
+  Table cover(std::int64_t step, std::int64_t count);
+  /// Forgets the known coefficients, which have become others.
+  void forget() { known_.clear(); }
+
+ private:
+  Communicator comm_;
+  Compute compute_;
+  std::int64_t first_ = 0;
+  std::vector<StepCoefficients> known_;  ///< from step first_ on
+};
 
 /// Provides what the optimizer multiplies with in each step: coefficients, which follow the learning-rate schedule, and
 /// the scale of gradients, clipped or not.
