@@ -15,7 +15,7 @@
 #include "nn/metric_table.hpp"
 #include "nn/model.hpp"
 #include "ops/loss.hpp"
-#include "parallel/step_scope.hpp"
+#include "parallel/parallel_strategy.hpp"
 #include "train/results.hpp"
 
 namespace lockstep {

@@ -10,7 +10,7 @@
 #include "core/device_graph.hpp"
 #include "data/sampler.hpp"
 #include "data/upload.hpp"
-#include "parallel/step_scope.hpp"
+#include "parallel/parallel_strategy.hpp"
 
 namespace lockstep {
 

@@ -109,7 +109,7 @@ std::optional<StepFinding> StepUpdate::judge(const StepVote& votes) {
   const bool reads_late = memory_is_separate && !guard_.watches_loss() && !reads_at_once_;
   std::optional<StepFinding> finding;
   if (!reads_late) finding = take_finding();
-  if (!finding || finding->done()) parts_.strategy.before_update(space_);
+  if (!finding || finding->done()) parts_.strategy.judged(space_, ParallelStrategy::Verdict::can_be_done);
   return finding;
 }
 
@@ -125,7 +125,7 @@ void StepUpdate::end() {
 /// Takes the finding of the oldest step that has one. A step that cannot be done takes those after it along.
 StepFinding StepUpdate::take_finding() {
   const StepFinding finding = guard_.take(space_);
-  const bool is_local = parts_.strategy.is_local(finding.number);
+  const bool is_local = parts_.strategy.sync_of(finding.number).is_local;
   if (finding.status == StepStatus::skipped && !is_local) {
     ++count_.skipped;
     ++count_.skipped_in_a_row;
@@ -139,7 +139,7 @@ StepFinding StepUpdate::take_finding() {
                                         finding.message, comm_.rank()));
   if (!finding.done()) {
     count_.done = finding.number - 1;
-    parts_.strategy.forget_gradients(space_);
+    parts_.strategy.judged(space_, ParallelStrategy::Verdict::cannot_be_done);
   }
   return finding;
 }

@@ -6,7 +6,7 @@
 #include "comm/collective/ordered_reduce.hpp"
 #include "core/host_copy.hpp"
 #include "ops/loss.hpp"
-#include "parallel/step_scope.hpp"
+#include "parallel/parallel_strategy.hpp"
 #include "train/results.hpp"
 
 namespace lockstep {

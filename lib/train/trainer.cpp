@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "base/heartbeat.hpp"
-#include "train/make_strategy.hpp"
 #include "train/memory_estimate.hpp"
 
 namespace lockstep {
@@ -43,8 +42,8 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
     });
   });
 
-  const RankGroups groups = rank_groups(config, topology);
-  SumMemory memory = sum_memory(config, groups, graph, plan);
+  const RankGroups groups = rank_groups(config.parallel, config.source, topology);
+  SumMemory memory = sum_memory(config.parallel, config.source, groups, graph, plan, config.dtype());
   // Windows of gradients are used again in the next micro-batch.
   partition_.sums_each = memory.on_hosts.windows.division.gradients;
   comm_.run_collectively([&] {
@@ -56,7 +55,16 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
       heartbeat().beat();
     });
   });
-  strategy_ = make_strategy(config, problem_, groups, std::move(memory), partition_, model_->parameters());
+  GradientOrder& order = problem_.order;
+  strategy_ = make_strategy(config.parallel,
+                            {.source = config.source,
+                             .batch = config.batch.global,
+                             .steps = problem_.length.steps(),
+                             .seed = problem_.seed,
+                             .counts_own_steps = config.groups_count_steps(),
+                             .measured = problem_.measured,
+                             .order = {std::move(order.pushes), order.known_steps, order.syncs}},
+                            groups, std::move(memory), partition_, model_->parameters());
   clock_.count_waits_of([this] { return strategy_->take_exposed_seconds(); });
 
   comm_.run_collectively([&] {
@@ -72,7 +80,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
     uploader_.emplace(problem_.data.format(), problem_.normalize, config.dtype(), max_micro_batch_, problem_.augment,
                       problem_.seed);
     noise_.emplace(comm_, model_->parameters().trained_size(),
-                   strategy_->sums_exactly() ? std::nullopt : std::optional(problem_.seed));
+                   strategy_->traits().sums_exactly ? std::nullopt : std::optional(problem_.seed));
   });
   evaluator_.emplace(comm_, Evaluator::Parts{*model_, *problem_.loss, *uploader_, *sums_}, max_micro_batch_);
 

@@ -124,7 +124,8 @@ void OptimizerSteps::put(const ExecSpace& space, const SharedCoefficients::Table
 }
 
 UpdateOptions OptimizerSteps::update_options(const ExecSpace& space, ParallelStrategy& strategy) {
-  if (clip_norm_ > 0 || optimizer_.overwrites_gradients()) square_ = strategy.gradient_square(space);
+  if (clip_norm_ > 0 || optimizer_.overwrites_gradients())
+    square_ = strategy.measure_gradients(space, ParallelStrategy::Measure::square);
   return {.coefficients = reinterpret_cast<const CoefficientTable*>(memory_.data()),
           .square = clip_norm_ > 0 ? square_.as<const double>() : nullptr,
           .clip_norm = clip_norm_};

@@ -99,9 +99,10 @@ class OptimizerSteps {
   UpdateScalars scalars(std::int64_t applied, std::optional<std::int64_t> own) const;
   /// Returns the factors of the step for which coefficients were provided and whose gradients are summed. Collective.
   UpdateOptions update_options(const ExecSpace& space, ParallelStrategy& strategy);
-  /// See ParallelStrategy::gradient_square; also valid after the update. Collective.
+  /// Square of the gradients (ParallelStrategy::measure_gradients); also valid after the update. Collective.
   Tensor gradient_square(const ExecSpace& space, ParallelStrategy& strategy) const {
-    return optimizer_.overwrites_gradients() ? square_ : strategy.gradient_square(space);
+    return optimizer_.overwrites_gradients() ? square_
+                                             : strategy.measure_gradients(space, ParallelStrategy::Measure::square);
   }
   /// Learning rate of a step after `done` others, of which `applied` were not skipped.
   double learning_rate(std::int64_t applied, std::int64_t done) const {

@@ -53,6 +53,9 @@ AsynchronousWorkers::AsynchronousWorkers(Run run, Give what, ParameterBuffer& pa
       square_(parameters.trained_size()),
       at_sync_("lockstep::asynchronous_workers::square", DType::f64, {1}) {
   if (what == Give::rounds) round_.emplace(run_.steps, run_.parts_of_batch, parameters);
+  traits_.dealing.next_part = [this](const ExecSpace& space) { return next_part(space); };
+  traits_.ranks_have_same_states = false;
+  traits_.states_change_early = true;
 }
 
 void AsynchronousWorkers::go_on_after(std::int64_t steps, std::int64_t optimizer_steps) {
@@ -74,7 +77,7 @@ PartRequest AsynchronousWorkers::next_part(const ExecSpace& space) {
   }
   syncs_ = true;
   sync_version_ = turn.version;
-  // The caller takes gradient_square for that of a sum over all examples since the last synchronization.
+  // The caller takes the square of the gradients for that of a sum over all examples since the last synchronization.
   factor_ = round_ ? static_cast<double>(turn.examples) / static_cast<double>(run_.collect)
                    : static_cast<double>(turn.version - run_.synced);
   return {.batches = run_.steps.after(turn.version), .examples = turn.examples};
@@ -109,16 +112,14 @@ bool AsynchronousWorkers::end_step(const ExecSpace& space) {
   return false;
 }
 
-Tensor AsynchronousWorkers::gradient_square(const ExecSpace& space) {
+Tensor AsynchronousWorkers::measure_gradients(const ExecSpace& space, Measure what) {
+  if (what == Measure::nonfinite) {  // asked for only if losses are scaled, which asynchronous training refuses
+    fill_zero(space, at_sync_.get());
+    return at_sync_.get();
+  }
   if (!syncs_) return square_.compute(space, parameters_.gradients({0, parameters_.trained_size()}));
   const double square = square_of_sum(space) * factor_ * factor_;
   copy_from_host(space, &square, at_sync_.get());
-  return at_sync_.get();
-}
-
-/// Asked for only if losses are scaled, which asynchronous training refuses.
-Tensor AsynchronousWorkers::nonfinite_gradients(const ExecSpace& space) {
-  fill_zero(space, at_sync_.get());
   return at_sync_.get();
 }
 

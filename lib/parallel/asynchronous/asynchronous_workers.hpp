@@ -73,16 +73,11 @@ struct WorkersCourse {
 class AsynchronousWorkers : public ParallelStrategy {
  public:
   void go_on_after(std::int64_t steps, std::int64_t optimizer_steps) override;
-  Dealing dealing() const final { return Dealing::as_they_come; }
-  PartRequest next_part(const ExecSpace& space) final;
   StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) final;
   bool end_step(const ExecSpace& space) final;
-  bool is_local(std::int64_t) const final { return !syncs_; }
-  bool ranks_have_same_states() const final { return false; }
-  bool states_change_early() const final { return true; }
+  Sync sync_of(std::int64_t) const final { return {.is_local = !syncs_}; }
   /// At a synchronization, the square gives the norm of the last update's mean gradient, or difference.
-  Tensor gradient_square(const ExecSpace& space) final;
-  Tensor nonfinite_gradients(const ExecSpace& space) final;
+  Tensor measure_gradients(const ExecSpace& space, Measure what) final;
   void update(const ExecSpace& space, const UpdateScalars* step, double) final;
 
  protected:
@@ -122,13 +117,15 @@ class AsynchronousWorkers : public ParallelStrategy {
   virtual double square_of_sum(const ExecSpace& space) = 0;
 
  private:
+  PartRequest next_part(const ExecSpace& space);
+
   Run run_;
   ParameterBuffer& parameters_;
   std::optional<WorkerSteps> round_;  ///< none: workers give gradients
   std::int64_t sync_version_ = 0;     ///< version at the last synchronization, once it has begun
   double factor_ = 0;                 ///< of the norm at a synchronization
   GradientSquare square_;
-  OwnedTensor at_sync_;                  ///< gradient_square at a synchronization, f64 [1]
+  OwnedTensor at_sync_;                  ///< measure_gradients at a synchronization, f64 [1]
   bool syncs_ = true, is_first_ = true;  ///< this step is a synchronization; the next one is the first after it
 };
 

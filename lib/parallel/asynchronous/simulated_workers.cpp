@@ -42,6 +42,7 @@ SimulatedWorkers::SimulatedWorkers(const ParallelConfig& config, const Communica
                                   }));
   for (std::int64_t i = 0; i < most; ++i)
     changes_.emplace_back("lockstep::simulated_workers::change", parameters.dtype(), shape);
+  traits_.dealing.parts_of_batch = order_.parts_of_batch() * order_.members();
 }
 
 void SimulatedWorkers::go_on_after(std::int64_t steps, std::int64_t optimizer_steps) {

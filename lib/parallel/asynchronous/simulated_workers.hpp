@@ -27,7 +27,6 @@ class SimulatedWorkers final : public AsynchronousWorkers {
 
   void go_on_after(std::int64_t steps, std::int64_t optimizer_steps) override;
   void bind(const Updater& updater) override;
-  std::int64_t parts_of_batch() const override { return order_.parts_of_batch() * order_.members(); }
   void gradient_ready(const ExecSpace&, ElementRange) override {}
   void gradient_sum_done(const ExecSpace& space) override;
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;

@@ -39,6 +39,8 @@ LocalParallel::LocalParallel(const LocalConfig& config, const Topology& topology
       sync_(config, parameters),
       weights_(topology.all, parts_.node ? std::optional(topology.node) : std::nullopt) {
   if (parts_.fragments) streamed_.emplace(config, std::move(parts_.fragments), last_step, parameters, sync_, weights_);
+  traits_.steps_between_syncs = config_.every;
+  traits_.ranks_have_same_states = group_.count() == 1;
 }
 
 void LocalParallel::bind(const Updater& updater) {
@@ -76,10 +78,6 @@ StepScope LocalParallel::begin_step(const ExecSpace& space, std::int64_t number,
           .own_steps = parts_.own_steps.get()};
 }
 
-Tensor LocalParallel::gradient_square(const ExecSpace& space) {
-  return has_synced_ ? square_ : current().gradient_square(space);
-}
-
 void LocalParallel::update(const ExecSpace& space, const UpdateScalars* step, double statistics_factor) {
   current().update(space, step, statistics_factor);
   if (parts_.own_steps) parts_.own_steps->add(space, &step->left_out);
@@ -107,7 +105,7 @@ bool LocalParallel::end_step(const ExecSpace& space) {
   }
   if (!all_sync && !syncs_in_node(step_)) return false;
   // An optimizer that overwrites gradients has taken their square before its update (OptimizerSteps).
-  if (!optimizer().overwrites_gradients()) square_ = current().gradient_square(space);
+  if (!optimizer().overwrites_gradients()) square_ = current().measure_gradients(space, Measure::square);
   updater().before_change();
   if (const std::optional<double> weight = all_sync ? weights_.take(space) : weights_.take_in_node(space)) {
     if (all_sync) sync_at_once(space, *weight);

@@ -35,9 +35,9 @@ class ShardedParallel final : public ParallelStrategy, WindowTraffic {
   }
   void gradient_sum_done(const ExecSpace& space) override { reducer_->gradient_sum_done(space); }
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
-  std::int64_t summed() const override { return reducer_->summed(); }
-  Tensor gradient_square(const ExecSpace& space) override;
-  Tensor nonfinite_gradients(const ExecSpace& space) override;
+  Tensor measure_gradients(const ExecSpace& space, Measure what) override {
+    return what == Measure::square ? gradient_square(space) : nonfinite_gradients(space);
+  }
   void update(const ExecSpace& space, const UpdateScalars* step, double statistics_factor) override;
   PassHooks pass_hooks() override;
   void finish_update(const ExecSpace& space) override;
@@ -47,8 +47,6 @@ class ShardedParallel final : public ParallelStrategy, WindowTraffic {
   std::vector<ShardedState> sharded_states() const override {
     return owned_states(parameters_, optimizer(), groups_.ranks.all.is_root(), groups_.of_first_group());
   }
-  const Communicator* ranks_of_same_part() const override { return &groups_.replicas.all; }
-  bool states_change_early() const override { return memory_.parameters != nullptr; }
   double take_exposed_seconds() override;
 
  private:
@@ -56,6 +54,8 @@ class ShardedParallel final : public ParallelStrategy, WindowTraffic {
   /// Call when this rank's parameters are new.
   void start_update(const ExecSpace& space);
   void wait_for_node();
+  Tensor gradient_square(const ExecSpace& space);
+  Tensor nonfinite_gradients(const ExecSpace& space);
   /// Sums, over a group, what each rank says of what it owns.
   void sum_over_owners(const ExecSpace& space, const Tensor& numbers);
 

@@ -55,7 +55,7 @@ std::optional<std::vector<std::int64_t>> ShareBalance::compare() const {
 }
 
 BatchFeed::BatchFeed(const PreparedRun& deck, DataPosition& state)
-    : deck_(deck), trainer_(*deck.trainer), batch_dealing_(trainer_.strategy()), state_(state) {
+    : deck_(deck), trainer_(*deck.trainer), dealing_(trainer_.strategy().traits().dealing), state_(state) {
   if (deck.config.parallel.measures_shares() && deck.comm.size() > 1)
     shares_.emplace(deck.comm, trainer_, deck.largest_batch());
   deck.comm.run_collectively([&] { with_positions(deck.config.source, [&] { prepare(trainer_.partition()); }); });
@@ -99,8 +99,6 @@ void BatchFeed::begin() {
   const Sampling sampling = with_positions(config.source, [&] {
     return sampling_of(config.data, *deck_.data.train, deck_.comm.size(), order_seed, ignored);
   });
-  using Dealing = BatchDealing::Dealing;
-  const Dealing dealing = batch_dealing_.dealing();
   const Sampler sampler(
       {.dataset_size = deck_.examples(),
        .global_batch = deck_.largest_batch(),
@@ -111,19 +109,17 @@ void BatchFeed::begin() {
        .interleaved = interleaved,
        .rank = deck_.comm.rank(),
        .partition = partition(),
-       .parts_of_batch = batch_dealing_.parts_of_batch(),
+       .parts_of_batch = dealing_.parts_of_batch,
        .batches = trainer_.steps(),
-       .parts_of = dealing == Dealing::in_known_order
-                       ? [this](std::int64_t step) { return batch_dealing_.parts_of(step); }
-                       : std::function<std::span<const std::int64_t>(std::int64_t)>()},
+       .parts_of = dealing_.parts_of},
       state_.position);
   loader_ = std::make_unique<DataLoader>(*deck_.data.train, sampler, trainer_.partition().room(deck_.largest_batch()),
                                          config.data.augment, static_cast<std::uint64_t>(config.run.seed),
-                                         dealing == Dealing::as_they_come ? DataLoader::on_demand : DataLoader::ahead);
+                                         dealing_.next_part ? DataLoader::on_demand : DataLoader::ahead);
 }
 
 const HostBatch& BatchFeed::next() {
-  const bool asks = batch_dealing_.dealing() == BatchDealing::Dealing::as_they_come;
+  const bool asks = static_cast<bool>(dealing_.next_part);
   const PartRequest request = asks ? next_part() : PartRequest{};
   const PhaseClock::Scope phase(trainer_.clock(), StepPhase::data);
   return asks ? loader_->take(request) : *loader_->next();
@@ -131,7 +127,7 @@ const HostBatch& BatchFeed::next() {
 
 PartRequest BatchFeed::next_part() {
   const PhaseClock::Scope phase(trainer_.clock(), StepPhase::reduce);
-  return batch_dealing_.next_part(ExecSpace());
+  return dealing_.next_part(ExecSpace());
 }
 
 void BatchFeed::balance(const Trainer::ExposedSeconds& exposed) {

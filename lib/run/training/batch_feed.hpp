@@ -91,7 +91,7 @@ class BatchFeed {
 
   const PreparedRun& deck_;
   Trainer& trainer_;
-  BatchDealing& batch_dealing_;
+  const BatchDealing& dealing_;
   std::optional<ShareBalance> shares_;  ///< none: the division of batches stays
   DataPosition& state_;
   SamplerPosition before_;

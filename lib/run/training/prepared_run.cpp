@@ -204,18 +204,17 @@ std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std:
   RunConfig known = config;
   known.parallel.asynchronous.recorded = {pushes.members(), pushes.workers()};
   const RunConfig chosen = with_chosen_shard(known, graph, train, comm);
-  return std::make_unique<Trainer>(chosen, std::move(graph),
-                                   TrainingProblem{.loss = std::move(loss),
-                                                   .data = train,
-                                                   .normalize = config.data.normalize,
-                                                   .augment = config.data.augment,
-                                                   .seed = static_cast<std::uint64_t>(config.run.seed),
-                                                   .length = length,
-                                                   .known_steps = known_steps,
-                                                   .measured = read_all_reduce_table(config.parallel, comm),
-                                                   .pushes = std::move(pushes),
-                                                   .syncs = syncs(config, train.size())},
-                                   comm);
+  return std::make_unique<Trainer>(
+      chosen, std::move(graph),
+      TrainingProblem{.loss = std::move(loss),
+                      .data = train,
+                      .normalize = config.data.normalize,
+                      .augment = config.data.augment,
+                      .seed = static_cast<std::uint64_t>(config.run.seed),
+                      .length = length,
+                      .measured = read_all_reduce_table(config.parallel, comm),
+                      .order = {std::move(pushes), known_steps, syncs(config, train.size())}},
+      comm);
 }
 
 std::vector<NamedArray> initialize_parameters(const RunConfig& config, Model& model) {

@@ -27,9 +27,9 @@ std::string other_cause(const ParallelConfig& parallel) {
 StateAudit::StateAudit(const PreparedRun& deck)
     : trainer_(*deck.trainer), comm_(deck.comm), every_(deck.config.parallel.audit_every) {
   if (comm_.size() == 1 || every_ == 0) return;
-  const ParallelStrategy& strategy = trainer_.strategy();
-  audit_.emplace(comm_, strategy.ranks_of_same_part(), trainer_.model().parameters(), trainer_.optimizer(),
-                 strategy.ranks_have_same_states() ? ReplicaAudit::States::alike : ReplicaAudit::States::own,
+  const ParallelStrategy::Traits& traits = trainer_.strategy().traits();
+  audit_.emplace(comm_, traits.ranks_of_same_part, trainer_.model().parameters(), trainer_.optimizer(),
+                 traits.ranks_have_same_states ? ReplicaAudit::States::alike : ReplicaAudit::States::own,
                  other_cause(deck.config.parallel));
   if (audit_->compares_anything()) return;
   audit_.reset();
@@ -121,7 +121,7 @@ void RunCheckpoints::recover_from_neighbours(bool takes_up) {
 void RunCheckpoints::flush_files() {
   const UsesFiles files;
   progress_.file()->flush_to_disk();
-  trainer_.strategy().flush_files();
+  trainer_.strategy().traits().flush_files();
 }
 
 std::function<void()> RunCheckpoints::before_commit() {
@@ -136,7 +136,9 @@ CheckpointWriter::Contents RunCheckpoints::contents() {
   return {.texts = state_.texts(), .before_commit = before_commit(), .best = best_in_newest_};
 }
 
-bool RunCheckpoints::copies_at_once() const { return memory_is_separate || trainer_.strategy().states_change_early(); }
+bool RunCheckpoints::copies_at_once() const {
+  return memory_is_separate || trainer_.strategy().traits().states_change_early;
+}
 
 void RunCheckpoints::write() {
   const PhaseClock::Scope phase(trainer_.clock(), StepPhase::checkpoint);

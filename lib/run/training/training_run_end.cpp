@@ -61,7 +61,7 @@ void TrainingRun::write_summary(const std::string& status, const std::string& fa
       .measured = progress_.measured(comm_, trainer_.clock()),
       .gradients = trainer_.strategy().gradient_counts(trainer_.steps()),
       .groups = deck_.config.parallel.asynchronous.groups,
-      .examples_per_step = trainer_.strategy().examples_of_update(deck_.largest_batch()),
+      .examples_per_step = trainer_.strategy().traits().dealing.examples_of_update(deck_.largest_batch()),
       .flops_per_example = trainer_.model().training_flops(1),
       .checkpoints = checkpoints_.writer() ? checkpoints_.writer()->times() : CheckpointWriter::Times(),
       .start_seconds = start_seconds_,

@@ -86,7 +86,9 @@ void StepGuard::judge(const ExecSpace& space, ParallelStrategy& strategy, const 
                .bad_parameters = bad_parameters,
                .is_local = scope_.group != nullptr,
                .nonfinite_parameters = optimizer_.nonfinite().as<const std::int32_t>(),
-               .nonfinite_gradients = scales_ ? strategy.nonfinite_gradients(space).as<const double>() : nullptr,
+               .nonfinite_gradients =
+                   scales_ ? strategy.measure_gradients(space, ParallelStrategy::Measure::nonfinite).as<const double>()
+                           : nullptr,
                .scaling = scaler_.rule(),
                .lost_gradients = nonfinite_.gradient_counts().as<const double>(),
                .tensors = nonfinite_.gradient_counts().count()},
