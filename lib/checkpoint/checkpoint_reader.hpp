@@ -83,7 +83,6 @@ class CheckpointReader {
 /// over may be missing, and is then 0, or may be in another number of parts, whose sum stays the same. Values of fp32
 /// files go into fp64 models, and the reverse. `progress` is called when another block has been read. For rank 0 in a
 /// turn.
-void restore_numbers(
-    CheckpointTransfer& stream, CheckpointReader& from, const std::function<void()>& progress = [] {});
+void restore_numbers(CheckpointTransfer& stream, CheckpointReader& from, const std::function<void()>& progress = [] {});
 
 }  // namespace lockstep

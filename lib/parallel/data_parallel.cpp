@@ -34,7 +34,7 @@ DataParallel::DataParallel(const ParallelConfig& config, std::span<const AllRedu
   if (!compression_) traits_.early_sums = reducer_.get();
 }
 
-StepScope DataParallel::begin_step(const ExecSpace&, std::int64_t number, const BatchPlan& batch) {
+UpdateScope DataParallel::begin_step(const ExecSpace&, std::int64_t number, const BatchPlan& batch) {
   if (compression_) compression_->begin_step(number, batch.global_examples);
   reducer_->begin_step(batch);
   return {.examples = batch.global_examples};

@@ -23,7 +23,7 @@ class DataParallel final : public ParallelStrategy {
                std::optional<NodeMemory> memory, std::unique_ptr<DeviceAllReduce> on_devices,
                ParameterBuffer& parameters, std::uint64_t seed = 0);
 
-  StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) override;
+  UpdateScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) override;
   void gradient_ready(const ExecSpace& space, ElementRange range) override;
   void gradient_sum_done(const ExecSpace& space) override;
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;

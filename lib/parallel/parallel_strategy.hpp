@@ -21,7 +21,7 @@ namespace lockstep {
 class OwnSteps;
 
 /// What a step spans: whose gradients make one update, which ranks judge it together, and what the run counts of it.
-struct StepScope {
+struct UpdateScope {
   std::int64_t examples = 0;  ///< of the step's ranks, by which the sum of gradients is divided; 0: they leave it out
   const Communicator* group = nullptr;      ///< the ranks that do the step, and judge it; null: all
   std::span<const std::int64_t> numbers{};  ///< numbers of the group's ranks among all ranks
@@ -111,7 +111,7 @@ class ParallelStrategy {
 
   // A step:
   /// Begins step number `number`, on this rank's part of a batch.
-  virtual StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) = 0;
+  virtual UpdateScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) = 0;
   /// Call when the next range of the gradients of this rank, or of one of its shards, is final. Waits for other ranks
   /// if sums do not overlap (parallel.overlap: none).
   virtual void gradient_ready(const ExecSpace& space, ElementRange range) = 0;

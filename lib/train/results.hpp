@@ -36,34 +36,32 @@ struct Metrics {
 };
 
 /// Numbers of a step that curves show.
-struct StepMetrics {
+struct LoggedMetrics {
   Metrics metrics;
   double gradient_norm = 0;  ///< norm of the mean gradient
 };
 
-/// The outcome of a step, the same on all ranks.
-enum class StepStatus {
-  applied,   ///< parameters are updated
-  skipped,   ///< its gradients are of no use: parameters stay, but the step counts
-  fatal,     ///< it cannot be done; the state is that before the step
-  rollback,  ///< the run is to go back to its last checkpoint; the state is that before the step
-};
-
 /// Requests of a rank after a step; one rank's request is enough.
-struct StepRequests {
+struct RankRequests {
   bool stop = false;        ///< this step is to be the last one
   bool checkpoint = false;  ///< it is time for a checkpoint
 };
 
-/// Finding about a step.
-struct StepFinding {
-  StepStatus status = StepStatus::applied;
+/// The outcome of a step, as found by the host. The same on all ranks of the step.
+struct StepOutcome {
+  enum class Status {
+    applied,   ///< parameters are updated
+    skipped,   ///< its gradients are of no use: parameters stay, but the step counts
+    fatal,     ///< it cannot be done; the state is that before the step
+    rollback,  ///< the run is to go back to its last checkpoint; the state is that before the step
+  };
+  Status status = Status::applied;
   std::string message;          ///< the reason, unless the step is applied; then a warning, or empty
   bool bad_parameters = false;  ///< the step is fatal, or goes back, because parameters are not finite
   std::int64_t number = 0;      ///< number of the step, from 1 on; 0: no step is known
 
   /// Whether the step counts, and the run goes on from it.
-  bool done() const { return status == StepStatus::applied || status == StepStatus::skipped; }
+  bool done() const { return status == Status::applied || status == Status::skipped; }
 };
 
 /// Thrown by a rank whose group, or which itself, steps separately, if its step cannot be done. The other ranks do not
@@ -74,10 +72,10 @@ struct SeparateStepError : Error {
 
 /// What the host knows of the last step.
 struct StepResult {
-  StepRequests requests;      ///< of all ranks
+  RankRequests requests;      ///< of all ranks
   std::int64_t examples = 0;  ///< of all ranks
   /// The newest finding: on devices, that of the step before, of which the host hears a step late; none: of no step.
-  std::optional<StepFinding> finding;
+  std::optional<StepOutcome> finding;
 
   /// Whether all steps that have a finding count.
   bool done() const { return !finding || finding->done(); }

@@ -2,16 +2,17 @@
 #include "train/step_votes.hpp"
 
 #include <cstring>
+#include <type_traits>
 
 #include "comm/spin_backoff.hpp"
 
 namespace lockstep {
 namespace {
 
-static_assert(std::is_trivially_copyable_v<StepVote>);
+static_assert(std::is_trivially_copyable_v<StepVotes::Vote>);
 
 void combine(std::byte* lower, const std::byte* upper) {
-  StepVote all, other;
+  StepVotes::Vote all, other;
   std::memcpy(&all, lower, sizeof(all));
   std::memcpy(&other, upper, sizeof(other));
   all.stop |= other.stop;
@@ -24,34 +25,32 @@ void combine(std::byte* lower, const std::byte* upper) {
 
 }  // namespace
 
-StepConsensus::StepConsensus(const Topology& topology) {
-  if (topology.all.size() > 1) reduce_.emplace(topology, sizeof(StepVote));
+StepVotes::Poll::Poll(const Topology& topology) {
+  if (topology.all.size() > 1) reduce_.emplace(topology, sizeof(Vote));
 }
 
-void StepConsensus::begin(const StepVote& own) {
+void StepVotes::Poll::begin(const Vote& own) {
   vote_ = own;
   if (!reduce_) return;
   std::memcpy(reduce_->data(), &own, sizeof(own));
   reduce_->start(sizeof(own), combine);
 }
 
-bool StepConsensus::advance() { return !reduce_ || reduce_->advance(); }
-
-StepVote StepConsensus::finish() {
+StepVotes::Vote StepVotes::Poll::finish() {
   if (!reduce_) return vote_;
   wait_until([&] { return reduce_->advance(); });
   std::memcpy(&vote_, reduce_->data(), sizeof(vote_));
   return vote_;
 }
 
-void StepVoter::look(const ExecSpace& space, const LossSums* sums, const Tensor& nonfinite) {
+void StepVotes::look(const ExecSpace& space, const LossSums* sums, const Tensor& nonfinite) {
   if (!has_others_) return;
   nonfinite_.start(space, nonfinite.as<std::int32_t>());
   sums_.start(space, sums);
 }
 
-void StepVoter::begin(const StepRequests& requests, const StepScope& scope) {
-  StepVote own{.stop = requests.stop, .checkpoint = requests.checkpoint};
+void StepVotes::begin(const RankRequests& requests, const UpdateScope& scope) {
+  Vote own{.stop = requests.stop, .checkpoint = requests.checkpoint};
   if (has_others_) {
     const LossSums sums = sums_.take();
     own.bad_parameters = nonfinite_.take() != 0;
@@ -65,13 +64,13 @@ void StepVoter::begin(const StepRequests& requests, const StepScope& scope) {
   if (asks_all_) all_.begin(own);
 }
 
-bool StepVoter::advance() {
+bool StepVotes::advance() {
   const bool of_group = !asks_group_ || group_.advance(), of_all = !asks_all_ || all_.advance();
   return of_group && of_all;
 }
 
-StepVote StepVoter::finish() {
-  StepVote vote;
+StepVotes::Vote StepVotes::finish() {
+  Vote vote;
   if (asks_all_) vote = all_.finish();
   const bool stop = syncs_ && vote.stop, checkpoint = syncs_ && vote.checkpoint;
   if (asks_group_) vote = group_.finish();

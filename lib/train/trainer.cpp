@@ -93,19 +93,19 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
                       !config.parallel.offload.present,
                   comm_.size());
 
-  auto voter = std::make_unique<StepVoter>(topology, groups.step);
+  auto votes = std::make_unique<StepVotes>(topology, groups.step);
   comm_.run_collectively([&] {
     with_positions(config.source, [&] {
       update_ = std::make_unique<StepUpdate>(
-          config, comm_, problem_.data, problem_.length, partition_.sums(batch), std::move(voter),
+          config, comm_, problem_.data, problem_.length, partition_.sums(batch), std::move(votes),
           StepUpdate::Parts{*model_, *optimizer_, *strategy_, *sums_, *graphs_, clock_, [this] { before_change_(); }});
     });
   });
   no_examples_.plan.micro_batches = {{.begins = true, .ends = true}};
 }
 
-StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequests()>& requests) {
-  const StepScope scope = strategy_->begin_step(space_, steps() + 1, batch.plan);
+StepResult Trainer::step(const HostBatch& batch, const std::function<RankRequests()>& requests) {
+  const UpdateScope scope = strategy_->begin_step(space_, steps() + 1, batch.plan);
   const HostBatch& own = scope.examples > 0 ? batch : no_examples_;
   own_examples_ = own.size();
   update_->begin(own.plan, scope, batch.plan.global_examples);
@@ -119,7 +119,7 @@ StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequest
     update_->forward_started(&micro_batch == &own.plan.micro_batches.back(), requests);
     backward(context, micro_batch, examples);
   }
-  const StepVote votes = update_->finish_gradients(requests);
+  const StepVotes::Vote votes = update_->finish_gradients(requests);
   const StepResult result = update_->conclude(votes);
   if (!result.done()) return result;
   noise_->end_step(
@@ -140,12 +140,12 @@ PassContext Trainer::context_of(const HostBatch& batch, const MicroBatch& micro_
 }
 
 DeviceBatch Trainer::upload(const HostBatch& batch, const MicroBatch& micro_batch) {
-  const PhaseClock::Scope phase(clock_, StepPhase::data);
+  const PhaseClock::Scope phase(clock_, RunPhase::data);
   return uploader_->upload(space_, batch, micro_batch.first, micro_batch.count);
 }
 
 void Trainer::forward(const PassContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples) {
-  const PhaseClock::Scope phase(clock_, StepPhase::forward);
+  const PhaseClock::Scope phase(clock_, RunPhase::forward);
   // The host's part of a backward pass needs that of the forward pass before it, such as the number of examples: both
   // are recorded, or neither is.
   const auto ranks = micro_batch.ends ? StepGraphs::Ranks::all : StepGraphs::Ranks::this_one;
@@ -160,7 +160,7 @@ void Trainer::forward(const PassContext& context, const MicroBatch& micro_batch,
 }
 
 void Trainer::backward(const PassContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples) {
-  const PhaseClock::Scope phase(clock_, StepPhase::backward);
+  const PhaseClock::Scope phase(clock_, RunPhase::backward);
   const auto ranks = micro_batch.ends ? StepGraphs::Ranks::all
                                       : StepGraphs::Ranks::this_one;  // sums over ranks begin in the last micro-batch
   graphs_->run(space_,
@@ -180,22 +180,22 @@ void Trainer::backward(const PassContext& context, const MicroBatch& micro_batch
   strategy_->gradient_sum_done(space_);
 }
 
-std::optional<StepFinding> Trainer::settle() {
+std::optional<StepOutcome> Trainer::settle() {
   strategy_->finish_update(space_);
   return update_->take_last();
 }
 
 std::optional<Metrics> Trainer::evaluate(const Dataset& data, const std::function<bool()>& gives_up) {
-  const PhaseClock::Scope phase(clock_, StepPhase::evaluation);
+  const PhaseClock::Scope phase(clock_, RunPhase::evaluation);
   return update_->with_averages([&] { return evaluator_->evaluate(data, gives_up); });
 }
 
 Metrics Trainer::evaluate(const HostBatch& batch) {
-  const PhaseClock::Scope phase(clock_, StepPhase::evaluation);
+  const PhaseClock::Scope phase(clock_, RunPhase::evaluation);
   return update_->with_averages([&] { return evaluator_->evaluate(batch); });
 }
 
-StepMetrics Trainer::step_metrics() {
+LoggedMetrics Trainer::step_metrics() {
   return {.metrics = sums_->reduce(space_, comm_, *problem_.loss),
           .gradient_norm = std::sqrt(update_->gradient_square()) * update_->decisions().last().gradient_factor};
 }

@@ -47,10 +47,10 @@ class Trainer final : public Stateful {
   /// does not wait for the step's finding (reads_late in StepUpdate::judge): steps after one that cannot be done change
   /// nothing. Collective.
   StepResult step(
-      const HostBatch& batch, const std::function<StepRequests()>& requests = [] { return StepRequests{}; });
+      const HostBatch& batch, const std::function<RankRequests()>& requests = [] { return RankRequests{}; });
   /// Returns the finding of the last step, if `step` has not returned it. Waits until all parameters are there.
   /// Collective.
-  std::optional<StepFinding> settle();
+  std::optional<StepOutcome> settle();
   /// Returns metrics of a dataset; none if `gives_up` (see Evaluator::evaluate) says so. Collective.
   std::optional<Metrics> evaluate(
       const Dataset& data, const std::function<bool()>& gives_up = [] { return false; });
@@ -65,7 +65,7 @@ class Trainer final : public Stateful {
   /// Number of steps whose gradients have a known order: all, unless a record of asynchronous training ends earlier.
   std::int64_t known_steps() const { return problem_.order.known_steps; }
   /// Returns loss, metrics and gradient norm of the last step, over all ranks. Collective.
-  StepMetrics step_metrics();
+  LoggedMetrics step_metrics();
   LoggedScales logged_scales() const;
   /// Whether the parameters are those of the run, the same on all ranks.
   bool has_common_parameters() const { return strategy_->sync_of(steps()).is_common; }

@@ -23,7 +23,7 @@ void describe_last_learning_rate(StateFields& fields, const StepCount& count, do
   else learning_rate = 0;
 }
 
-StepPlace KnownSteps::place_of(std::int64_t steps) const {
+KnownSteps::Place KnownSteps::place_of(std::int64_t steps) const {
   const std::int64_t done = std::max(steps + count.skipped, count.done);
   if (steps == 0) return {steps, done, done};
   // If the last step turns out to be skipped, one step fewer is applied than the host counts; the next step has the
@@ -43,8 +43,8 @@ SharedCoefficients::Table SharedCoefficients::cover(std::int64_t step, std::int6
   return {first_, known_};
 }
 
-OptimizerSteps::OptimizerSteps(const TrainingConfig& config, const Communicator& comm, const Optimizer& optimizer,
-                               const RunLength& length)
+UpdateCoefficients::UpdateCoefficients(const TrainingConfig& config, const Communicator& comm,
+                                       const Optimizer& optimizer, const RunLength& length)
     : optimizer_(optimizer),
       learning_rate_(config.optimizer.rule().learning_rate),
       schedule_(config.schedule, length),
@@ -56,38 +56,38 @@ OptimizerSteps::OptimizerSteps(const TrainingConfig& config, const Communicator&
       table_{.first = -1},
       memory_("lockstep::step_coefficients", sizeof(CoefficientTable)) {}
 
-StepCoefficients OptimizerSteps::coefficients_at(const StepPlace& place, std::int64_t own) const {
+StepCoefficients UpdateCoefficients::coefficients_at(const KnownSteps::Place& place, std::int64_t own) const {
   return optimizer_.coefficients({.learning_rate = learning_rate(place.applied, place.done),
                                   .learning_rate_before = learning_rate_before(place),
                                   .number = own + 1});
 }
 
 /// Velocities are made with the learning rate of the last applied step. The deck may have changed since that step.
-double OptimizerSteps::learning_rate_before(const StepPlace& place) const {
+double UpdateCoefficients::learning_rate_before(const KnownSteps::Place& place) const {
   if (place.applied == beginning_.applied && beginning_.learning_rate > 0) return beginning_.learning_rate;
   return learning_rate(std::max<std::int64_t>(1, place.applied) - 1, place.before_last);
 }
 
-void OptimizerSteps::begin_after(const StepCount& count, double learning_rate) {
+void UpdateCoefficients::begin_after(const StepCount& count, double learning_rate) {
   const Beginning beginning{count.before, count.applied(), learning_rate};
   if (std::exchange(beginning_, beginning) != beginning) forget();
 }
 
-UpdateScalars OptimizerSteps::scalars(std::int64_t applied, std::optional<std::int64_t> own) const {
+UpdateScalars UpdateCoefficients::scalars(std::int64_t applied, std::optional<std::int64_t> own) const {
   const std::int64_t done = own.value_or(beginning_.other_steps + applied);
   return {.coefficients = coefficients_at(KnownSteps{{.done = applied}}.place_of(applied), done),
           .first = done == 0 ? 1 : 0};
 }
 
-void OptimizerSteps::forget() {
+void UpdateCoefficients::forget() {
   coefficients_.forget();
   if (own_coefficients_) own_coefficients_->forget();
   table_.first = -1;
 }
 
-void OptimizerSteps::go_to(const KnownSteps& steps) {
+void UpdateCoefficients::go_to(const KnownSteps& steps) {
   const auto is_the_same = [&](std::int64_t applied) {
-    const StepPlace before = known_.place_of(applied), now = steps.place_of(applied);
+    const KnownSteps::Place before = known_.place_of(applied), now = steps.place_of(applied);
     return schedule_.batch_factor(before.done) == schedule_.batch_factor(now.done) &&
            schedule_.batch_factor(before.before_last) == schedule_.batch_factor(now.before_last);
   };
@@ -97,12 +97,12 @@ void OptimizerSteps::go_to(const KnownSteps& steps) {
   forget();
 }
 
-void OptimizerSteps::provide(const ExecSpace& space, const KnownSteps& steps) {
+void UpdateCoefficients::provide(const ExecSpace& space, const KnownSteps& steps) {
   go_to(steps);
   put(space, coefficients_.cover(steps.applied(), 2), 0);
 }
 
-void OptimizerSteps::provide(const ExecSpace& space, const StepCount& count, OwnSteps& own) {
+void UpdateCoefficients::provide(const ExecSpace& space, const StepCount& count, OwnSteps& own) {
   go_to({.count = count});
   const std::int64_t applied = count.applied(), missed = beginning_.other_steps + applied - own.done();
   if (!own_coefficients_)
@@ -113,7 +113,7 @@ void OptimizerSteps::provide(const ExecSpace& space, const StepCount& count, Own
   put(space, own_coefficients_->cover(applied, 1), missed);
 }
 
-void OptimizerSteps::put(const ExecSpace& space, const SharedCoefficients::Table& known, std::int64_t missed) {
+void UpdateCoefficients::put(const ExecSpace& space, const SharedCoefficients::Table& known, std::int64_t missed) {
   static_assert(CoefficientTable::size == SharedCoefficients::steps_at_once);
   if (table_.first == known.first && table_.before == beginning_.other_steps && missed_in_table_ == missed) return;
   table_.first = known.first;
@@ -123,7 +123,7 @@ void OptimizerSteps::put(const ExecSpace& space, const SharedCoefficients::Table
   copy_from_host(space, &table_, memory_.tensor(0, DType::u8, {sizeof(CoefficientTable)}));
 }
 
-UpdateOptions OptimizerSteps::update_options(const ExecSpace& space, ParallelStrategy& strategy) {
+UpdateOptions UpdateCoefficients::update_options(const ExecSpace& space, ParallelStrategy& strategy) {
   if (clip_norm_ > 0 || optimizer_.overwrites_gradients())
     square_ = strategy.measure_gradients(space, ParallelStrategy::Measure::square);
   return {.coefficients = reinterpret_cast<const CoefficientTable*>(memory_.data()),

@@ -17,13 +17,6 @@
 
 namespace lockstep {
 
-/// Place of a step in its run.
-struct StepPlace {
-  std::int64_t applied;      ///< applied steps before it
-  std::int64_t done;         ///< steps before it, skipped ones included
-  std::int64_t before_last;  ///< steps before the last applied one; if there is none, before this one
-};
-
 /// Counts of a run's steps.
 struct StepCount {
   std::int64_t done = 0, skipped = 0;
@@ -47,9 +40,15 @@ struct KnownSteps {
 
   /// Number of steps that were applied for certain.
   std::int64_t applied() const { return count.applied() - untaken; }
+  /// Place of a step in its run.
+  struct Place {
+    std::int64_t applied;      ///< applied steps before it
+    std::int64_t done;         ///< steps before it, skipped ones included
+    std::int64_t before_last;  ///< steps before the last applied one; if there is none, before this one
+  };
   /// Returns the place of the step after `steps` applied ones: that of the next step, or of a later one if none is
   /// skipped before it.
-  StepPlace place_of(std::int64_t steps) const;
+  Place place_of(std::int64_t steps) const;
 };
 
 /// What the optimizer multiplies with in each step, computed by rank 0 for all ranks, some hundred steps at a time:
@@ -81,12 +80,12 @@ class SharedCoefficients {
 
 /// Provides what the optimizer multiplies with in each step: coefficients, which follow the learning-rate schedule, and
 /// the scale of gradients, clipped or not.
-class OptimizerSteps {
+class UpdateCoefficients {
  public:
   /// All arguments except `length` must outlive this object. Throws KeyError if the schedule does not go with the
   /// length.
-  OptimizerSteps(const TrainingConfig& config, const Communicator& comm, const Optimizer& optimizer,
-                 const RunLength& length);
+  UpdateCoefficients(const TrainingConfig& config, const Communicator& comm, const Optimizer& optimizer,
+                     const RunLength& length);
 
   /// Brings the coefficients of the next step into device memory, whether or not the last step turns out to be
   /// skipped. Most of the time they are there already. Collective.
@@ -126,8 +125,8 @@ class OptimizerSteps {
     friend bool operator==(const Beginning&, const Beginning&) = default;
   };
 
-  StepCoefficients coefficients_at(const StepPlace& place, std::int64_t own) const;
-  double learning_rate_before(const StepPlace& place) const;
+  StepCoefficients coefficients_at(const KnownSteps::Place& place, std::int64_t own) const;
+  double learning_rate_before(const KnownSteps::Place& place) const;
   /// Goes to the step after `steps`; forgets coefficients that were computed for another one.
   void go_to(const KnownSteps& steps);
   /// Forgets the known coefficients, which have become others.

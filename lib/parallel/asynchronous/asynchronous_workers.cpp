@@ -83,9 +83,9 @@ PartRequest AsynchronousWorkers::next_part(const ExecSpace& space) {
   return {.batches = run_.steps.after(turn.version), .examples = turn.examples};
 }
 
-StepScope AsynchronousWorkers::begin_step(const ExecSpace&, std::int64_t, const BatchPlan& batch) {
-  StepScope scope = scope_of_step(batch);
-  if (std::exchange(is_first_, false)) scope.in_run.losses = StepScope::Losses::anew;
+UpdateScope AsynchronousWorkers::begin_step(const ExecSpace&, std::int64_t, const BatchPlan& batch) {
+  UpdateScope scope = scope_of_step(batch);
+  if (std::exchange(is_first_, false)) scope.in_run.losses = UpdateScope::Losses::anew;
   if (!syncs_) {
     scope.syncs = false;
     scope.in_run.steps = 0;

@@ -73,7 +73,7 @@ struct WorkersCourse {
 class AsynchronousWorkers : public ParallelStrategy {
  public:
   void go_on_after(std::int64_t steps, std::int64_t optimizer_steps) override;
-  StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) final;
+  UpdateScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) final;
   bool end_step(const ExecSpace& space) final;
   Sync sync_of(std::int64_t) const final { return {.is_local = !syncs_}; }
   /// At a synchronization, the square gives the norm of the last update's mean gradient, or difference.
@@ -107,7 +107,7 @@ class AsynchronousWorkers : public ParallelStrategy {
   virtual PartRequest request(std::int64_t part) const = 0;
   /// Returns who does a step of one worker, and whether its losses are added to those since the last synchronization or
   /// take the place of some.
-  virtual StepScope scope_of_step(const BatchPlan& batch) const = 0;
+  virtual UpdateScope scope_of_step(const BatchPlan& batch) const = 0;
   /// Step count of the optimizer of the worker whose round is under way.
   virtual OwnSteps& own_steps() = 0;
   /// Called when a round has ended; what it has changed is in the gradients' memory.

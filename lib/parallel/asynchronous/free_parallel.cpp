@@ -70,8 +70,8 @@ AsynchronousWorkers::Turn FreeParallel::next_turn(const ExecSpace& space) {
   return {.version = store_.version(), .examples = store_.examples()};
 }
 
-StepScope FreeParallel::scope_of_step(const BatchPlan& batch) const {
-  using Losses = StepScope::Losses;
+UpdateScope FreeParallel::scope_of_step(const BatchPlan& batch) const {
+  using Losses = UpdateScope::Losses;
   return {.examples = batch.global_examples * group_.size(),
           .group = &group_.ranks(),
           .numbers = group_.numbers(),

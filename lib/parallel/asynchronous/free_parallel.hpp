@@ -49,7 +49,7 @@ class FreeParallel final : public AsynchronousWorkers {
   PartRequest request(std::int64_t part) const override {
     return {.part = part * group_.size() + group_.ranks().rank()};
   }
-  StepScope scope_of_step(const BatchPlan& batch) const override;
+  UpdateScope scope_of_step(const BatchPlan& batch) const override;
   OwnSteps& own_steps() override { return *own_; }
   void round_is_over(const ExecSpace& space) override { store_.give(space, group_.ranks().is_root()); }
   void sync_is_over() override { store_.write_record(); }

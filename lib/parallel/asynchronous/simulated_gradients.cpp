@@ -37,7 +37,7 @@ SimulatedGradients::SimulatedGradients(const AsynchronousConfig& config, const C
                        .gradients_of_batch = order_.parts_of_batch()};
 }
 
-StepScope SimulatedGradients::begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) {
+UpdateScope SimulatedGradients::begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) {
   updater().before_change();
   step_ = number;
   examples_ = batch.global_examples;

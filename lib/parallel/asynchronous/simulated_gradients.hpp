@@ -39,7 +39,7 @@ class SimulatedGradients final : public ParallelStrategy {
     ParallelStrategy::bind(updater);
     sums_->bind(updater);
   }
-  StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) override;
+  UpdateScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) override;
   bool end_step(const ExecSpace& space) override;
   void gradient_ready(const ExecSpace&, ElementRange) override {}
   void gradient_sum_done(const ExecSpace& space) override;

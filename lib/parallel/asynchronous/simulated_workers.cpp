@@ -123,8 +123,8 @@ void SimulatedWorkers::apply_changes(const ExecSpace& space) {
   keep_copies(space, false);
 }
 
-StepScope SimulatedWorkers::scope_of_step(const BatchPlan& batch) const {
-  return {.examples = batch.global_examples, .group = &alone_, .in_run = {.losses = StepScope::Losses::added}};
+UpdateScope SimulatedWorkers::scope_of_step(const BatchPlan& batch) const {
+  return {.examples = batch.global_examples, .group = &alone_, .in_run = {.losses = UpdateScope::Losses::added}};
 }
 
 void SimulatedWorkers::gradient_sum_done(const ExecSpace& space) {

@@ -49,7 +49,7 @@ class SimulatedWorkers final : public AsynchronousWorkers {
   PartRequest request(std::int64_t part) const override {
     return {.part = part * order_.members(), .count = order_.members()};
   }
-  StepScope scope_of_step(const BatchPlan& batch) const override;
+  UpdateScope scope_of_step(const BatchPlan& batch) const override;
   OwnSteps& own_steps() override { return worker(push().worker).own; }
   void round_is_over(const ExecSpace& space) override;
   double square_of_sum(const ExecSpace&) override { return square_of_sum_; }

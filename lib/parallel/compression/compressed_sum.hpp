@@ -18,7 +18,7 @@
 namespace lockstep {
 
 /// What sums depend on besides their numbers.
-struct StepFacts {
+struct SumFacts {
   std::int64_t number = 1;  ///< from 1
   double examples = 1;      ///< of all ranks
   std::uint64_t seed = 0;   ///< of the run
@@ -43,7 +43,7 @@ struct CompressedBucket {
 template <class T>
 struct CompressedNumbers {
   const CompressConfig& config;
-  const StepFacts& step;  ///< the current step
+  const SumFacts& step;  ///< the current step
   const std::vector<CompressedBucket>& buckets;
   T* numbers = nullptr;  ///< the flat buffer
   /// What this rank has not sent, in units of the mean's gradient and not of the sum, so that its size does not depend

@@ -62,7 +62,7 @@ class Compression {
   const Algorithm* between_nodes_;  ///< of exact sums; null: the fastest
   Topology ranks_;
   std::optional<NodeMemory> memory_;
-  StepFacts step_;
+  SumFacts step_;
   std::vector<CompressedBucket> buckets_;
   SharedLayout trained_, thin_layout_;
   int places_, place_ = -1;  ///< number of places; this rank's place, or -1

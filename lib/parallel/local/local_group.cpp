@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-StepGroup::StepGroup(const Communicator& all, const Communicator& group, const BatchPartition& partition)
+LocalGroup::LocalGroup(const Communicator& all, const Communicator& group, const BatchPartition& partition)
     : ranks_(group), numbers_(group.all_gather(all.rank())), partition_(partition) {
   std::vector<std::int64_t> first_ranks = all.all_gather(numbers_.front());
   std::ranges::sort(first_ranks);
@@ -17,7 +17,7 @@ StepGroup::StepGroup(const Communicator& all, const Communicator& group, const B
   count_ = static_cast<int>(first_ranks.size());
 }
 
-std::int64_t StepGroup::examples(std::int64_t of_batch) {
+std::int64_t LocalGroup::examples(std::int64_t of_batch) {
   if (std::exchange(of_batch_, of_batch) == of_batch) return examples_;
   examples_ = 0;
   for (const std::int64_t rank : numbers_) examples_ += share_of(partition_, of_batch, static_cast<int>(rank)).count;

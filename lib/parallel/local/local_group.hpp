@@ -14,10 +14,10 @@
 namespace lockstep {
 
 /// The group of ranks that does steps together with this rank, where groups step by themselves.
-class StepGroup {
+class LocalGroup {
  public:
   /// `group` are the ranks of this rank's group, out of `all`. `partition` divides batches among all ranks. Collective.
-  StepGroup(const Communicator& all, const Communicator& group, const BatchPartition& partition);
+  LocalGroup(const Communicator& all, const Communicator& group, const BatchPartition& partition);
 
   const Communicator& ranks() const { return ranks_; }
   /// Numbers of the group's ranks among all ranks.

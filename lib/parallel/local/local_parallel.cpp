@@ -57,7 +57,7 @@ bool LocalParallel::syncs_in_node(std::int64_t step) const {
   return parts_.node && (step - config_.from_step) % *config_.node_every == 0;
 }
 
-StepScope LocalParallel::begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) {
+UpdateScope LocalParallel::begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) {
   step_ = number;
   has_synced_ = false;
   steps_alone_ = number > config_.from_step;
@@ -104,7 +104,7 @@ bool LocalParallel::end_step(const ExecSpace& space) {
     return group_.count() > 1;
   }
   if (!all_sync && !syncs_in_node(step_)) return false;
-  // An optimizer that overwrites gradients has taken their square before its update (OptimizerSteps).
+  // An optimizer that overwrites gradients has taken their square before its update (UpdateCoefficients).
   if (!optimizer().overwrites_gradients()) square_ = current().measure_gradients(space, Measure::square);
   updater().before_change();
   if (const std::optional<double> weight = all_sync ? weights_.take(space) : weights_.take_in_node(space)) {

@@ -56,7 +56,7 @@ class LocalParallel final : public ParallelStrategy {
     step_ = steps;
     optimizer_steps_ = optimizer_steps;
   }
-  StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) override;
+  UpdateScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) override;
   bool end_step(const ExecSpace& space) override;
   Sync sync_of(std::int64_t step) const override { return {is_local(step), is_common(step)}; }
 
@@ -85,7 +85,7 @@ class LocalParallel final : public ParallelStrategy {
 
   LocalConfig config_;
   Communicator ranks_, node_;
-  StepGroup group_;
+  LocalGroup group_;
   Parts parts_;
   std::int64_t last_step_;
   ParameterBuffer& parameters_;

@@ -26,7 +26,7 @@ class ShardedParallel final : public ParallelStrategy, WindowTraffic {
   ~ShardedParallel() override;
 
   void bind(const Updater& updater) override;
-  StepScope begin_step(const ExecSpace&, std::int64_t, const BatchPlan& batch) override {
+  UpdateScope begin_step(const ExecSpace&, std::int64_t, const BatchPlan& batch) override {
     reducer_->begin_step(batch);
     return {.examples = batch.global_examples};
   }

@@ -120,7 +120,7 @@ std::optional<double> changed_at(const fs::path& path) {
   // The file is opened, so that network file systems do not answer from a cache.
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return std::nullopt;
-  struct stat status {};
+  struct stat status{};
   const bool known = ::fstat(file, &status) == 0;
   ::close(file);
   if (!known) return std::nullopt;
@@ -145,7 +145,7 @@ class Claim {
     if (errno == EEXIST) {
       // A network file system repeats a request whose answer it has lost, and then finds the link that it has made
       // itself.
-      struct stat status {};
+      struct stat status{};
       return ::stat(file_.temporary().c_str(), &status) == 0 && status.st_nlink == 2;
     }
     const int no_link = errno;

@@ -12,8 +12,8 @@
 namespace lockstep {
 namespace {
 
-/// Steps between two comparisons.
-constexpr std::int64_t every = 16;
+/// Steps between two comparisons of ranks' times.
+constexpr std::int64_t comparison_period = 16;
 
 }  // namespace
 
@@ -42,7 +42,7 @@ std::optional<std::vector<std::int64_t>> ShareBalance::step_done(const Trainer::
   const double seconds = pass_seconds_ - before - exposed.statistics.value_or(0);
   const std::int64_t examples = trainer_.own_examples();
   if (examples > 0) times_.add(seconds / static_cast<double>(examples));
-  return trainer_.steps() % every == 0 ? compare() : std::nullopt;
+  return trainer_.steps() % comparison_period == 0 ? compare() : std::nullopt;
 }
 
 std::optional<std::vector<std::int64_t>> ShareBalance::compare() const {
@@ -121,12 +121,12 @@ void BatchFeed::begin() {
 const HostBatch& BatchFeed::next() {
   const bool asks = static_cast<bool>(dealing_.next_part);
   const PartRequest request = asks ? next_part() : PartRequest{};
-  const PhaseClock::Scope phase(trainer_.clock(), StepPhase::data);
+  const PhaseClock::Scope phase(trainer_.clock(), RunPhase::data);
   return asks ? loader_->take(request) : *loader_->next();
 }
 
 PartRequest BatchFeed::next_part() {
-  const PhaseClock::Scope phase(trainer_.clock(), StepPhase::reduce);
+  const PhaseClock::Scope phase(trainer_.clock(), RunPhase::reduce);
   return dealing_.next_part(ExecSpace());
 }
 

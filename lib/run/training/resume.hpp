@@ -17,8 +17,7 @@ namespace lockstep {
 void require_resumed_file(const RunConfig& config);
 
 /// Opens the checkpoint of run.branch_from. Throws KeyError if there is none. Calls `progress` while it reads.
-Checkpoint open_branching_point(
-    const RunConfig& config, const std::function<void()>& progress = [] {});
+Checkpoint open_branching_point(const RunConfig& config, const std::function<void()>& progress = [] {});
 
 /// Throws unless a run of this deck can go on from the checkpoint: KeyError for changes that would alter the order of
 /// the examples, and for another network or optimizer than that of the run in the deck's folder (run.resume: auto);

@@ -141,7 +141,7 @@ bool RunCheckpoints::copies_at_once() const {
 }
 
 void RunCheckpoints::write() {
-  const PhaseClock::Scope phase(trainer_.clock(), StepPhase::checkpoint);
+  const PhaseClock::Scope phase(trainer_.clock(), RunPhase::checkpoint);
   if (!audit_.is_good()) return;
   if (copies_) copies_->wait();
   const bool at_once = copies_at_once();
@@ -165,7 +165,7 @@ void RunCheckpoints::write() {
 }
 
 void RunCheckpoints::write_copies() {
-  const PhaseClock::Scope phase(trainer_.clock(), StepPhase::checkpoint);
+  const PhaseClock::Scope phase(trainer_.clock(), RunPhase::checkpoint);
   if (!audit_.is_good()) return;
   wait();
   std::map<std::string, std::string> texts;
@@ -175,7 +175,7 @@ void RunCheckpoints::write_copies() {
 }
 
 void RunCheckpoints::finish() {
-  const PhaseClock::Scope phase(trainer_.clock(), StepPhase::checkpoint);
+  const PhaseClock::Scope phase(trainer_.clock(), RunPhase::checkpoint);
   audit_.compare();
   space_.fence("lockstep::checkpoint");
   comm_.run_collectively([&] {
@@ -207,13 +207,13 @@ void RunCheckpoints::finish() {
 }
 
 void RunCheckpoints::end_without_checkpoint() {
-  const PhaseClock::Scope phase(trainer_.clock(), StepPhase::checkpoint);
+  const PhaseClock::Scope phase(trainer_.clock(), RunPhase::checkpoint);
   comm_.run_collectively([&] { wait(); });
   remove_copies();
 }
 
 void RunCheckpoints::complete() {
-  const PhaseClock::Scope phase(trainer_.clock(), StepPhase::checkpoint);
+  const PhaseClock::Scope phase(trainer_.clock(), RunPhase::checkpoint);
   comm_.run_on_root([&] { flush_files(); });
   comm_.run_on_root([&] { tidy(); });
 }
@@ -241,7 +241,7 @@ void RunCheckpoints::go_back_to(std::int64_t step) {
 
 void RunCheckpoints::forget_unwritten_best() {
   if (selection_.best_steps().empty()) return;
-  const PhaseClock::Scope phase(trainer_.clock(), StepPhase::checkpoint);
+  const PhaseClock::Scope phase(trainer_.clock(), RunPhase::checkpoint);
   wait();  // so that the next evaluation is compared with none whose checkpoint turns out to be missing
   const std::int64_t failed = comm_.from_root(writer_ ? writer_->take_failed_step() : -1);
   if (failed >= 0 && selection_.forget_best([failed](std::int64_t step) { return step == failed; }))

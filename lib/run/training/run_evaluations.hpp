@@ -38,7 +38,7 @@ class RunEvaluations {
   };
   /// Evaluates on validation data, and returns what the loss says of the run; `skipped` is no reason to stop. Returns
   /// none, and changes nothing, if it was interrupted. Collective.
-  std::optional<StepFinding> validate(const Interruption& interruption);
+  std::optional<StepOutcome> validate(const Interruption& interruption);
   /// Evaluates on test data. Returns false if it was interrupted. Collective.
   bool test(const Interruption& interruption);
 

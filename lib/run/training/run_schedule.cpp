@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-bool CheckpointSchedule::has_come(const CompletedSteps& steps, const StepRequests& votes) const {
+bool CheckpointSchedule::has_come(const CompletedSteps& steps, const RankRequests& votes) const {
   const std::int64_t every_steps = options_.every_steps, every_epochs = options_.every_epochs;
   return votes.checkpoint || (every_steps > 0 && steps.have_come_to(every_steps)) ||
          (every_epochs > 0 && steps.have_ended(every_epochs));

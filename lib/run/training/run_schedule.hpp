@@ -40,11 +40,11 @@ class CheckpointSchedule {
 
   /// Whether a checkpoint is due after these steps. None is while ranks have no common parameters; `postpone` remembers
   /// it.
-  bool is_due(const CompletedSteps& steps, const StepRequests& votes) const {
+  bool is_due(const CompletedSteps& steps, const RankRequests& votes) const {
     return steps.is_common && (is_owed_ || has_come(steps, votes));
   }
   /// Keeps a checkpoint that has become due with these steps due until it is written.
-  void postpone(const CompletedSteps& steps, const StepRequests& votes) { is_owed_ |= has_come(steps, votes); }
+  void postpone(const CompletedSteps& steps, const RankRequests& votes) { is_owed_ |= has_come(steps, votes); }
   /// Whether checkpoint.every_minutes have passed since the last one.
   bool minutes_have_passed() const {
     return options_.every_minutes > 0 && since_last_.seconds() >= 60 * options_.every_minutes;
@@ -68,7 +68,7 @@ class CheckpointSchedule {
   void say_when_only_at_the_end(double seconds_left);
 
  private:
-  bool has_come(const CompletedSteps& steps, const StepRequests& votes) const;
+  bool has_come(const CompletedSteps& steps, const RankRequests& votes) const;
 
   CheckpointOptions options_;
   Timer since_last_;

@@ -26,7 +26,7 @@ bool has_other_losses(const Checkpoint& checkpoint, const std::string& deck) {
 
 }  // namespace
 
-void StepRecord::describe_state(StateFields& fields) {
+void CurveRecord::describe_state(StateFields& fields) {
   fields.integer("step", step);
   fields.real("loss", numbers.metrics.loss);
   if (fields.has("accuracy", numbers.metrics.accuracy.has_value())) {
@@ -67,7 +67,7 @@ void RunState::describe_state(StateFields& fields) {
   fields.integer("rollbacks", data.rollbacks);
   if (fields.has("went_back_to", data.went_back_to >= 0)) fields.integer("went_back_to", data.went_back_to);
   else data.went_back_to = -1;
-  std::optional<StepRecord>& record = curves.record;
+  std::optional<CurveRecord>& record = curves.record;
   if (!fields.has("record", record.has_value())) {
     record.reset();
     return;

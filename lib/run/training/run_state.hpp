@@ -21,9 +21,9 @@
 namespace lockstep {
 
 /// What the curves show of a step and nothing else remembers.
-struct StepRecord {
+struct CurveRecord {
   std::int64_t step = 0;  ///< from 1
-  StepMetrics numbers;
+  LoggedMetrics numbers;
   bool skipped = false;
   bool logged = false;  ///< its row was written before the checkpoint
 
@@ -61,7 +61,7 @@ struct EvaluationState {
 
 struct CurveState {
   std::int64_t metrics_rows = 0;
-  std::optional<StepRecord> record;  ///< the last step that the curves show
+  std::optional<CurveRecord> record;  ///< the last step that the curves show
 
   /// Whether the record of the last step has no row yet.
   bool has_unlogged(std::int64_t last_step) const { return record && record->step == last_step && !record->logged; }

@@ -61,9 +61,9 @@ class TrainingRun {
   bool train_to_the_end();
   bool finished() const { return trainer_.steps() >= total_steps() || evaluations_.end_run(); }
   void step_once();
-  void report(const StepFinding& finding);
+  void report(const StepOutcome& finding);
   bool after_steps(std::int64_t steps, double seconds);
-  bool act_on(const StepFinding& finding);
+  bool act_on(const StepOutcome& finding);
   void log_step();
   bool ends_between_rows() const {
     return trainer_.steps() == total_steps() && state_.curves.has_unlogged(trainer_.steps());
@@ -76,13 +76,13 @@ class TrainingRun {
   /// only because it is the last, `run` writes that row, after the last checkpoint, and evaluates then.
   bool evaluation_due() const { return !ends_between_rows() && evaluations_.is_due(steps_done()); }
   RunEvaluations::Interruption interruption();
-  std::optional<StepFinding> validate();
+  std::optional<StepOutcome> validate();
   void checkpoint_if_due();
-  void roll_back(StepFinding finding);
+  void roll_back(StepOutcome finding);
 
   // training_run_end.cpp
-  StepFinding inspect_parameters();
-  [[noreturn]] void give_up(const StepFinding& finding);
+  StepOutcome inspect_parameters();
+  [[noreturn]] void give_up(const StepOutcome& finding);
   ExitStatus stop();
   void write_summary(const std::string& status, const std::string& failure = "");
 

@@ -81,7 +81,7 @@ class StepGuard final : public Stateful {
             const Optimizer& optimizer, std::int64_t sums);
 
   /// Begins step number `step`, which the ranks of `scope` judge.
-  void begin(const ExecSpace& space, const BatchPlan& plan, const StepScope& scope, std::int64_t step);
+  void begin(const ExecSpace& space, const BatchPlan& plan, const UpdateScope& scope, std::int64_t step);
   /// Call gradient_ready when a range of the gradients of this rank, or of a shard, is final, and sum_done when all
   /// of them are.
   void gradient_ready(const ExecSpace& space, ElementRange range);
@@ -102,18 +102,18 @@ class StepGuard final : public Stateful {
   const DecisionQueue& decisions() const { return decisions_; }
   /// Takes the finding of the oldest step that has been judged and whose finding has not been taken. If that step
   /// cannot be done, the later ones are dropped. Waits for the device. Collective over the ranks that judge the step.
-  StepFinding take(const ExecSpace& space);
+  StepOutcome take(const ExecSpace& space);
 
   /// Checks whether the last update, that of step number `step`, has left finite parameters. Collective; during
   /// training, the votes of the next step tell it.
-  StepFinding inspect_parameters(const ExecSpace& space, std::int64_t step);
+  StepOutcome inspect_parameters(const ExecSpace& space, std::int64_t step);
   /// Whether the parameters are finite on all ranks. Collective.
   bool parameters_are_finite(const ExecSpace& space) const {
     return comm_.every_rank(nonfinite_.parameters_are_finite(space, optimizer_));
   }
   /// Returns what follows from the loss of an evaluation after step number `step`. `skipped` means: report it, and go
   /// on.
-  StepFinding inspect_validation(const Metrics& metrics, std::int64_t step);
+  StepOutcome inspect_validation(const Metrics& metrics, std::int64_t step);
 
   /// Whether the host inspects losses itself (loss_watch).
   bool watches_loss() const { return watches_; }
@@ -130,19 +130,19 @@ class StepGuard final : public Stateful {
   void describe_state(StateFields& fields) override;
 
  private:
-  StepFinding explain(const ExecSpace& space, std::int64_t step);
-  StepFinding watch_loss(std::int64_t step);
-  StepFinding act_on_anomaly(const std::string& what);
-  StepFinding report_loss(const ExecSpace& space, std::int64_t step) const;
-  StepFinding act_on_bad_parameters(const ExecSpace& space, const Communicator& ranks, std::int64_t step);
+  StepOutcome explain(const ExecSpace& space, std::int64_t step);
+  StepOutcome watch_loss(std::int64_t step);
+  StepOutcome act_on_anomaly(const std::string& what);
+  StepOutcome report_loss(const ExecSpace& space, std::int64_t step) const;
+  StepOutcome act_on_bad_parameters(const ExecSpace& space, const Communicator& ranks, std::int64_t step);
   /// Ranks that judge the step.
   const Communicator& judges() const { return scope_.group ? *scope_.group : comm_; }
-  StepFinding report_overflow(const ExecSpace& space, std::int64_t step) const;
+  StepOutcome report_overflow(const ExecSpace& space, std::int64_t step) const;
 
   Communicator comm_;
   const Optimizer& optimizer_;
   const Model& model_;
-  StepScope scope_;
+  UpdateScope scope_;
   NonfiniteReport nonfinite_;
   bool scales_, watches_;  ///< whether the deck asks for loss scaling, for loss_watch
   LossScaler scaler_;
