@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "config/state_fields.hpp"
 #include "core/dtype.hpp"
 #include "core/shape.hpp"
 
@@ -95,5 +96,11 @@ void point_link(const std::filesystem::path& folder, const std::string& link, co
 /// interrupted writes have left.
 void prune_checkpoints(const std::filesystem::path& folder, std::int64_t keep,
                        const std::vector<std::string>& kept = {});
+
+/// Returns what `describe` names as JSON: the text "state" of a checkpoint.
+std::string state_text(const StateFields::Describe& describe);
+
+/// Sets what `describe` names from such a text. Throws bad_data if something is missing or of another kind.
+void restore_state(const std::string& text, const StateFields::Describe& describe);
 
 }  // namespace lockstep

@@ -64,13 +64,14 @@ class Progress {
   /// for other ranks. `examples`: of all ranks.
   void steps_done(std::int64_t steps, double seconds, const Trainer::ExposedSeconds& exposed, std::int64_t examples);
 
-  struct Step {
+  /// What the curves show of a step.
+  struct Row {
     std::int64_t number, epoch, left;  ///< `left`: steps left in the run
     bool skipped = false;              ///< the gradient norm has no meaning
-    StepMetrics numbers;
+    LoggedMetrics numbers;
     LoggedScales scales;
   };
-  void log(const Step& step);
+  void log(const Row& step);
   /// Logs the metrics of a split ("validation"). `row`: whether to write them to the file as well.
   void log_evaluation(const std::string& split, std::int64_t step, std::int64_t epoch, const Metrics& metrics,
                       bool row);

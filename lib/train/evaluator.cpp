@@ -64,8 +64,8 @@ void MetricSums::clear(const ExecSpace& space) {
   if (confusions_.get()) fill_zero(space, confusions_.get());
 }
 
-void MetricSums::begin(const ExecSpace& space, StepScope::Losses losses) {
-  using Losses = StepScope::Losses;
+void MetricSums::begin(const ExecSpace& space, UpdateScope::Losses losses) {
+  using Losses = UpdateScope::Losses;
   if (losses == Losses::anew) return clear(space);
   if (losses == Losses::added) {
     if (has_before_) accumulate(space, sums_.get(), before_.get());

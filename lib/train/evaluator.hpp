@@ -15,8 +15,8 @@
 #include "nn/metric_table.hpp"
 #include "nn/model.hpp"
 #include "ops/loss.hpp"
-#include "parallel/step_scope.hpp"
-#include "train/metrics.hpp"
+#include "parallel/parallel_strategy.hpp"
+#include "train/results.hpp"
 
 namespace lockstep {
 
@@ -36,7 +36,7 @@ class MetricSums {
 
   void clear(const ExecSpace& space);
   /// Begins the sums of a step: from zero, in addition to those of the steps before, or in place of the last step's.
-  void begin(const ExecSpace& space, StepScope::Losses losses);
+  void begin(const ExecSpace& space, UpdateScope::Losses losses);
   /// Adds loss and accuracy of `n` examples: of all of them, or of the rows of a tile. Writes the gradient if `output`
   /// has a place for it. `targets` are those of all `n` examples.
   void add(const ExecSpace& space, const Loss& loss, std::int64_t n, const Model::Output& output, const Tensor& targets,

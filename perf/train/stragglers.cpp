@@ -72,13 +72,13 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
                              .global_batch = batch,
                              .rank = comm.rank(),
                              .partition = trainer->partition(),
-                             .parts_of_batch = trainer->strategy().parts_of_batch()}),
+                             .parts_of_batch = trainer->strategy().traits().dealing.parts_of_batch}),
                     trainer->partition().room(batch), {}, 0, is_free ? DataLoader::on_demand : DataLoader::ahead);
   Timer timer;
   std::int64_t computed = 0;
   while (trainer->steps() < settling + measured) {
     const std::int64_t steps_before = trainer->steps();
-    const HostBatch& examples = is_free ? loader.take(trainer->strategy().next_part(ExecSpace())) : *loader.next();
+    const HostBatch& examples = is_free ? loader.take(trainer->strategy().traits().dealing.next_part(ExecSpace())) : *loader.next();
     const std::int64_t of_step = trainer->step(examples).examples;
     computed += is_free ? trainer->own_examples() : of_step;
     const std::int64_t step = trainer->steps();
@@ -96,7 +96,7 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
   }
   double count = static_cast<double>(computed);
   if (is_free)
-    count = static_cast<double>(trainer->strategy().examples_of_update(batch) * measured);  // without dropped examples
+    count = static_cast<double>(trainer->strategy().traits().dealing.examples_of_update(batch) * measured);  // without dropped examples
   Result result{.examples_per_second = count / timer.seconds()};
   if (!is_free) result.shares = balance.partition().rank_shares;
   const Tensor values = trainer->model().parameters().values();

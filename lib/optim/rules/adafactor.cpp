@@ -222,7 +222,7 @@ Adafactor::Adafactor(const AdafactorConfig& config, const ParameterBuffer& param
   copy_from_host(ExecSpace(), &one, one_.get());
 }
 
-StepCoefficients Adafactor::coefficients(const StepRate& rate) const {
+StepCoefficients Adafactor::coefficients(const RateOfStep& rate) const {
   const auto number = static_cast<double>(rate.number);
   return {rate.learning_rate, 1 / std::sqrt(number), std::pow(number, -config_.beta2_decay)};
 }

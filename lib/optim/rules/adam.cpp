@@ -90,7 +90,7 @@ std::unique_ptr<Optimizer> AdamWConfig::make(const ParameterBuffer& parameters) 
   return std::make_unique<Adam>(*this, Adam::Decay::decoupled, parameters);
 }
 
-StepCoefficients Adam::coefficients(const StepRate& rate) const {
+StepCoefficients Adam::coefficients(const RateOfStep& rate) const {
   const auto rest = [&](double beta) { return 1 - std::pow(beta, static_cast<double>(rate.number)); };
   return {rate.learning_rate, rest(betas_[0]), std::sqrt(rest(betas_[1]))};
 }

@@ -121,7 +121,7 @@ std::unique_ptr<Optimizer> LambConfig::make(const ParameterBuffer& parameters) c
 Lamb::Lamb(const LambConfig& config, const ParameterBuffer& parameters)
     : Optimizer(config, parameters), config_(config), trust_(tables()) {}
 
-StepCoefficients Lamb::coefficients(const StepRate& rate) const {
+StepCoefficients Lamb::coefficients(const RateOfStep& rate) const {
   if (!config_.bias_correction) return {rate.learning_rate, 1, 1};
   const auto rest = [&](double beta) { return 1 - std::pow(beta, static_cast<double>(rate.number)); };
   return {rate.learning_rate, rest(config_.betas[0]), std::sqrt(rest(config_.betas[1]))};

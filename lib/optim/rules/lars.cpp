@@ -83,7 +83,7 @@ std::unique_ptr<Optimizer> LarsConfig::make(const ParameterBuffer& parameters) c
 Lars::Lars(const LarsConfig& config, const ParameterBuffer& parameters)
     : Optimizer(config, parameters), config_(config), trust_(tables()) {}
 
-StepCoefficients Lars::coefficients(const StepRate& rate) const {
+StepCoefficients Lars::coefficients(const RateOfStep& rate) const {
   const bool corrects = config_.momentum_correction && rate.learning_rate_before > 0;
   return {rate.learning_rate, corrects ? rate.learning_rate / rate.learning_rate_before : 1};
 }

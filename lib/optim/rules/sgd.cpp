@@ -90,7 +90,7 @@ std::unique_ptr<Optimizer> SgdConfig::make(const ParameterBuffer& parameters) co
   return std::make_unique<Sgd>(*this, parameters);
 }
 
-StepCoefficients Sgd::coefficients(const StepRate& rate) const {
+StepCoefficients Sgd::coefficients(const RateOfStep& rate) const {
   return {rate.learning_rate, rate.number == 1 ? 1 : 1 - config_.dampening};
 }
 

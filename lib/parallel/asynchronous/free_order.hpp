@@ -11,7 +11,6 @@
 #include "base/timer.hpp"
 #include "optim/update_scalars.hpp"
 #include "parallel/asynchronous/push_order.hpp"
-#include "parallel/asynchronous/update_steps.hpp"
 #include "parallel/config/parallel_config.hpp"
 
 namespace lockstep {

@@ -11,7 +11,7 @@
 
 #include "comm/surviving_ranks.hpp"
 #include "core/flat_part.hpp"
-#include "parallel/reducers/outlast_kernels.hpp"
+#include "parallel/reducers/gradient_reducer.hpp"
 
 namespace lockstep {
 

@@ -8,9 +8,7 @@
 
 #include "core/pinned_memory.hpp"
 #include "core/stream_event.hpp"
-#include "parallel/reducers/buckets.hpp"
 #include "parallel/reducers/gradient_reducer.hpp"
-#include "parallel/reducers/grouped_sum.hpp"
 
 namespace lockstep {
 

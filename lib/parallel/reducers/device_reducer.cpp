@@ -8,7 +8,7 @@
 #include "comm/spin_backoff.hpp"
 #include "core/flat_part.hpp"
 #include "ops/convert.hpp"
-#include "parallel/reducers/outlast_kernels.hpp"
+#include "parallel/reducers/gradient_reducer.hpp"
 
 namespace lockstep {
 DeviceReducer::DeviceReducer(const ParallelConfig& config, std::unique_ptr<DeviceAllReduce> sums,

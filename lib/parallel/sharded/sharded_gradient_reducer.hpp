@@ -7,9 +7,7 @@
 
 #include "core/host_mirror.hpp"
 #include "nn/parameters/parameter_buffer.hpp"
-#include "parallel/reducers/buckets.hpp"
 #include "parallel/reducers/gradient_reducer.hpp"
-#include "parallel/reducers/grouped_sum.hpp"
 
 namespace lockstep {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "run/inference/evaluate_file.hpp"
+#include "run/inference/predictor.hpp"
 
 #include <algorithm>
 #include <memory>

@@ -11,8 +11,8 @@
 #include "core/random.hpp"
 #include "ops/convert.hpp"
 #include "run/experiment/experiment.hpp"
+#include "run/inference/inference.hpp"
 #include "run/inference/predictor.hpp"
-#include "run/inference/trained_model.hpp"
 
 namespace lockstep {
 namespace {

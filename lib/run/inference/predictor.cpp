@@ -17,7 +17,6 @@
 #include "run/experiment/experiment.hpp"
 #include "run/experiment/provenance.hpp"
 #include "run/inference/inference.hpp"
-#include "run/inference/trained_model.hpp"
 
 namespace lockstep {
 namespace {

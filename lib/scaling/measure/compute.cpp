@@ -143,7 +143,7 @@ void measure_compute(const Communicator& comm, const std::vector<Precision>& pre
   machine.step_us = 1e3 * milliseconds(comm, steps_of(comm, least, 1, 0.2), &TimedStep::total);
 }
 
-StepsToMeasure::StepsToMeasure(const RunConfig& deck, const MachineBench& options)
+NetworkToMeasure::NetworkToMeasure(const RunConfig& deck, const MachineBench& options)
     : network{.precision = deck.precision.compute, .optimizer = deck.optimizer.type} {
   const Workload workload(deck);
   const std::int64_t examples = workload.train_examples();
@@ -155,7 +155,7 @@ StepsToMeasure::StepsToMeasure(const RunConfig& deck, const MachineBench& option
   batches = batches_of(deck, options, examples);
 }
 
-void measure_steps(const Communicator& comm, const RunConfig& deck, const StepsToMeasure& steps, double seconds,
+void measure_steps(const Communicator& comm, const RunConfig& deck, const NetworkToMeasure& steps, double seconds,
                    Machine& machine) {
   for (const std::int64_t batch : steps.batches) {
     const std::vector<TimedStep> timed = steps_of(comm, deck, batch, seconds);

@@ -19,7 +19,7 @@ void measure_machine(const Communicator& comm, const std::optional<RunConfig>& d
     throw SharedError(ExitStatus::bad_usage,
                       "bench machine: needs at least two ranks; start it on all ranks of one or two nodes, as "
                       "mpirun -n 2");
-  std::optional<StepsToMeasure> steps;
+  std::optional<NetworkToMeasure> steps;
   comm.run_collectively([&] {
     if (comm.is_root() && !options.save.empty())
       check_output(options.save, options.overwrite, {deck ? deck->source.position.file : ""});

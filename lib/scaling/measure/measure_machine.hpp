@@ -21,12 +21,12 @@ struct MachineBench {
 };
 
 /// A deck's network, and the batches for which its steps are measured.
-struct StepsToMeasure {
+struct NetworkToMeasure {
   MeasuredStep network;  ///< description of the network, without times
   std::vector<std::int64_t> batches;
 
   /// Throws what reading the deck's data throws, and bad_usage for batches that are larger than the data.
-  StepsToMeasure(const RunConfig& deck, const MachineBench& options);
+  NetworkToMeasure(const RunConfig& deck, const MachineBench& options);
 };
 
 /// Measures what predictions need, on at least two ranks, on one node or on several. Measures steps as well if a deck
@@ -41,7 +41,7 @@ void measure_machine(const Communicator& comm, const std::optional<RunConfig>& d
 void measure_compute(const Communicator& comm, const std::vector<Precision>& precisions, Machine& machine);
 /// Measures steps of a deck on all ranks at the same time, each by itself. The times of these steps also give the
 /// noise.
-void measure_steps(const Communicator& comm, const RunConfig& deck, const StepsToMeasure& steps, double seconds,
+void measure_steps(const Communicator& comm, const RunConfig& deck, const NetworkToMeasure& steps, double seconds,
                    Machine& machine);
 /// Measures messages, sums, and the disk that holds the file `save` (empty: no disk).
 void measure_exchange(const Communicator& comm, const std::string& save, Machine& machine);
