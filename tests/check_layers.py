@@ -78,9 +78,9 @@ KERNEL = re.compile(r"^[^/]*\b(KOKKOS_LAMBDA|parallel_(for|reduce|scan)\()", re.
 # Files whose kernels move, compare, count, or add up without products, so that compilers have no choice of rounding, or whose results do not
 # reach runs (bench). All other files with kernels are compiled alone.
 ROUND_ALIKE = {f"lib/{name}.cpp" for name in (
-    "api/given_batch", "bench/kernels", "bench/optimizers", "bench/peak", "nn/metrics/area_under_curve", "nn/metrics/class_metrics",
-    "ops/elementwise/copies", "ops/nonfinite_examples", "ops/products/im2col", "optim/offloaded_update",
-    "parallel/count_done", "train/guard/nonfinite_report")}
+    "api/given_batch", "bench/kernels", "bench/optimizers", "bench/products", "nn/metrics/area_under_curve", "nn/metrics/class_metrics",
+    "ops/elementwise/copies", "ops/nonfinite_examples", "ops/products/im2col", "optim/offloaded_states",
+    "parallel/own_steps", "train/guard/nonfinite_report")}
 
 
 def compiled_alone(folder):

@@ -10,18 +10,17 @@
 
 #include "api/given_batch.hpp"
 #include "base/log.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "checkpoint/checkpoint_reader.hpp"
-#include "checkpoint/state_text.hpp"
-#include "comm/mpi_communicator.hpp"
-#include "ops/library_threads.hpp"
+#include "comm/mpi_handle.hpp"
+#include "ops/products/library_threads.hpp"
 #include "run/deck/deck_changes.hpp"
 #include "run/deck/deck_values.hpp"
 #include "run/experiment/experiment.hpp"
 #include "run/experiment/provenance.hpp"
-#include "run/experiment/rank_agreement.hpp"
+#include "run/training/prepared_run.hpp"
 #include "run/training/resume.hpp"
 #include "run/training/run_state.hpp"
-#include "run/training/trainer_setup.hpp"
 
 namespace lockstep {
 namespace {

@@ -8,8 +8,7 @@
 #include <string>
 
 #include "api/array.hpp"
-#include "train/metrics.hpp"
-#include "train/step_result.hpp"
+#include "train/results.hpp"
 
 namespace lockstep {
 

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/duration.hpp"
 #include "base/median.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
-#include "base/timer.hpp"
 #include "comm/collective/make_all_reduce.hpp"
-#include "io/replace_file.hpp"
+#include "io/output_file.hpp"
 #include "parallel/parallel_memory.hpp"
 
 namespace lockstep {

@@ -7,12 +7,12 @@
 #include <cmath>
 #include <map>
 
-#include "base/timer.hpp"
+#include "base/duration.hpp"
 #include "bench/timing.hpp"
 #include "core/tensor.hpp"
-#include "ops/convert.hpp"
+#include "ops/elementwise/copies.hpp"
 #include "ops/portable/micro_product.hpp"
-#include "ops/provider.hpp"
+#include "ops/products/provider.hpp"
 
 namespace lockstep {
 namespace {

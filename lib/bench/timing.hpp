@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "base/timer.hpp"
+#include "base/duration.hpp"
 #include "core/execution.hpp"
 
 namespace lockstep {

@@ -42,7 +42,7 @@ struct CheckpointEvents {
   std::function<void()> progress = [] {};       ///< another part is on disk, about a quarter of a gigabyte
   std::function<void()> before_commit = [] {};  ///< all is done except flushing to disk and renaming
 };
-/// Writes to a temporary file next to `path`, with a manifest (io/manifest.hpp), flushes it to disk, and renames it:
+/// Writes to a temporary file next to `path`, with a manifest (io/checksum.hpp), flushes it to disk, and renames it:
 /// `path` never holds half a checkpoint. Throws cannot_create or io_error, naming the file and the reason.
 void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint, const NumberSource& numbers,
                       const CheckpointEvents& events = {});
@@ -50,8 +50,7 @@ void write_checkpoint(const std::filesystem::path& path, const Checkpoint& check
 /// Verifies the whole file and reads all but the numbers (checkpoint/checkpoint_reader.hpp). Throws missing_file, or
 /// bad_data for a file that is truncated, damaged or no checkpoint, before HDF5 opens it. `progress` is called when
 /// another part has been read.
-Checkpoint open_checkpoint(
-    const std::filesystem::path& path, const std::function<void()>& progress = [] {});
+Checkpoint open_checkpoint(const std::filesystem::path& path, const std::function<void()>& progress = [] {});
 
 /// What a network can take from a file.
 struct ParameterFile {

@@ -8,10 +8,10 @@
 #include <system_error>
 #include <utility>
 
+#include "base/duration.hpp"
 #include "base/error.hpp"
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
-#include "base/timer.hpp"
 #include "checkpoint/checkpoint_reader.hpp"
 #include "comm/surviving_ranks.hpp"
 #include "train/guard/nonfinite_report.hpp"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/log.hpp"
-#include "nn/metric_table.hpp"
+#include "nn/metrics/metric.hpp"
 
 namespace lockstep {
 namespace {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "io/growing_file.hpp"
-#include "train/metrics.hpp"
+#include "io/output_file.hpp"
+#include "train/results.hpp"
 
 namespace lockstep {
 

@@ -11,7 +11,7 @@
 #include "checkpoint/checkpoint_writer.hpp"
 #include "comm/communicator.hpp"
 #include "monitor/selection.hpp"
-#include "parallel/gradient_counts.hpp"
+#include "parallel/parallel_strategy.hpp"
 #include "train/evaluator.hpp"
 
 namespace lockstep {

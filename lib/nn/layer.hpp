@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "config/fields.hpp"
-#include "core/step_number.hpp"
+#include "core/device_graph.hpp"
 #include "core/tensor.hpp"
 #include "nn/initializer.hpp"
 #include "ops/activation.hpp"

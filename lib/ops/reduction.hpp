@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include "core/array_block.hpp"
+#include "core/element_range.hpp"
 #include "core/tensor.hpp"
 
 namespace lockstep {

@@ -14,8 +14,8 @@
 
 #include "core/tensor.hpp"
 #include "io/streamed_blocks.hpp"
-#include "nn/parameter_arrival.hpp"
-#include "nn/parameters/owned_value_store.hpp"
+#include "nn/parameters/parameter_buffer.hpp"
+#include "nn/pass_hooks.hpp"
 #include "optim/parameter_groups.hpp"
 
 namespace lockstep {

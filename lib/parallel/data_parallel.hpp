@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "comm/device_all_reduce.hpp"
-#include "optim/gradient_scale.hpp"
+#include "optim/update_scalars.hpp"
 #include "parallel/compression/compression.hpp"
 #include "parallel/parallel_strategy.hpp"
 #include "parallel/reducers/bucketed_reducer.hpp"

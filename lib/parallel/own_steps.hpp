@@ -7,7 +7,7 @@
 
 #include "comm/communicator.hpp"
 #include "core/execution.hpp"
-#include "core/host_copy.hpp"
+#include "core/host_memory.hpp"
 #include "parallel/sharded_state.hpp"
 
 namespace lockstep {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "comm/device_sums.hpp"
+#include "comm/device_all_reduce.hpp"
 #include "comm/node_memory.hpp"
 #include "comm/topology.hpp"
 #include "nn/parameters/parameter_buffer.hpp"

@@ -9,7 +9,7 @@
 
 #include "comm/communicator.hpp"
 #include "core/execution.hpp"
-#include "data/sampler.hpp"
+#include "data/batch/sampler.hpp"
 #include "nn/parameters/parameter_buffer.hpp"
 #include "nn/pass_hooks.hpp"
 #include "optim/optimizer.hpp"

@@ -17,7 +17,6 @@
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
 #include "base/process.hpp"
-#include "base/stack_trace.hpp"
 #include "comm/surviving_ranks.hpp"
 #include "resilience/signals.hpp"
 #include "train/phase_clock.hpp"

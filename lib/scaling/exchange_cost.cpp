@@ -7,7 +7,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "comm/collective/fastest.hpp"
+#include "comm/collective/all_reduce_table.hpp"
 
 namespace lockstep {
 namespace {

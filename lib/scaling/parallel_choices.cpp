@@ -15,7 +15,7 @@
 
 #include "base/duration.hpp"
 #include "base/text.hpp"
-#include "parallel/shard_groups.hpp"
+#include "parallel/parallel_memory.hpp"
 #include "scaling/prediction.hpp"
 
 namespace lockstep {

@@ -12,7 +12,7 @@
 
 #include "base/duration.hpp"
 #include "base/text.hpp"
-#include "io/replace_file.hpp"
+#include "io/output_file.hpp"
 #include "monitor/chart.hpp"
 
 namespace lockstep {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "parallel/reducers/buckets.hpp"
+#include "parallel/reducers/gradient_reducer.hpp"
 #include "scaling/exchange_cost.hpp"
 #include "scaling/machine.hpp"
 #include "scaling/workload.hpp"

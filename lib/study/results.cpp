@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "base/text_file.hpp"
-#include "io/replace_file.hpp"
+#include "io/output_file.hpp"
 #include "monitor/metrics_file.hpp"
 #include "run/deck/deck_values.hpp"
 

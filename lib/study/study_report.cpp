@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
-#include "io/replace_file.hpp"
+#include "io/output_file.hpp"
 #include "monitor/chart.hpp"
 #include "study/curves.hpp"
 #include "study/results.hpp"

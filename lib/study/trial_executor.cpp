@@ -12,15 +12,15 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/duration.hpp"
 #include "base/error.hpp"
 #include "base/process.hpp"
 #include "base/text_file.hpp"
-#include "base/timer.hpp"
 #include "comm/spin_backoff.hpp"
 #include "config/deck.hpp"
 #include "run/experiment/experiment.hpp"
+#include "run/training/prepared_run.hpp"
 #include "run/training/resume.hpp"
-#include "run/training/trainer_setup.hpp"
 #include "run/training/training_run.hpp"
 #include "study/results.hpp"
 

@@ -6,9 +6,9 @@
 
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
-#include "data/data_loader.hpp"
-#include "nn/metrics/confusion_matrix.hpp"
-#include "ops/elementwise.hpp"
+#include "data/batch/data_loader.hpp"
+#include "nn/metrics/class_metrics.hpp"
+#include "ops/elementwise/elementwise.hpp"
 
 namespace lockstep {
 namespace {

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
-#include "data/dataset.hpp"
-#include "data/upload.hpp"
+#include "data/batch/upload.hpp"
+#include "data/dataset/dataset.hpp"
 #include "nn/loss.hpp"
-#include "nn/metric_table.hpp"
+#include "nn/metrics/metric.hpp"
 #include "nn/model.hpp"
-#include "ops/loss.hpp"
+#include "ops/loss/loss.hpp"
 #include "parallel/parallel_strategy.hpp"
 #include "train/results.hpp"
 
@@ -85,8 +85,7 @@ class Evaluator {
   /// Returns metrics over each example of a dataset exactly once. Warns if there is no loss because no target counts.
   /// `gives_up` is called after each batch, equally often on all ranks, and must return the same on all of them; if it
   /// returns true, there is no result. Collective.
-  std::optional<Metrics> evaluate(
-      const Dataset& dataset, const std::function<bool()>& gives_up = [] { return false; });
+  std::optional<Metrics> evaluate(const Dataset& dataset, const std::function<bool()>& gives_up = [] { return false; });
   /// Returns metrics over the examples of a batch, of which each rank passes its share. The batch's division into
   /// micro-batches does not matter. Collective.
   Metrics evaluate(const HostBatch& batch);

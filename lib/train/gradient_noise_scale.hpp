@@ -10,7 +10,7 @@
 #include "config/state_fields.hpp"
 #include "core/tensor.hpp"
 #include "nn/parameters/parameter_buffer.hpp"
-#include "optim/gradient_scale.hpp"
+#include "optim/update_scalars.hpp"
 
 namespace lockstep {
 

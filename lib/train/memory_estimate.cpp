@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/text.hpp"
-#include "comm/collective/fastest.hpp"
+#include "comm/collective/all_reduce_table.hpp"
 #include "comm/collective/shard_place.hpp"
 #include "io/block_file.hpp"
 #include "parallel/asynchronous/parameter_store.hpp"

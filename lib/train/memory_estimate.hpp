@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "comm/device_sums.hpp"
-#include "data/dataset.hpp"
+#include "comm/device_all_reduce.hpp"
+#include "data/dataset/dataset.hpp"
 #include "train/training_config.hpp"
 
 namespace lockstep {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/heartbeat.hpp"
-#include "core/stream_event.hpp"
+#include "core/device.hpp"
 
 namespace lockstep {
 

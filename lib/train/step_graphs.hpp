@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/device_graph.hpp"
-#include "data/sampler.hpp"
-#include "data/upload.hpp"
+#include "data/batch/sampler.hpp"
+#include "data/batch/upload.hpp"
 #include "parallel/parallel_strategy.hpp"
 
 namespace lockstep {

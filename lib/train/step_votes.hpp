@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "comm/collective/ordered_reduce.hpp"
-#include "core/host_copy.hpp"
-#include "ops/loss.hpp"
+#include "core/host_memory.hpp"
+#include "ops/loss/loss.hpp"
 #include "parallel/parallel_strategy.hpp"
 #include "train/results.hpp"
 

@@ -7,8 +7,8 @@
 
 #include "comm/collective/all_reduce_table.hpp"
 #include "comm/topology.hpp"
-#include "data/data_loader.hpp"
-#include "data/upload.hpp"
+#include "data/batch/data_loader.hpp"
+#include "data/batch/upload.hpp"
 #include "parallel/make_strategy.hpp"
 #include "parallel/sync_batch_norm_exchange.hpp"
 #include "train/gradient_noise_scale.hpp"
@@ -52,8 +52,7 @@ class Trainer final : public Stateful {
   /// Collective.
   std::optional<StepOutcome> settle();
   /// Returns metrics of a dataset; none if `gives_up` (see Evaluator::evaluate) says so. Collective.
-  std::optional<Metrics> evaluate(
-      const Dataset& data, const std::function<bool()>& gives_up = [] { return false; });
+  std::optional<Metrics> evaluate(const Dataset& data, const std::function<bool()>& gives_up = [] { return false; });
   /// Returns metrics of a batch, of which `batch` is this rank's share. Collective.
   Metrics evaluate(const HostBatch& batch);
   /// Sets a function that is called before parameters change: readers of parameters that run during the gradients'

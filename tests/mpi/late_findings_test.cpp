@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "checkpoint/state_text.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "mpi/run_outcome.hpp"
 #include "mpi/serial_training.hpp"
 #include "run/training/training_run.hpp"
 #include "support/fixtures.hpp"
-#include "train/optimizer_steps.hpp"
+#include "train/update_coefficients.hpp"
 
 namespace lockstep {
 namespace {

@@ -7,7 +7,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "core/random.hpp"
 #include "mpi/serial_training.hpp"
-#include "ops/elementwise.hpp"
+#include "ops/elementwise/elementwise.hpp"
 #include "run/experiment/experiment.hpp"
 #include "run/training/training_run.hpp"
 #include "support/fixtures.hpp"

@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "core/host_copy.hpp"
+#include "core/host_memory.hpp"
 
 namespace lockstep {
 namespace {
@@ -85,7 +85,8 @@ TEST(StepDecision, ScalesTheLossAsTheHostWould) {
     if (overflow && decider.scaling.at_floor(expected)) break;
     const float scale = expected.scale;
     const StepDecision found = decider.decide({.overflows = overflow ? 3.0 : 0.0});
-    ASSERT_EQ(found.outcome, overflow ? StepDecision::Outcome::overflow : StepDecision::Outcome::applied) << "step " << step;
+    ASSERT_EQ(found.outcome, overflow ? StepDecision::Outcome::overflow : StepDecision::Outcome::applied)
+        << "step " << step;
     EXPECT_EQ(found.loss_factor, static_cast<double>(scale) / 8);
     EXPECT_EQ(found.scalars.left_out, overflow ? 1 : 0);
     if (!overflow) {
@@ -110,7 +111,8 @@ TEST(StepDecision, NothingChangesBehindAStepThatCannotBeDone) {
     StepDecider decider;
     EXPECT_EQ(decider.decide({}).outcome, StepDecision::Outcome::applied);
     const StepDecision before = decider.decide(bad);
-    EXPECT_EQ(before.outcome, bad.bad_parameters != 0 ? StepDecision::Outcome::bad_parameters : StepDecision::Outcome::lost);
+    EXPECT_EQ(before.outcome,
+              bad.bad_parameters != 0 ? StepDecision::Outcome::bad_parameters : StepDecision::Outcome::lost);
     EXPECT_EQ(before.scalars.left_out, 1);
     EXPECT_EQ(before.scalars.nonfinite_before, bad.bad_parameters);
     const StepDecision after = decider.decide({});

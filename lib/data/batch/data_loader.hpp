@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/stream_event.hpp"
+#include "core/device.hpp"
 #include "core/tensor.hpp"
 #include "data/augment.hpp"
 #include "data/batch/sampler.hpp"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "core/permutation.hpp"
+#include "core/random.hpp"
 
 namespace lockstep {
 namespace {

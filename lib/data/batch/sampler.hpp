@@ -22,7 +22,7 @@ struct EpochOrder {
 /// anywhere.
 using Sampling = std::function<EpochOrder(std::int64_t epoch)>;
 
-/// Each example once, in an order that is computed (core/permutation.hpp) or, without shuffle, as stored. Throws
+/// Each example once, in an order that is computed (core/random.hpp) or, without shuffle, as stored. Throws
 /// bad_data if there are no examples.
 Sampling each_once(std::int64_t examples, bool shuffle, std::uint64_t seed);
 

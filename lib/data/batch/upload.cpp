@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "ops/convert.hpp"
-#include "ops/normalize.hpp"
+#include "ops/elementwise/copies.hpp"
+#include "ops/image/image_changes.hpp"
 
 namespace lockstep {
 namespace {

@@ -8,7 +8,7 @@
 #include "core/tensor.hpp"
 #include "data/batch/data_loader.hpp"
 #include "data/data_config.hpp"
-#include "ops/loss.hpp"
+#include "ops/loss/loss.hpp"
 
 namespace lockstep {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/dtype.hpp"
-#include "core/permutation.hpp"
+#include "core/random.hpp"
 #include "core/shape.hpp"
 
 namespace lockstep {

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "comm/agreement.hpp"
+#include "comm/communicator.hpp"
 #include "comm/node_memory.hpp"
 
 namespace lockstep {

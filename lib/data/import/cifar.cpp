@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 #include "data/import/files.hpp"
-#include "io/replace_file.hpp"
+#include "io/output_file.hpp"
 
 namespace lockstep {
 

@@ -5,7 +5,7 @@
 #include <cassert>
 
 #include "base/error.hpp"
-#include "io/replace_file.hpp"
+#include "io/output_file.hpp"
 
 namespace lockstep {
 

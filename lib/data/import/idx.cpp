@@ -14,7 +14,7 @@
 #include "data/import/files.hpp"
 #include "data/import/importers.hpp"
 #include "io/hdf5.hpp"
-#include "io/replace_file.hpp"
+#include "io/output_file.hpp"
 
 namespace lockstep {
 namespace {

@@ -12,8 +12,8 @@
 #include "base/error.hpp"
 #include "data/dataset/stored_examples.hpp"
 #include "data/import/files.hpp"
-#include "io/npy.hpp"
-#include "io/replace_file.hpp"
+#include "io/array_file.hpp"
+#include "io/output_file.hpp"
 
 namespace lockstep {
 namespace {

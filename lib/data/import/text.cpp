@@ -11,11 +11,10 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "base/utf8.hpp"
 #include "data/import/files.hpp"
 #include "io/checksum.hpp"
+#include "io/output_file.hpp"
 #include "io/raw_file.hpp"
-#include "io/replace_file.hpp"
 
 namespace lockstep {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "core/dtype.hpp"
 #include "core/execution.hpp"
-#include "core/float16.hpp"
 
 namespace lockstep {
 namespace {

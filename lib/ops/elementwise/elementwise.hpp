@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include "core/step_number.hpp"
+#include "core/device_graph.hpp"
 #include "core/tensor.hpp"
 #include "ops/activation.hpp"
 

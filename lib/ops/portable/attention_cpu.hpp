@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "core/float16.hpp"
+#include "core/dtype.hpp"
 #include "ops/fast_math.hpp"
 #include "ops/portable/micro_product.hpp"
 #include "ops/products/products.hpp"

@@ -19,7 +19,7 @@ class Adafactor final : public Optimizer {
  public:
   Adafactor(const AdafactorConfig& config, const ParameterBuffer& parameters);
 
-  StepCoefficients coefficients(const StepRate& rate) const override;
+  StepCoefficients coefficients(const RateOfStep& rate) const override;
   bool overwrites_gradients() const override { return true; }
 
  private:

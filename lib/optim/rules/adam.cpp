@@ -16,7 +16,7 @@ class Adam final : public Optimizer {
   Adam(const AdamOptions& config, Decay decay, const ParameterBuffer& parameters)
       : Optimizer(config, parameters), betas_(config.betas), epsilon_(config.epsilon), decay_(decay) {}
 
-  StepCoefficients coefficients(const StepRate& rate) const override;
+  StepCoefficients coefficients(const RateOfStep& rate) const override;
 
  private:
   void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) override;

@@ -15,7 +15,7 @@ class Lamb final : public Optimizer {
  public:
   Lamb(const LambConfig& config, const ParameterBuffer& parameters);
 
-  StepCoefficients coefficients(const StepRate& rate) const override;
+  StepCoefficients coefficients(const RateOfStep& rate) const override;
 
  private:
   void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) override;

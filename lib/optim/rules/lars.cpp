@@ -14,7 +14,7 @@ class Lars final : public Optimizer {
  public:
   Lars(const LarsConfig& config, const ParameterBuffer& parameters);
 
-  StepCoefficients coefficients(const StepRate& rate) const override;
+  StepCoefficients coefficients(const RateOfStep& rate) const override;
 
  private:
   void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) override;

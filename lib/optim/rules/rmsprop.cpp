@@ -12,7 +12,7 @@ class Rmsprop final : public Optimizer {
   Rmsprop(const RmspropConfig& config, const ParameterBuffer& parameters)
       : Optimizer(config, parameters), config_(config) {}
 
-  StepCoefficients coefficients(const StepRate& rate) const override { return {rate.learning_rate}; }
+  StepCoefficients coefficients(const RateOfStep& rate) const override { return {rate.learning_rate}; }
 
  private:
   void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) override;

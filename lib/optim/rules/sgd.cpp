@@ -11,7 +11,7 @@ class Sgd final : public Optimizer {
  public:
   Sgd(const SgdConfig& config, const ParameterBuffer& parameters) : Optimizer(config, parameters), config_(config) {}
 
-  StepCoefficients coefficients(const StepRate& rate) const override;
+  StepCoefficients coefficients(const RateOfStep& rate) const override;
 
  private:
   void apply_rule(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step) override;

@@ -4,7 +4,7 @@
 #include <Kokkos_Core.hpp>
 #include <type_traits>
 
-#include "core/finite.hpp"
+#include "core/dtype.hpp"
 #include "core/packs.hpp"
 #include "nn/parameters/parameter_buffer.hpp"
 #include "optim/parameter_blocks.hpp"
@@ -47,15 +47,11 @@ struct BlockArrays {
 
 /// True for a rule that only reads its states and needs no gradient: the rule of a second pass.
 template <class Rule>
-concept OnlyReads = requires {
-  typename Rule::only_reads;
-};
+concept OnlyReads = requires { typename Rule::only_reads; };
 
 /// True for a rule that multiplies its step by a ratio of each parameter.
 template <class Rule, class T>
-concept HasTrustRatio = requires(Rule rule, T ratio) {
-  rule.ratio = ratio;
-};
+concept HasTrustRatio = requires(Rule rule, T ratio) { rule.ratio = ratio; };
 
 template <class T, class Copy, int states, class Rule>
 KOKKOS_INLINE_FUNCTION void step_element(const BlockArrays<T, Copy, states>& arrays, const ParameterBlock& block,

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "optim/outer_step.hpp"
+#include "optim/replica_steps.hpp"
 
 namespace lockstep {
 

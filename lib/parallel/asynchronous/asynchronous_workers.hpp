@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "nn/parameters/parameter_buffer.hpp"
-#include "optim/gradient_scale.hpp"
 #include "optim/optimizer.hpp"
+#include "optim/update_scalars.hpp"
 #include "parallel/asynchronous/push_order.hpp"
 #include "parallel/own_steps.hpp"
 #include "parallel/parallel_strategy.hpp"

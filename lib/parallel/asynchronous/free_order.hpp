@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/timer.hpp"
+#include "base/duration.hpp"
 #include "optim/update_scalars.hpp"
 #include "parallel/asynchronous/push_order.hpp"
 #include "parallel/config/parallel_config.hpp"

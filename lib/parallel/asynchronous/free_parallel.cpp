@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "base/timer.hpp"
+#include "base/duration.hpp"
 
 namespace lockstep {
 

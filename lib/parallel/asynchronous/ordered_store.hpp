@@ -11,7 +11,7 @@
 #include "comm/mailbox.hpp"
 #include "comm/spin_backoff.hpp"
 #include "comm/topology.hpp"
-#include "io/growing_file.hpp"
+#include "io/output_file.hpp"
 #include "nn/parameters/parameter_buffer.hpp"
 #include "parallel/asynchronous/parameter_store.hpp"
 #include "parallel/parallel_strategy.hpp"

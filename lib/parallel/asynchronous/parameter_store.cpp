@@ -5,10 +5,9 @@
 #include <utility>
 
 #include "comm/collective/executor.hpp"
-#include "data/batch_partition.hpp"
-#include "optim/gradient_scale.hpp"
-#include "optim/outer_step.hpp"
-#include "optim/stale_gradient.hpp"
+#include "data/batch/batch_partition.hpp"
+#include "optim/replica_steps.hpp"
+#include "optim/update_scalars.hpp"
 
 namespace lockstep {
 namespace {

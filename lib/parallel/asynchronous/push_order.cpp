@@ -17,7 +17,7 @@
 #include "base/text_file.hpp"
 #include "config/deck.hpp"
 #include "core/random.hpp"
-#include "io/replace_file.hpp"
+#include "io/output_file.hpp"
 
 namespace lockstep {
 namespace {

@@ -3,8 +3,7 @@
 
 #include <utility>
 
-#include "optim/outer_step.hpp"
-#include "optim/stale_gradient.hpp"
+#include "optim/replica_steps.hpp"
 
 namespace lockstep {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "data/batch_partition.hpp"
+#include "data/batch/batch_partition.hpp"
 #include "parallel/asynchronous/push_order.hpp"
 #include "parallel/parallel_strategy.hpp"
 #include "parallel/reducers/deterministic_reducer.hpp"

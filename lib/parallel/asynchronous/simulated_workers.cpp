@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/timer.hpp"
-#include "optim/stale_gradient.hpp"
+#include "base/duration.hpp"
+#include "optim/replica_steps.hpp"
 #include "parallel/asynchronous/push_order.hpp"
 
 namespace lockstep {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <span>
 
-#include "core/finite.hpp"
+#include "core/dtype.hpp"
 #include "core/random.hpp"
 #include "parallel/compression/compressed_sum.hpp"
 

@@ -9,7 +9,7 @@
 #include "comm/communicator.hpp"
 #include "comm/topology.hpp"
 #include "core/tensor.hpp"
-#include "data/batch_partition.hpp"
+#include "data/batch/batch_partition.hpp"
 
 namespace lockstep {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "config/deck.hpp"
-#include "ops/elementwise.hpp"
+#include "ops/elementwise/elementwise.hpp"
 
 namespace lockstep {
 

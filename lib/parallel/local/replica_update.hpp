@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include "core/flat_part.hpp"
+#include "core/tensor.hpp"
 #include "nn/parameters/parameter_buffer.hpp"
-#include "optim/outer_step.hpp"
+#include "optim/replica_steps.hpp"
 #include "parallel/config/local_config.hpp"
 
 namespace lockstep {

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "comm/surviving_ranks.hpp"
-#include "core/flat_part.hpp"
+#include "core/tensor.hpp"
 #include "parallel/reducers/gradient_reducer.hpp"
 
 namespace lockstep {

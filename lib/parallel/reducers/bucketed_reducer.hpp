@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "core/pinned_memory.hpp"
-#include "core/stream_event.hpp"
+#include "core/device.hpp"
+#include "core/host_memory.hpp"
 #include "parallel/reducers/gradient_reducer.hpp"
 
 namespace lockstep {

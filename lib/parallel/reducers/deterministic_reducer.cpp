@@ -7,10 +7,10 @@
 #include <numeric>
 #include <utility>
 
-#include "base/timer.hpp"
+#include "base/duration.hpp"
 #include "comm/spin_backoff.hpp"
-#include "core/flat_part.hpp"
-#include "ops/elementwise.hpp"
+#include "core/tensor.hpp"
+#include "ops/elementwise/elementwise.hpp"
 
 namespace lockstep {
 

@@ -3,11 +3,11 @@
 
 #include <utility>
 
+#include "base/duration.hpp"
 #include "base/heartbeat.hpp"
-#include "base/timer.hpp"
 #include "comm/spin_backoff.hpp"
-#include "core/flat_part.hpp"
-#include "ops/convert.hpp"
+#include "core/tensor.hpp"
+#include "ops/elementwise/copies.hpp"
 #include "parallel/reducers/gradient_reducer.hpp"
 
 namespace lockstep {

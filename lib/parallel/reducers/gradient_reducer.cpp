@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "comm/collective/algorithm.hpp"
-#include "core/array_block.hpp"
+#include "core/element_range.hpp"
 
 namespace lockstep {
 namespace {

@@ -13,9 +13,9 @@
 
 #include "comm/collective/make_all_reduce.hpp"
 #include "comm/collective/schedule.hpp"
-#include "core/stream_event.hpp"
+#include "core/device.hpp"
 #include "core/tensor.hpp"
-#include "data/sampler.hpp"
+#include "data/batch/sampler.hpp"
 #include "nn/parameters/unshard_plan.hpp"
 #include "parallel/config/parallel_config.hpp"
 #include "parallel/parallel_memory.hpp"

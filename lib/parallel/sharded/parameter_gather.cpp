@@ -6,7 +6,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/timer.hpp"
+#include "base/duration.hpp"
 
 namespace lockstep {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/host_mirror.hpp"
+#include "core/host_memory.hpp"
 #include "nn/parameters/parameter_buffer.hpp"
 #include "parallel/reducers/gradient_reducer.hpp"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/timer.hpp"
+#include "base/duration.hpp"
 #include "ops/reduction.hpp"
 #include "parallel/reducers/bucketed_reducer.hpp"
 #include "parallel/reducers/deterministic_reducer.hpp"

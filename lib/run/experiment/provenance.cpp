@@ -11,7 +11,7 @@
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
 #include "base/process.hpp"
-#include "comm/agreement.hpp"
+#include "comm/communicator.hpp"
 #include "core/execution.hpp"
 #include "io/checksum.hpp"
 #include "monitor/build_info.hpp"

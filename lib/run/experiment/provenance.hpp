@@ -7,8 +7,8 @@
 
 #include "comm/communicator.hpp"
 #include "data/data_config.hpp"
-#include "data/dataset.hpp"
-#include "data/shared_reading.hpp"
+#include "data/dataset/dataset.hpp"
+#include "data/dataset/shared_reading.hpp"
 
 namespace lockstep {
 

@@ -6,9 +6,9 @@
 #include <optional>
 #include <vector>
 
-#include "data/held_out.hpp"
+#include "data/dataset/dataset.hpp"
 #include "io/array_file.hpp"
-#include "io/replace_file.hpp"
+#include "io/output_file.hpp"
 #include "run/experiment/experiment.hpp"
 #include "run/experiment/provenance.hpp"
 #include "run/experiment/starting_weights.hpp"

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "checkpoint/training_arrays.hpp"
-#include "ops/convert.hpp"
+#include "ops/elementwise/copies.hpp"
 #include "run/experiment/provenance.hpp"
 
 namespace lockstep {

@@ -7,7 +7,7 @@
 
 #include "checkpoint/checkpoint.hpp"
 #include "comm/communicator.hpp"
-#include "data/upload.hpp"
+#include "data/batch/upload.hpp"
 #include "nn/model.hpp"
 #include "run/deck/run_config.hpp"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
-#include "data/dataset.hpp"
+#include "data/dataset/dataset.hpp"
 #include "nn/loss.hpp"
 #include "run/deck/run_config.hpp"
 #include "train/memory_estimate.hpp"

@@ -10,7 +10,7 @@
 
 #include "base/log.hpp"
 #include "base/text.hpp"
-#include "nn/metric_table.hpp"
+#include "nn/metrics/metric.hpp"
 #include "run/folder/run_results.hpp"
 
 namespace lockstep {

@@ -11,7 +11,6 @@
 #include "base/duration.hpp"
 #include "base/median.hpp"
 #include "base/text.hpp"
-#include "base/timer.hpp"
 #include "run/training/training_run.hpp"
 
 namespace lockstep {

@@ -7,7 +7,7 @@
 
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
-#include "data/share_plan.hpp"
+#include "data/batch/batch_partition.hpp"
 
 namespace lockstep {
 namespace {

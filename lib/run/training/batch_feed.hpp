@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "data/data_loader.hpp"
+#include "data/batch/data_loader.hpp"
 #include "run/training/prepared_run.hpp"
 #include "run/training/run_state.hpp"
 #include "train/trainer.hpp"

@@ -10,7 +10,7 @@
 #include "base/text_file.hpp"
 #include "checkpoint/training_arrays.hpp"
 #include "comm/collective/all_reduce_table.hpp"
-#include "comm/device_sums.hpp"
+#include "comm/device_all_reduce.hpp"
 #include "parallel/asynchronous/asynchronous_workers.hpp"
 #include "run/experiment/experiment.hpp"
 #include "run/experiment/provenance.hpp"

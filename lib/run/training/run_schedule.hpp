@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "base/timer.hpp"
-#include "data/sampler.hpp"
-#include "resilience/stop_request.hpp"
+#include "base/duration.hpp"
+#include "data/batch/sampler.hpp"
+#include "resilience/signals.hpp"
 #include "run/deck/run_config.hpp"
 #include "run/training/run_owner.hpp"
 #include "train/results.hpp"

@@ -10,7 +10,7 @@
 #include "checkpoint/checkpoint_reader.hpp"
 #include "checkpoint/checkpoint_transfer.hpp"
 #include "config/state_fields.hpp"
-#include "data/sampler.hpp"
+#include "data/batch/sampler.hpp"
 #include "monitor/progress.hpp"
 #include "monitor/selection.hpp"
 #include "run/deck/run_config.hpp"

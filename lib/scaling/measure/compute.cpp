@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <sstream>
 
+#include "base/duration.hpp"
 #include "base/median.hpp"
-#include "base/timer.hpp"
 #include "core/tensor.hpp"
-#include "ops/provider.hpp"
-#include "run/reports/time_report.hpp"
+#include "ops/products/provider.hpp"
+#include "run/reports/reports.hpp"
 #include "scaling/machine.hpp"
 #include "scaling/measure/measure_machine.hpp"
 #include "scaling/workload.hpp"

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/duration.hpp"
 #include "base/error.hpp"
-#include "base/timer.hpp"
 #include "comm/collective/make_all_reduce.hpp"
 #include "comm/spin_backoff.hpp"
 #include "comm/topology.hpp"

@@ -9,7 +9,7 @@
 #include "base/text.hpp"
 #include "comm/topology.hpp"
 #include "comm/transport.hpp"
-#include "io/replace_file.hpp"
+#include "io/output_file.hpp"
 
 namespace lockstep {
 

@@ -9,8 +9,8 @@
 #include <cstring>
 
 #include "base/text.hpp"
-#include "core/array_block.hpp"
-#include "core/finite.hpp"
+#include "core/dtype.hpp"
+#include "core/element_range.hpp"
 #include "ops/reduction.hpp"
 
 namespace lockstep {

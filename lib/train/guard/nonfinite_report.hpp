@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
-#include "data/dataset.hpp"
+#include "data/dataset/dataset.hpp"
 #include "nn/model.hpp"
 #include "nn/parameters/parameter_buffer.hpp"
 #include "optim/optimizer.hpp"

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include "core/finite.hpp"
-#include "ops/loss.hpp"
-#include "optim/gradient_scale.hpp"
+#include "core/dtype.hpp"
+#include "ops/loss/loss.hpp"
 #include "optim/loss_scaler.hpp"
 #include "optim/update_scalars.hpp"
 

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "comm/communicator.hpp"
-#include "core/host_copy.hpp"
-#include "data/sampler.hpp"
+#include "core/host_memory.hpp"
+#include "data/batch/sampler.hpp"
 #include "parallel/parallel_strategy.hpp"
 #include "train/guard/nonfinite_report.hpp"
 #include "train/guard/step_decision.hpp"

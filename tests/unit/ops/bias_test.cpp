@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "ops/bias.hpp"
+#include "ops/elementwise/elementwise.hpp"
 
 #include "products_support.hpp"
 

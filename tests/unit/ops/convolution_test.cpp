@@ -3,7 +3,7 @@
 
 #include "reference/convolution.hpp"
 
-#include "ops/portable/window_gradient.hpp"
+#include "ops/portable/products.hpp"
 #include "products_support.hpp"
 
 namespace lockstep::test {

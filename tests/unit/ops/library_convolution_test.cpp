@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "ops/library_convolution.hpp"
+#include "ops/products/library_products.hpp"
 
-#include "ops/convert.hpp"
-#include "ops/library_plans.hpp"
-#include "ops/transpose.hpp"
+#include "ops/elementwise/copies.hpp"
 #include "products_support.hpp"
 #include "reference/convolution.hpp"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/random.hpp"
-#include "ops/provider.hpp"
+#include "ops/products/provider.hpp"
 #include "support/print.hpp"
 
 // Shared by the tests of convolutions, inner products and biases.
