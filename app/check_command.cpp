@@ -11,14 +11,11 @@
 #include "base/text.hpp"
 #include "command_parts.hpp"
 #include "commands.hpp"
-#include "ops/device_description.hpp"
-#include "run/reports/data_scan.hpp"
-#include "run/reports/plan_report.hpp"
-#include "run/reports/time_report.hpp"
+#include "ops/products/device_description.hpp"
+#include "run/reports/reports.hpp"
 #include "scaling/machine.hpp"
-#include "scaling/parallel_choices_report.hpp"
-#include "scaling/prediction_report.hpp"
-#include "scaling/shard_times.hpp"
+#include "scaling/parallel_choices.hpp"
+#include "scaling/prediction.hpp"
 
 namespace lockstep {
 namespace {

@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "data/held_out.hpp"
-#include "resilience/stop_request.hpp"
+#include "data/dataset/dataset.hpp"
+#include "resilience/signals.hpp"
 #include "run/deck/file_kind.hpp"
 
 namespace lockstep {

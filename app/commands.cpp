@@ -9,17 +9,13 @@
 #include <map>
 #include <memory>
 
-#include "bench/all_reduce.hpp"
-#include "bench/kernels.hpp"
-#include "bench/optimizers.hpp"
-#include "bench/products.hpp"
+#include "bench/bench.hpp"
 #include "comm/emulated_network.hpp"
 #include "command_parts.hpp"
-#include "run/experiment/rank_agreement.hpp"
-#include "run/inference/evaluate_file.hpp"
+#include "run/experiment/provenance.hpp"
 #include "run/inference/predictor.hpp"
-#include "run/training/surviving_run.hpp"
-#include "scaling/shard_times.hpp"
+#include "run/training/training_run.hpp"
+#include "scaling/prediction.hpp"
 
 namespace lockstep {
 namespace {

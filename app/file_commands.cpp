@@ -13,17 +13,14 @@
 #include "command_parts.hpp"
 #include "commands.hpp"
 #include "config/deck.hpp"
-#include "data/import_cifar.hpp"
-#include "data/import_idx.hpp"
-#include "data/import_npy.hpp"
-#include "data/import_text.hpp"
+#include "data/import/importers.hpp"
 #include "io/inspect.hpp"
-#include "io/replace_file.hpp"
+#include "io/output_file.hpp"
 #include "monitor/build_info.hpp"
-#include "ops/device_description.hpp"
+#include "ops/products/device_description.hpp"
 #include "run/deck/run_config.hpp"
-#include "run/reports/scaling_report.hpp"
-#include "study/study_report.hpp"
+#include "run/reports/reports.hpp"
+#include "study/study.hpp"
 
 // Commands of one process that work on files and text, without ranks and without steps of a network.
 namespace lockstep {

@@ -9,15 +9,14 @@
 
 #include "base/log.hpp"
 #include "base/process.hpp"
-#include "base/scheduling.hpp"
 #include "base/version.hpp"
-#include "comm/shared_devices.hpp"
+#include "comm/device_all_reduce.hpp"
 #include "comm/topology.hpp"
 #include "commands.hpp"
 #include "core/device.hpp"
 #include "core/execution.hpp"
 #include "io/hdf5.hpp"
-#include "resilience/abort_report.hpp"
+#include "resilience/signals.hpp"
 
 namespace {
 

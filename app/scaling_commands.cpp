@@ -4,8 +4,8 @@
 #include "comm/emulated_network.hpp"
 #include "command_parts.hpp"
 #include "commands.hpp"
-#include "scaling/measure_machine.hpp"
-#include "scaling/prediction_report.hpp"
+#include "scaling/measure/measure_machine.hpp"
+#include "scaling/prediction.hpp"
 
 // Commands about machines for which runs are planned.
 namespace lockstep {

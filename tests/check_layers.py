@@ -31,9 +31,16 @@ MAY_USE["study"] = MAY_USE["run"] | {"run"}
 MAY_USE["app"] = MAY_USE["run"] | {"run", "study", "bench", "scaling"}
 # Subfolders, and the other subfolders of the same folder that each may use. Subfolders that are not named use none.
 MAY_USE_BESIDE = {
+    "data/batch": {"dataset"},
+    "data/import": {"dataset"},
     "nn/parameters": {"plan"},
-    "ops/kokkos_kernels": {"portable"},
-    "ops/onednn": {"portable"},
+    "ops/blaslt": {"elementwise", "products"},
+    "ops/cudnn": {"products"},
+    "ops/kokkos_kernels": {"portable", "products"},
+    "ops/miopen": {"products"},
+    "ops/onednn": {"portable", "products"},
+    "ops/portable": {"products"},
+    "ops/products": {"elementwise", "portable", "sequence"},
     "parallel/asynchronous": {"config", "local", "reducers"},
     "parallel/compression": {"config"},
     "parallel/local": {"config", "reducers"},
@@ -71,9 +78,9 @@ KERNEL = re.compile(r"^[^/]*\b(KOKKOS_LAMBDA|parallel_(for|reduce|scan)\()", re.
 # Files whose kernels move, compare, count, or add up without products, so that compilers have no choice of rounding, or whose results do not
 # reach runs (bench). All other files with kernels are compiled alone.
 ROUND_ALIKE = {f"lib/{name}.cpp" for name in (
-    "api/given_batch", "bench/kernels", "bench/optimizers", "bench/peak", "nn/metrics/area_under_curve", "nn/metrics/class_score",
-    "nn/metrics/confusion_matrix", "nn/metrics/top_k", "ops/concat", "ops/convert", "ops/im2col", "ops/nonfinite_examples", "ops/transpose", "optim/offloaded_update",
-    "parallel/count_done", "train/guard/nonfinite_report")}
+    "api/given_batch", "bench/kernels", "bench/optimizers", "bench/products", "nn/metrics/area_under_curve", "nn/metrics/class_metrics",
+    "ops/elementwise/copies", "ops/nonfinite_examples", "ops/products/im2col", "optim/offloaded_states",
+    "parallel/own_steps", "train/guard/nonfinite_report")}
 
 
 def compiled_alone(folder):

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "api/array.hpp"
-#include "data/data_loader.hpp"
-#include "data/dataset.hpp"
+#include "data/batch/data_loader.hpp"
+#include "data/dataset/dataset.hpp"
 #include "nn/graph.hpp"
 
 namespace lockstep {

@@ -4,11 +4,10 @@
 #include <algorithm>
 
 #include "api/given_batch.hpp"
-#include "comm/mpi_communicator.hpp"
-#include "ops/library_threads.hpp"
+#include "comm/mpi_handle.hpp"
+#include "ops/products/library_threads.hpp"
 #include "run/experiment/experiment.hpp"
 #include "run/inference/inference.hpp"
-#include "run/inference/trained_model.hpp"
 
 namespace lockstep {
 namespace {

@@ -10,18 +10,17 @@
 
 #include "api/given_batch.hpp"
 #include "base/log.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "checkpoint/checkpoint_reader.hpp"
-#include "checkpoint/state_text.hpp"
-#include "comm/mpi_communicator.hpp"
-#include "ops/library_threads.hpp"
+#include "comm/mpi_handle.hpp"
+#include "ops/products/library_threads.hpp"
 #include "run/deck/deck_changes.hpp"
 #include "run/deck/deck_values.hpp"
 #include "run/experiment/experiment.hpp"
 #include "run/experiment/provenance.hpp"
-#include "run/experiment/rank_agreement.hpp"
+#include "run/training/prepared_run.hpp"
 #include "run/training/resume.hpp"
 #include "run/training/run_state.hpp"
-#include "run/training/trainer_setup.hpp"
 
 namespace lockstep {
 namespace {
@@ -111,9 +110,9 @@ struct Session::State {
   std::int64_t classes = 0, ignored_class = -1, vocabulary = 0;  ///< 0: no classes, no tokens
   std::optional<Range> target_range;                             ///< of the loss
   HostBatch batch;
-  std::optional<StepMetrics> numbers;  ///< numbers of the last step, once they are asked for
-  bool has_step = false;               ///< the last step is done, and its sums are available
-  bool is_whole = true;                ///< all numbers belong to one state
+  std::optional<LoggedMetrics> numbers;  ///< numbers of the last step, once they are asked for
+  bool has_step = false;                 ///< the last step is done, and its sums are available
+  bool is_whole = true;                  ///< all numbers belong to one state
 };
 
 Session::State::State(const std::function<RunConfig()>& read, MPI_Comm mpi) : comm(communicator_of(mpi)) {
@@ -267,14 +266,14 @@ StepResult Session::step(const Array& inputs, const Array& targets) {
   StepResult result = state.trainer->step(batch);
   if (auto later = state.trainer->settle()) result.finding = std::move(later);
   if (batch.copied) batch.copied->wait();  // the arrays belong to the program again
-  const StepFinding& finding = *result.finding;
+  const StepOutcome& finding = *result.finding;
   if (!finding.done()) throw SharedError(ExitStatus::internal, finding.message);
   state.has_step = true;
   if (!finding.message.empty()) warn("{}", finding.message);
   return result;
 }
 
-StepMetrics Session::numbers() {
+LoggedMetrics Session::numbers() {
   State& state = *state_;
   if (!state.has_step) throw SharedError(ExitStatus::bad_usage, "there are no numbers of a step yet; do a step first");
   const DuringCall call(state.comm);

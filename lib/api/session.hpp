@@ -8,8 +8,7 @@
 #include <string>
 
 #include "api/array.hpp"
-#include "train/metrics.hpp"
-#include "train/step_result.hpp"
+#include "train/results.hpp"
 
 namespace lockstep {
 
@@ -41,7 +40,7 @@ class Session {
   /// step was skipped. The result has the step's finding.
   StepResult step(const Array& inputs, const Array& targets);
   /// Returns the loss, the accuracy and the gradient norm of the last step.
-  StepMetrics numbers();
+  LoggedMetrics numbers();
   /// Returns the loss, the accuracy and the deck's `metrics` over other examples, of all ranks together.
   Metrics evaluate(const Array& inputs, const Array& targets);
   /// Number of steps done, including skipped ones.

@@ -12,7 +12,7 @@ struct Heartbeat {
   /// Time of the last beat, in ns of the steady clock, which all processes of a machine share.
   std::atomic<std::int64_t> since_ns{0};
   std::atomic<std::int64_t> step{0};     ///< current step, counted from 1; 0: none has begun
-  std::atomic<std::int32_t> phase{0};    ///< phase of the run, as numbered by the trainer (StepPhase)
+  std::atomic<std::int32_t> phase{0};    ///< phase of the run, as numbered by the trainer (RunPhase)
   std::atomic<std::int32_t> bucket{-1};  ///< gradient bucket being summed, counted from 0; -1: none
   std::atomic<std::int32_t> waits{0};    ///< > 0 while the main thread waits for other ranks
   std::atomic<std::int32_t> files{0};    ///< > 0 while the main thread uses files (UsesFiles)

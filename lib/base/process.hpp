@@ -64,4 +64,20 @@ std::int64_t peak_rss_bytes();
 /// Current resident memory of this process, in bytes; 0 where /proc does not say.
 std::int64_t resident_bytes();
 
+/// Gives this thread, and threads that it starts later, the policy SCHED_BATCH: on a shared core, a thread keeps its
+/// time slice even if another one wakes up.
+void schedule_as_batch();
+
+/// Total time that this runnable thread has waited for a core; 0 where Linux does not count it. The first call by a
+/// thread makes two system calls, each later one a single call.
+std::chrono::nanoseconds waited_for_core();
+
+/// Prepares the calling thread to be traced by `stack_trace`.
+void allow_stack_trace();
+
+/// Returns the calls on the stack of the thread that called `allow_stack_trace`, one per line, the innermost first. To
+/// be called by another thread. Empty if the traced thread does not answer within a second, because it is stopped or in
+/// an uninterruptible wait.
+std::string stack_trace();
+
 }  // namespace lockstep

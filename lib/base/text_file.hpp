@@ -17,4 +17,7 @@ std::string text_if_readable(const std::filesystem::path& path);
 /// Whether the first bytes of a file are these; false if it cannot be read.
 bool file_begins_with(const std::filesystem::path& path, std::string_view begin);
 
+/// Advice for the error message about a file that does not exist.
+std::string advice_on_missing(const std::filesystem::path& file);
+
 }  // namespace lockstep

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "bench/all_reduce.hpp"
+#include "bench/bench.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "base/duration.hpp"
 #include "base/median.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
-#include "base/timer.hpp"
 #include "comm/collective/make_all_reduce.hpp"
-#include "io/replace_file.hpp"
+#include "io/output_file.hpp"
 #include "parallel/parallel_memory.hpp"
 
 namespace lockstep {

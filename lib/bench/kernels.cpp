@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "bench/kernels.hpp"
+#include "bench/bench.hpp"
 
 #include <fmt/format.h>
 
@@ -7,15 +7,12 @@
 
 #include "base/median.hpp"
 #include "bench/timing.hpp"
-#include "ops/batch_norm.hpp"
-#include "ops/bias.hpp"
-#include "ops/convert.hpp"
-#include "ops/elementwise.hpp"
-#include "ops/embedding.hpp"
-#include "ops/layer_norm.hpp"
-#include "ops/loss.hpp"
-#include "ops/pooling.hpp"
-#include "ops/softmax.hpp"
+#include "ops/elementwise/copies.hpp"
+#include "ops/elementwise/elementwise.hpp"
+#include "ops/loss/loss.hpp"
+#include "ops/norm/norm.hpp"
+#include "ops/pool/pooling.hpp"
+#include "ops/sequence/embedding.hpp"
 
 namespace lockstep {
 namespace {

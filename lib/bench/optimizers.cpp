@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "bench/optimizers.hpp"
+#include "bench/bench.hpp"
 
 #include <vector>
 

@@ -10,8 +10,7 @@
 #include "base/log.hpp"
 #include "io/checksum.hpp"
 #include "io/hdf5.hpp"
-#include "io/manifest.hpp"
-#include "io/replace_file.hpp"
+#include "io/output_file.hpp"
 
 namespace lockstep {
 namespace {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "config/state_fields.hpp"
 #include "core/dtype.hpp"
 #include "core/shape.hpp"
 
@@ -41,7 +42,7 @@ struct CheckpointEvents {
   std::function<void()> progress = [] {};       ///< another part is on disk, about a quarter of a gigabyte
   std::function<void()> before_commit = [] {};  ///< all is done except flushing to disk and renaming
 };
-/// Writes to a temporary file next to `path`, with a manifest (io/manifest.hpp), flushes it to disk, and renames it:
+/// Writes to a temporary file next to `path`, with a manifest (io/checksum.hpp), flushes it to disk, and renames it:
 /// `path` never holds half a checkpoint. Throws cannot_create or io_error, naming the file and the reason.
 void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint, const NumberSource& numbers,
                       const CheckpointEvents& events = {});
@@ -49,8 +50,7 @@ void write_checkpoint(const std::filesystem::path& path, const Checkpoint& check
 /// Verifies the whole file and reads all but the numbers (checkpoint/checkpoint_reader.hpp). Throws missing_file, or
 /// bad_data for a file that is truncated, damaged or no checkpoint, before HDF5 opens it. `progress` is called when
 /// another part has been read.
-Checkpoint open_checkpoint(
-    const std::filesystem::path& path, const std::function<void()>& progress = [] {});
+Checkpoint open_checkpoint(const std::filesystem::path& path, const std::function<void()>& progress = [] {});
 
 /// What a network can take from a file.
 struct ParameterFile {
@@ -95,5 +95,11 @@ void point_link(const std::filesystem::path& folder, const std::string& link, co
 /// interrupted writes have left.
 void prune_checkpoints(const std::filesystem::path& folder, std::int64_t keep,
                        const std::vector<std::string>& kept = {});
+
+/// Returns what `describe` names as JSON: the text "state" of a checkpoint.
+std::string state_text(const StateFields::Describe& describe);
+
+/// Sets what `describe` names from such a text. Throws bad_data if something is missing or of another kind.
+void restore_state(const std::string& text, const StateFields::Describe& describe);
 
 }  // namespace lockstep

@@ -9,8 +9,8 @@
 
 #include "base/error.hpp"
 #include "comm/spin_backoff.hpp"
-#include "core/flat_part.hpp"
 #include "core/memory_plan.hpp"
+#include "core/tensor.hpp"
 
 namespace lockstep {
 namespace {

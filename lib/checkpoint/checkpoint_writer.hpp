@@ -5,16 +5,40 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "checkpoint/background_work.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/checkpoint_transfer.hpp"
 
 namespace lockstep {
+
+/// Work on a copy of the state while steps go on: a thread makes the copy, and then does the work. One piece of work at
+/// a time.
+class BackgroundWork {
+ public:
+  BackgroundWork() = default;
+  BackgroundWork(const BackgroundWork&) = delete;
+  BackgroundWork& operator=(const BackgroundWork&) = delete;
+  /// Waits for the work.
+  ~BackgroundWork() {
+    wait([] {});
+  }
+
+  /// Starts the copy and then the work in a thread, and returns at once; if `in_thread` is false or no thread can be
+  /// had, does both before it returns. Neither may throw.
+  void start(bool in_thread, std::function<void()> copy, std::function<void()> work);
+  /// Waits until the copy is made: then the state may change.
+  void wait_for_copy();
+  /// Waits until the work is done. `each_second` is called every second meanwhile.
+  void wait(const std::function<void()>& each_second);
+
+ private:
+  std::future<void> copied_, done_;
+};
 
 /// Writes the checkpoints of a run, after its steps. On rank 0. A thread copies what this rank holds while the next
 /// step computes its gradients, which does not change it, and then writes the copy and what other ranks give. A step

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "checkpoint/copy_file.hpp"
 
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/error.hpp"
@@ -13,6 +15,11 @@
 
 namespace lockstep {
 namespace {
+
+namespace fs = std::filesystem;
+
+/// The folder where Linux keeps POSIX shared memory.
+constexpr const char* memory = "/dev/shm";
 
 struct Prefix {
   char magic[8] = {'L', 'O', 'C', 'K', 'C', 'O', 'P', 'Y'};
@@ -109,6 +116,42 @@ auto of_description(const RawFile& file, Work work) {
 }
 
 }  // namespace
+
+void MemoryFolder::require() {
+  validate(
+      fs::is_directory(memory), ExitStatus::cannot_create,
+      "checkpoint.neighbours_every: copies are kept in {}, which does not exist; leave the key out on this machine",
+      memory);
+}
+
+MemoryFolder::MemoryFolder(const fs::path& run_folder) {
+  const std::string name = fs::weakly_canonical(run_folder).string();
+  prefix_ = "lockstep-" + checksum_text(name.data(), name.size());
+}
+
+fs::path MemoryFolder::file(int node, int owner, std::int64_t step) const {
+  return fs::path(memory) / fmt::format("{}-node{}-rank{}-step-{}", prefix_, node, owner, step);
+}
+
+std::vector<fs::path> MemoryFolder::all() const {
+  std::vector<fs::path> found;
+  std::error_code code;
+  for (fs::directory_iterator entry(memory, code), end; !code && entry != end; entry.increment(code))
+    if (entry->path().filename().string().starts_with(prefix_)) found.push_back(entry->path());
+  std::ranges::sort(found);
+  return found;
+}
+
+std::vector<fs::path> MemoryFolder::files() const {
+  std::vector<fs::path> files = all();
+  std::erase_if(files, [](const fs::path& file) { return file.extension() == unfinished_suffix; });
+  return files;
+}
+
+void MemoryFolder::clear() const {
+  std::error_code ignored;  // another process that shares the memory may have removed it
+  for (const fs::path& file : all()) fs::remove(file, ignored);
+}
 
 std::string copy_head(const CopyOrigin& origin, const std::map<std::string, std::string>& texts,
                       const std::vector<ShardedState>& numbers) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -10,9 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/background_work.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "checkpoint/checkpoint_transfer.hpp"
-#include "checkpoint/memory_folder.hpp"
+#include "checkpoint/checkpoint_writer.hpp"
+#include "checkpoint/copy_file.hpp"
 #include "comm/topology.hpp"
 #include "comm/transport.hpp"
 
@@ -60,5 +62,14 @@ class NeighbourCopies {
   std::string failure_;                             ///< of this rank in the last write; set by the thread
   BackgroundWork writing_;                          ///< last member: ends before the others
 };
+
+/// Makes a checkpoint, in `checkpoints`, of the newest step after `step` for which the nodes' memory has what all ranks
+/// of the run held (NeighbourCopies), whatever the ranks are now. Returns that step, or none if there is no such step.
+/// Damaged copies are named in warnings and skipped. `run`, which identifies the run, `step` and `checkpoints` are
+/// those of rank 0. Throws what write_checkpoint throws, on all ranks. Collective.
+std::optional<std::int64_t> recover_from_neighbours(const Topology& ranks, const MemoryFolder& folder,
+                                                    const std::string& run, std::int64_t step,
+                                                    const std::filesystem::path& checkpoints,
+                                                    const CheckpointEvents& events);
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "checkpoint/neighbour_recovery.hpp"
+#include "checkpoint/neighbour_copies.hpp"
 
 #include <algorithm>
 #include <iterator>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "checkpoint/state_text.hpp"
+#include "checkpoint/checkpoint.hpp"
 
 #include <cmath>
 #include <nlohmann/json.hpp>

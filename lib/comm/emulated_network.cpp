@@ -6,8 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "comm/agreement.hpp"
-#include "comm/mpi_transport.hpp"
+#include "comm/transport.hpp"
 #include "config/fields.hpp"
 
 namespace lockstep {

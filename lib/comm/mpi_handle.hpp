@@ -7,9 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "comm/communicator.hpp"
 #include "core/dtype.hpp"
 
-// The MPI side of Communicator; for files of comm/ only.
+// The MPI side of Communicator: all but communicator_of is for files of comm/ only.
 namespace lockstep {
 
 /// True if a destructor may make a collective release. False after MPI_Finalize; during an exception, which other ranks
@@ -70,5 +71,10 @@ void for_mpi_pieces(std::size_t elements, const F& f) {
 }
 
 MPI_Datatype mpi_type(DType dtype);
+
+/// Returns the ranks of another program's communicator; messages are separate from that program's. MPI errors end the
+/// ranks, whatever error handler the program has set. Throws bad_usage if MPI is not running, or for MPI_COMM_NULL.
+/// Collective, as is the destruction of the last copy.
+Communicator communicator_of(MPI_Comm comm);
 
 }  // namespace lockstep

@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/scheduling.hpp"
+#include "base/process.hpp"
 #include "comm/surviving_ranks.hpp"
 
 namespace lockstep {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cassert>
 #include <chrono>
+#include <cstdlib>
 #include <mutex>
 #include <numeric>
 #include <set>
@@ -12,10 +13,73 @@
 #include "base/heartbeat.hpp"
 #include "comm/mpi_handle.hpp"
 #include "comm/topology.hpp"
-#include "comm/ulfm.hpp"
+
+#if defined(OPEN_MPI) && __has_include(<mpi-ext.h>)
+#include <mpi-ext.h>
+#endif
 
 namespace lockstep {
 namespace {
+
+// User-Level Failure Mitigation: the MPIX_ functions of Open MPI 5, and substitutes for MPI libraries without them.
+namespace ulfm {
+
+#if defined(MPIX_ERR_PROC_FAILED) && defined(MPIX_ERR_REVOKED) && defined(MPIX_FT)
+
+/// Explains why the death of one process would end all of this MPI world, and what to do; empty if it would not.
+std::string missing() {
+  int* is_on = nullptr;
+  int is_known = 0;
+  MPI_Comm_get_attr(MPI_COMM_WORLD, MPIX_FT, &is_on, &is_known);
+  if (is_known == 0 || *is_on == 0)
+    return "the launcher ends all ranks when one dies; start them with mpirun --with-ft ulfm";
+  return "";
+}
+
+/// True if an MPI call returned `code` because a process has died, or because another rank revoked the communicator.
+bool is_loss(int code) {
+  int kind = MPI_SUCCESS;
+  MPI_Error_class(code, &kind);
+  bool lost = kind == MPIX_ERR_PROC_FAILED || kind == MPIX_ERR_REVOKED;
+#if defined(MPIX_ERR_PROC_FAILED_PENDING)
+  lost |= kind == MPIX_ERR_PROC_FAILED_PENDING;
+#endif
+  return lost;
+}
+
+/// Makes all operations on `comm` that wait, on all ranks, return with an error. Not collective.
+void revoke(MPI_Comm comm) { MPIX_Comm_revoke(comm); }
+
+/// Returns a communicator of the living processes of `comm`, in their order. Collective over them, whatever has died.
+MPI_Comm shrink(MPI_Comm comm) {
+  MPI_Comm left = MPI_COMM_NULL;
+  while (MPIX_Comm_shrink(comm, &left) != MPI_SUCCESS) {  // another process has died meanwhile
+  }
+  return left;
+}
+
+/// Returns whether all ranks of `comm` are alive and passed yes = true; the same answer on all living ranks, over which
+/// it is collective.
+bool agree(MPI_Comm comm, bool yes) {
+  int all = yes ? 1 : 0;
+  return MPIX_Comm_agree(comm, &all) == MPI_SUCCESS && all == 1;
+}
+
+#else
+
+std::string missing() {
+  return "the MPI library of this build ends all ranks when one dies; build with one that has ULFM, such as Open MPI "
+         "5";
+}
+
+bool is_loss(int) { return false; }
+void revoke(MPI_Comm) {}
+MPI_Comm shrink(MPI_Comm) { std::abort(); }
+bool agree(MPI_Comm, bool) { std::abort(); }
+
+#endif
+
+}  // namespace ulfm
 
 /// A receive from any rank that nobody answers: MPI ends it when a rank dies, whatever this rank is waiting for, even a
 /// flag in a node's memory.

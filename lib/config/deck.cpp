@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "base/missing_file.hpp"
 #include "base/text.hpp"
 #include "base/text_file.hpp"
 #include "config/deck_builder.hpp"
-#include "config/deck_text.hpp"
 
 namespace lockstep {
 namespace {
@@ -18,6 +17,23 @@ namespace {
 constexpr std::uintmax_t max_bytes = 1u << 20;
 // Maximum lengths, in bytes, of the parts of a message: a value of a megabyte is not quoted whole.
 constexpr std::size_t max_path = 160, max_problem = 600;
+
+/// Throws DeckError at the first byte that is invalid UTF-8 or a control character.
+void refuse_what_is_no_text(std::string_view text, const std::string& file, std::string_view advice) {
+  DeckPosition here{file, 1, 1};
+  while (!text.empty()) {
+    const auto code = static_cast<unsigned char>(text[0]);
+    const std::size_t bytes = first_character(text).bytes;
+    if (bytes == 0)
+      throw DeckError(here, "", fmt::format("the byte 0x{:02x} is not UTF-8 (a deck is text); {}", code, advice));
+    if (is_control(text[0]) && text[0] != '\n' && text[0] != '\r' && text[0] != '\t')
+      throw DeckError(here, "",
+                      fmt::format("the byte 0x{:02x} is a control character (a deck is text); remove it", code));
+    here.line += text[0] == '\n';
+    here.column = text[0] == '\n' ? 1 : here.column + 1;
+    text.remove_prefix(bytes);
+  }
+}
 
 /// Refuses tabs and directives before parsing: yaml-cpp reports an indenting tab in many ways or not at all, and it
 /// silently skips any line that begins with %. Decks have no block scalars (| and >), so every leading tab is a
@@ -60,6 +76,76 @@ DeckNode* find_or_make(DeckNode& node, const std::string& key, const DeckPositio
   return &made;
 }
 
+void refuse_large(std::uintmax_t bytes, const std::string& file) {
+  if (bytes > max_bytes)
+    throw DeckError(
+        {file, 1, 1}, "",
+        fmt::format("larger than {} MiB (no deck is that large); is this the right file?", max_bytes >> 20));
+}
+
+/// Looks for the HDF5 signature, which no text contains, at 0 and at 512, 1024, 2048, … bytes: checkpoints begin with
+/// text.
+bool is_hdf5(const std::string& path) {
+  constexpr std::string_view signature = "\x89HDF\r\n\x1a\n";
+  std::ifstream file(path, std::ios::binary);
+  std::string found(signature.size(), '\0');
+  for (std::streamoff at = 0; file.seekg(at).read(found.data(), static_cast<std::streamsize>(found.size()));
+       at = std::max<std::streamoff>(512, 2 * at))  // the positions that the HDF5 format allows
+    if (found == signature) return true;
+  return false;
+}
+
+bool is_same(const DeckNode& a, const DeckNode& b) {
+  const auto is_same_entry = [](const DeckNode::Entry& one, const DeckNode::Entry& other) {
+    return one.key == other.key && is_same(one.value, other.value);
+  };
+  return a.kind == b.kind && a.text == b.text && a.quoted == b.quoted &&
+         std::ranges::equal(a.items, b.items, is_same) && std::ranges::equal(a.entries, b.entries, is_same_entry);
+}
+
+/// Returns the position of a comment in a one-line YAML value: the text before it parses to the same value. npos if
+/// there is none. (In a value of several lines a comment ends with its line and hides nothing of the value.)
+std::size_t comment_in(const std::string& value, const DeckNode& whole, const std::string& file) {
+  if (value.find('\n') != std::string::npos) return std::string::npos;
+  for (std::size_t at = value.find('#'); at != std::string::npos; at = value.find('#', at + 1)) {
+    try {
+      if (is_same(build_deck(value.substr(0, at), file), whole)) return at;
+    } catch (const DeckError&) {  // this # is within quotation marks
+    }
+  }
+  return std::string::npos;
+}
+
+/// Converts "model.layers[0]" to "model.layers.0".
+std::string with_dots(std::string path) {
+  std::ranges::replace(path, '[', '.');
+  std::erase(path, ']');
+  return path;
+}
+
+using Json = nlohmann::ordered_json;
+
+Json json_of(const DeckNode& node) {
+  Json json;
+  switch (node.kind) {
+    case DeckNode::Kind::null: break;
+    case DeckNode::Kind::scalar:
+      // Numbers, true and false are written alike in YAML and JSON; other unquoted words are text.
+      if (!node.quoted) json = Json::parse(node.text, nullptr, false);
+      if (node.quoted || json.is_discarded()) json = node.text;
+      break;
+    case DeckNode::Kind::sequence:
+      json = Json::array();
+      for (const DeckNode& item : node.items) json.push_back(json_of(item));
+      break;
+    case DeckNode::Kind::mapping:
+      json = Json::object();
+      for (const auto& entry : node.entries) json[entry.key] = json_of(entry.value);
+      break;
+  }
+  return json;
+}
+
 }  // namespace
 
 const DeckNode* DeckNode::find(std::string_view key) const {
@@ -93,28 +179,6 @@ void require_file_of(const std::string& key, const std::string& file, std::strin
                    ExitStatus::missing_file);
 }
 
-namespace {
-
-void refuse_large(std::uintmax_t bytes, const std::string& file) {
-  if (bytes > max_bytes)
-    throw DeckError(
-        {file, 1, 1}, "",
-        fmt::format("larger than {} MiB (no deck is that large); is this the right file?", max_bytes >> 20));
-}
-
-/// Looks for the HDF5 signature, which no text contains, at 0 and at 512, 1024, 2048, … bytes: checkpoints begin with
-/// text.
-bool is_hdf5(const std::string& path) {
-  constexpr std::string_view signature = "\x89HDF\r\n\x1a\n";
-  std::ifstream file(path, std::ios::binary);
-  std::string found(signature.size(), '\0');
-  for (std::streamoff at = 0; file.seekg(at).read(found.data(), static_cast<std::streamsize>(found.size()));
-       at = std::max<std::streamoff>(512, 2 * at))  // the positions that the HDF5 format allows
-    if (found == signature) return true;
-  return false;
-}
-
-}  // namespace
 
 std::string read_deck_file(const std::string& path) {
   std::error_code code;
@@ -141,37 +205,6 @@ DeckNode parse_deck(const std::string& text, const std::string& file) {
   return deck;
 }
 
-namespace {
-
-bool is_same(const DeckNode& a, const DeckNode& b) {
-  const auto is_same_entry = [](const DeckNode::Entry& one, const DeckNode::Entry& other) {
-    return one.key == other.key && is_same(one.value, other.value);
-  };
-  return a.kind == b.kind && a.text == b.text && a.quoted == b.quoted &&
-         std::ranges::equal(a.items, b.items, is_same) && std::ranges::equal(a.entries, b.entries, is_same_entry);
-}
-
-/// Returns the position of a comment in a one-line YAML value: the text before it parses to the same value. npos if
-/// there is none. (In a value of several lines a comment ends with its line and hides nothing of the value.)
-std::size_t comment_in(const std::string& value, const DeckNode& whole, const std::string& file) {
-  if (value.find('\n') != std::string::npos) return std::string::npos;
-  for (std::size_t at = value.find('#'); at != std::string::npos; at = value.find('#', at + 1)) {
-    try {
-      if (is_same(build_deck(value.substr(0, at), file), whole)) return at;
-    } catch (const DeckError&) {  // this # is within quotation marks
-    }
-  }
-  return std::string::npos;
-}
-
-/// Converts "model.layers[0]" to "model.layers.0".
-std::string with_dots(std::string path) {
-  std::ranges::replace(path, '[', '.');
-  std::erase(path, ']');
-  return path;
-}
-
-}  // namespace
 
 void apply_override(DeckNode& deck, const std::string& assignment) {
   const auto equals = assignment.find('=');
@@ -205,5 +238,7 @@ void set_value(DeckNode& deck, const std::string& path, DeckNode value, const De
   repath(value, path);
   *node = std::move(value);
 }
+
+std::string deck_json(const DeckNode& deck) { return json_of(deck).dump(); }
 
 }  // namespace lockstep

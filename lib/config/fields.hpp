@@ -227,4 +227,12 @@ std::string reference_page(Config& config);
 /// letter or swapping two neighbours costs 1, replacing a letter 2; case is ignored.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
+// Wording of ranges and choices, used in messages and in the reference page.
+
+/// "at least 1 and at most 10", "at least 1", "more than 0", "any".
+std::string range_text(const Range& range);
+
+/// "a, b or c".
+std::string one_of_words(std::span<const std::string_view> words);
+
 }  // namespace lockstep

@@ -5,10 +5,8 @@
 #include <utility>
 
 #include "base/duration.hpp"
-#include "config/deck_scalars.hpp"
 #include "config/fields.hpp"
 #include "config/fields_hints.hpp"
-#include "config/fields_text.hpp"
 #include "config/reading.hpp"
 
 namespace lockstep {

@@ -2,7 +2,6 @@
 #include "config/fields.hpp"
 
 #include <fmt/ranges.h>
-#include "config/fields_text.hpp"
 
 namespace lockstep {
 namespace {

@@ -62,6 +62,13 @@ class Shape {
 };
 
 /// "28×28×1".
-std::string to_string(const Shape& shape);
+inline std::string to_string(const Shape& shape) {
+  std::string text;
+  for (const auto extent : shape.extents()) {
+    if (!text.empty()) text += "×";
+    text += std::to_string(extent);
+  }
+  return text.empty() ? "scalar" : text;
+}
 
 }  // namespace lockstep

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "core/dtype.hpp"
+#include "core/element_range.hpp"
 #include "core/execution.hpp"
 #include "core/fake_device.hpp"
 #include "core/shape.hpp"
@@ -102,5 +103,12 @@ void start_copy_to_host(const ExecSpace& space, const Tensor& from, void* to);
 /// Copies within device memory, in the order of `space`; does not wait.
 void copy(const ExecSpace& space, const Tensor& from, const Tensor& to);
 void fill_zero(const ExecSpace& space, const Tensor& tensor);
+
+/// Returns a view of the elements `range` of a flat tensor.
+inline Tensor flat_part(const Tensor& numbers, ElementRange range) {
+  return {static_cast<std::byte*>(numbers.data) + static_cast<std::size_t>(range.first) * size_of(numbers.dtype),
+          numbers.dtype,
+          {range.count}};
+}
 
 }  // namespace lockstep

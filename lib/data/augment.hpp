@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "config/fields.hpp"
-#include "data/dataset.hpp"
-#include "ops/image_changes.hpp"
+#include "data/dataset/dataset.hpp"
+#include "ops/image/image_changes.hpp"
 
 namespace lockstep {
 
@@ -53,7 +53,7 @@ void check_augment(const ExampleFormat& format, const AugmentConfig& augment);
 ImageChange middle_of(const Shape& from, const Shape& to);
 
 /// Draws what is done to an image, as a function of the seed, the epoch and the image's number in the dataset, but not
-/// of the rank that reads it. The step's kernel applies it (ops/image_changes.hpp).
+/// of the rank that reads it. The step's kernel applies it (ops/image/image_changes.hpp).
 class Augmenter {
  public:
   /// `config` must suit the format (check_augment).

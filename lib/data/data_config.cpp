@@ -9,10 +9,10 @@
 #include <tuple>
 
 #include "base/error.hpp"
-#include "data/hdf5_dataset.hpp"
-#include "data/held_out.hpp"
-#include "data/synthetic.hpp"
-#include "data/token_dataset.hpp"
+#include "data/dataset/dataset.hpp"
+#include "data/dataset/hdf5_dataset.hpp"
+#include "data/dataset/synthetic.hpp"
+#include "data/dataset/token_dataset.hpp"
 
 namespace lockstep {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "config/fields.hpp"
 #include "data/augment.hpp"
-#include "data/dataset.hpp"
-#include "data/sampling.hpp"
-#include "data/shared_reading.hpp"
+#include "data/batch/sampler.hpp"
+#include "data/dataset/dataset.hpp"
+#include "data/dataset/shared_reading.hpp"
 
 namespace lockstep {
 

@@ -5,10 +5,9 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/missing_file.hpp"
 #include "base/text.hpp"
+#include "base/text_file.hpp"
 #include "io/hdf5_calls.hpp"
-#include "io/object_header.hpp"
 #include "io/raw_file.hpp"
 
 namespace lockstep {

@@ -3,6 +3,7 @@
 
 #include <hdf5.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -12,8 +13,10 @@
 
 #include "base/error.hpp"
 #include "io/hdf5.hpp"
+#include "io/raw_file.hpp"
 
-// HDF5's identifiers, errors and types, for hdf5.cpp only.
+// HDF5's identifiers, errors and types, and what must be checked before the library opens a dataset; for hdf5.cpp and
+// hdf5_rows.cpp only.
 namespace lockstep::hdf5 {
 
 /// Held during every call of the library. Meanwhile the library prints no errors, whatever the process has configured
@@ -93,5 +96,17 @@ std::vector<std::int64_t> unpacked_chunk(hid_t dataset, const StoredArray& array
 /// promise terabytes. The file must store all chunks of a dataset, and all of its bytes; of more than 1 MiB that
 /// pass filters at least 1/1032, the limit of deflate, the strongest of the usual ones.
 void require_stored(hid_t file, hid_t dataset, const StoredArray& array, const std::string& where);
+
+/// Representation of addresses in an HDF5 file.
+struct AddressFormat {
+  std::uint64_t base = 0;  ///< offset of address 0 in the file
+  std::size_t address_bytes = 8, length_bytes = 8;
+};
+
+/// True if the dataset whose object header is at `address` needs version 4 of the layout message: chunks with an index
+/// other than a version-1 B-tree, or a virtual dataset. HDF5 (1.14.5) trusts what a damaged file says there, and
+/// crashes when it opens the dataset, so this is checked before. False if there is no header or no such message, which
+/// HDF5 itself detects. (Object headers of versions 1 and 2: "HDF5 File Format Specification", version 3.0, IV.A.)
+bool has_new_layout(const RawFile& file, const AddressFormat& format, std::uint64_t address);
 
 }  // namespace lockstep::hdf5

@@ -4,9 +4,9 @@
 #include <optional>
 #include <vector>
 
-#include "core/stream_event.hpp"
+#include "core/device.hpp"
 #include "core/tensor.hpp"
-#include "io/block_store.hpp"
+#include "io/streamed_blocks.hpp"
 
 namespace lockstep {
 

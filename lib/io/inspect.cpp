@@ -9,7 +9,6 @@
 #include "base/text.hpp"
 #include "io/checksum.hpp"
 #include "io/hdf5.hpp"
-#include "io/manifest.hpp"
 
 namespace lockstep {
 namespace {

@@ -7,10 +7,10 @@
 
 #include "base/version.hpp"
 #include "comm/communicator.hpp"
-#include "comm/nccl/nccl.hpp"
+#include "comm/device_all_reduce.hpp"
 #include "core/execution.hpp"
 #include "io/hdf5.hpp"
-#include "ops/provider.hpp"
+#include "ops/products/provider.hpp"
 
 namespace lockstep {
 namespace {

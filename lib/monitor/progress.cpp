@@ -19,10 +19,10 @@ std::vector<std::pair<std::string, double>> phase_milliseconds(const PhaseClock&
                                                                double steps) {
   const double each = 1e3 / steps;
   // Passes wait for parameters, and for buckets of gradients. That time belongs to the exchange, not to the pass.
-  const auto phase_ms = [&](StepPhase phase) { return each * (clock.seconds(phase) - clock.waited(phase)); };
-  return {{"data", phase_ms(StepPhase::data)},           {"forward", phase_ms(StepPhase::forward)},
-          {"backward", phase_ms(StepPhase::backward)},   {"reduce_exposed", each * reduce_seconds},
-          {"optimizer", phase_ms(StepPhase::optimizer)}, {"checkpoint", phase_ms(StepPhase::checkpoint)}};
+  const auto phase_ms = [&](RunPhase phase) { return each * (clock.seconds(phase) - clock.waited(phase)); };
+  return {{"data", phase_ms(RunPhase::data)},           {"forward", phase_ms(RunPhase::forward)},
+          {"backward", phase_ms(RunPhase::backward)},   {"reduce_exposed", each * reduce_seconds},
+          {"optimizer", phase_ms(RunPhase::optimizer)}, {"checkpoint", phase_ms(RunPhase::checkpoint)}};
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ void Progress::steps_done(std::int64_t steps, double seconds, const Trainer::Exp
   now_.steps += steps;
 }
 
-void Progress::log(const Step& step) {
+void Progress::log(const Row& step) {
   const std::int64_t steps = now_.steps - logged_.steps;
   // Times of this process; an earlier process may have done the step.
   std::optional<double> rate, step_ms, exposed_ms;

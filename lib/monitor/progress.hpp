@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -9,10 +12,37 @@
 
 #include "comm/collective/executor.hpp"
 #include "monitor/metrics_file.hpp"
-#include "monitor/step_times.hpp"
 #include "train/trainer.hpp"
 
 namespace lockstep {
+
+/// Durations of steps: their total, and quantiles of the newest ones (at most 4096).
+class StepTimes {
+ public:
+  void add(double seconds) {
+    recent_[static_cast<std::size_t>(count_ % window)] = seconds;
+    ++count_;
+    total_ += seconds;
+  }
+  std::int64_t count() const { return count_; }
+  double total() const { return total_; }
+  /// Returns the quantile `q` of the newest steps' seconds; 0 before the first step.
+  double quantile(double q, std::int64_t newest = window) const {
+    const auto n = std::min({count_, window, newest});
+    if (n == 0) return 0;
+    std::vector<double> sorted;
+    for (auto i = count_ - n; i < count_; ++i) sorted.push_back(recent_[static_cast<std::size_t>(i % window)]);
+    const auto at = sorted.begin() + static_cast<std::ptrdiff_t>(q * static_cast<double>(n - 1) + 0.5);
+    std::nth_element(sorted.begin(), at, sorted.end());
+    return *at;
+  }
+
+ private:
+  static constexpr std::int64_t window = 4096;
+  std::array<double, window> recent_{};
+  std::int64_t count_ = 0;
+  double total_ = 0;
+};
 
 struct MeasuredSteps;
 
@@ -34,13 +64,14 @@ class Progress {
   /// for other ranks. `examples`: of all ranks.
   void steps_done(std::int64_t steps, double seconds, const Trainer::ExposedSeconds& exposed, std::int64_t examples);
 
-  struct Step {
+  /// What the curves show of a step.
+  struct Row {
     std::int64_t number, epoch, left;  ///< `left`: steps left in the run
     bool skipped = false;              ///< the gradient norm has no meaning
-    StepMetrics numbers;
+    LoggedMetrics numbers;
     LoggedScales scales;
   };
-  void log(const Step& step);
+  void log(const Row& step);
   /// Logs the metrics of a split ("validation"). `row`: whether to write them to the file as well.
   void log_evaluation(const std::string& split, std::int64_t step, std::int64_t epoch, const Metrics& metrics,
                       bool row);

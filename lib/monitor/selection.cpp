@@ -7,8 +7,8 @@
 #include <cmath>
 #include <utility>
 
-#include "config/fields_text.hpp"
-#include "nn/metric_table.hpp"
+#include "config/fields.hpp"
+#include "nn/metrics/metric.hpp"
 
 namespace lockstep {
 namespace {

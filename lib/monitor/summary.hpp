@@ -4,16 +4,30 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "checkpoint/checkpoint_writer.hpp"
-#include "monitor/rank_spread.hpp"
+#include "comm/communicator.hpp"
 #include "monitor/selection.hpp"
-#include "parallel/gradient_counts.hpp"
+#include "parallel/parallel_strategy.hpp"
 #include "train/evaluator.hpp"
 
 namespace lockstep {
+
+/// Time that ranks take for one part of a step, in milliseconds a step.
+struct RankSpread {
+  std::string phase;
+  double min = 0, mean = 0, max = 0;
+  int slowest = 0;  ///< the rank with the longest time
+};
+
+/// `milliseconds`: time of this rank. Returns the same on all ranks. Collective.
+RankSpread spread_over_ranks(const Communicator& comm, std::string_view phase, double milliseconds);
+
+/// Returns a table in Markdown.
+std::string spread_text(const std::vector<RankSpread>& spreads);
 
 /// Status of a run that the same command continues.
 inline constexpr const char* stopped_status = "stopped";

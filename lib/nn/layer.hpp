@@ -10,13 +10,11 @@
 #include <vector>
 
 #include "config/fields.hpp"
-#include "core/step_number.hpp"
+#include "core/device_graph.hpp"
 #include "core/tensor.hpp"
 #include "nn/initializer.hpp"
-#include "nn/parameter_arrival.hpp"
-#include "nn/statistics_exchange.hpp"
 #include "ops/activation.hpp"
-#include "ops/provider.hpp"
+#include "ops/products/provider.hpp"
 
 namespace lockstep {
 
@@ -65,6 +63,13 @@ struct LayerTensors {
   std::span<const Tensor> gradients;  ///< gradients of the parameters; those of a frozen layer are empty and not wanted
   Tensor saved;                       ///< u8 [saved_bytes]: kept from forward to backward
   Tensor workspace;                   ///< u8: scratch memory, valid during one call
+};
+
+/// A layer's statistics of a batch, of which other ranks may hold other examples. Tensors have master_dtype.
+struct BatchStatistics {
+  std::int64_t rows = 0;  ///< number of values per channel
+  Tensor moments;         ///< [2, c]: the mean and Σ (x − mean)²
+  Tensor sums;            ///< [2, c]: Σ dy and Σ dy·(x − mean)
 };
 
 /// The properties of a layer that planners ask for. The defaults hold for a layer that does not state them.
@@ -176,5 +181,8 @@ class Layer {
 struct LayerConfig : Config {
   virtual std::unique_ptr<Layer> make_layer() const = 0;
 };
+
+/// All layer types that a deck can name. A new layer type needs one line in this table.
+std::span<const Alternative> layer_alternatives();
 
 }  // namespace lockstep

@@ -1,25 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "nn/layer_factory.hpp"
+#include "nn/layer.hpp"
 
 #include "nn/layers/attention.hpp"
-#include "nn/layers/batch_norm.hpp"
-#include "nn/layers/concat.hpp"
 #include "nn/layers/conv.hpp"
-#include "nn/layers/conv_transpose2d.hpp"
-#include "nn/layers/cross_attention.hpp"
-#include "nn/layers/dot_interaction.hpp"
 #include "nn/layers/elementwise.hpp"
 #include "nn/layers/embedding.hpp"
-#include "nn/layers/embedding_tables.hpp"
-#include "nn/layers/group_norm.hpp"
-#include "nn/layers/layer_norm.hpp"
 #include "nn/layers/linear.hpp"
-#include "nn/layers/pointwise.hpp"
+#include "nn/layers/norm.hpp"
 #include "nn/layers/pool.hpp"
-#include "nn/layers/rearrange.hpp"
 #include "nn/layers/recurrent.hpp"
-#include "nn/layers/reduce.hpp"
-#include "nn/layers/softmax.hpp"
+#include "nn/layers/shape.hpp"
 
 namespace lockstep {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/loss.hpp"
+#include "ops/loss/loss.hpp"
 
 namespace lockstep {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "config/fields.hpp"
 #include "core/tensor.hpp"
-#include "ops/loss.hpp"
+#include "ops/loss/loss.hpp"
 
 namespace lockstep {
 

@@ -5,8 +5,9 @@
 #include <array>
 #include <cassert>
 
-#include "nn/plan/schedule_tasks.hpp"
-#include "ops/elementwise.hpp"
+#include "nn/plan/execution_plan.hpp"
+#include "ops/elementwise/elementwise.hpp"
+#include "ops/reduction.hpp"
 
 namespace lockstep {
 namespace {
@@ -27,6 +28,23 @@ std::pair<Graph, ExecutionPlan> planned(Graph graph, const Model::Options& optio
 }
 
 }  // namespace
+
+InputCheck::InputCheck(const Graph& graph, std::int64_t max_batch)
+    : rows_of_example_(graph.output_shape().rows()), flags_("lockstep::bad_examples", DType::i32, {max_batch}) {
+  const std::vector<std::int64_t> tables = graph.tables_of_data();
+  if (tables.empty()) return;
+  tables_ = OwnedTensor("lockstep::tables_of_data", DType::i64, {static_cast<std::int64_t>(tables.size())});
+  copy_from_host(ExecSpace(), tables.data(), tables_.get());
+}
+
+void InputCheck::look(const ExecSpace& space, const Tensor& input) {
+  looks_ = input.dtype != DType::i32 && input.shape[0] > 0;
+  if (looks_) flag_nonfinite_examples(space, input, tables_.get(), flags_.get());
+}
+
+void InputCheck::mark(const ExecSpace& space, std::int64_t first, const Tensor& outputs) const {
+  if (looks_) spoil_flagged_examples(space, flags_.get(), first, rows_of_example_, outputs);
+}
 
 Model::Model(Graph graph, const Options& options) : Model(planned(std::move(graph), options), options) {}
 

@@ -1,13 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <span>
+#include <vector>
 
-#include "nn/parameter_arrival.hpp"
+#include "core/tensor.hpp"
 #include "nn/parameters/unshard_plan.hpp"
-#include "nn/statistics_exchange.hpp"
+#include "nn/plan/execution_plan.hpp"
 
 namespace lockstep {
+
+/// Parameters that other ranks have updated and that may still be arriving when a forward pass begins. The first
+/// layers' parameters, which come last in the buffer, arrive first.
+class ParameterArrival {
+ public:
+  virtual ~ParameterArrival() = default;
+  /// True if the parameters from element `first` of the flat buffer to its end have arrived. Does not wait, but
+  /// advances the transfer.
+  virtual bool have_arrived(const ExecSpace& space, std::int64_t first) = 0;
+  /// Waits until the parameters from element `first` of the flat buffer to its end have arrived.
+  virtual void await(const ExecSpace& space, std::int64_t first) = 0;
+};
+
+/// Joins the batch statistics of layers with those of other ranks. All ranks must call it for the same layers in the
+/// same order, including ranks without examples (rows = 0).
+class StatisticsExchange {
+ public:
+  using Layers = std::span<BatchStatistics* const>;
+
+  virtual ~StatisticsExchange() = default;
+  /// Starts to replace rows and moments by those of all ranks. Must be finished before the next exchange starts.
+  virtual void start_moments(const ExecSpace& space, Layers layers) = 0;
+  /// Starts to replace the layers' sums by those of all ranks. Must be finished before the next exchange starts.
+  virtual void start_sums(const ExecSpace& space, Layers layers) = 0;
+  virtual void finish(const ExecSpace& space) = 0;
+};
 
 /// The participants in a network's passes, which are all that `nn` knows of other ranks. They must outlive the network.
 struct PassHooks {
@@ -23,6 +52,30 @@ struct PassHooks {
   std::function<void(const ExecSpace&)> on_layer = {};
 
   bool any() const { return arrival || traffic || statistics || on_layer; }
+};
+
+/// Carries the batch statistics of layers from where a rank has observed all of its examples to where layers need the
+/// statistics of the whole batch. In between they are exchanged with other ranks, if these have some of the examples.
+class StatisticsInFlight {
+ public:
+  /// `exchange`: null if each rank's statistics are its own.
+  void attach(StatisticsExchange* exchange) { exchange_ = exchange; }
+
+  /// Called when all of this rank's `examples` have been through the segment: starts the exchange of the statistics
+  /// that its layers have observed in tasks of kind `observed`.
+  void send(const PassContext& context, Graph& graph, const Segment& segment, Task::Kind observed,
+            std::int64_t examples);
+  /// Waits for the exchange in progress if the segment needs its results.
+  void await(const PassContext& context, const Graph& graph, const Segment& segment);
+  /// Waits for the exchange in progress, if any.
+  void finish(const PassContext& context);
+
+ private:
+  StatisticsExchange* exchange_ = nullptr;
+  std::vector<Layer*> layers_;                ///< the layers whose statistics are being exchanged
+  std::vector<BatchStatistics*> statistics_;  ///< the statistics of these layers
+  bool are_moments_ = false;                  ///< true for moments (forward pass), false for sums (backward pass)
+  std::int64_t examples_ = 0;                 ///< number of this rank's examples that they cover
 };
 
 }  // namespace lockstep

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "ops/nonfinite_examples.hpp"
+#include "ops/reduction.hpp"
 
-#include "core/finite.hpp"
+#include "core/dtype.hpp"
 #include "ops/row_parts.hpp"
 
 namespace lockstep {

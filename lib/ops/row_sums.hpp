@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include "core/float16.hpp"
+#include "core/dtype.hpp"
 #include "core/packs.hpp"
 
 // Sums along each row of [rows, c], for kernels with a team for a few rows and vector lanes along each row.

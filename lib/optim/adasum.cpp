@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "optim/adasum.hpp"
+#include "optim/replica_steps.hpp"
 
-#include "core/array_block.hpp"
+#include "core/element_range.hpp"
 #include "core/execution.hpp"
 
 namespace lockstep {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "optim/ema.hpp"
+#include "optim/parameter_blocks.hpp"
 
 #include "core/packs.hpp"
 

@@ -5,7 +5,7 @@
 
 #include "config/fields.hpp"
 #include "config/state_fields.hpp"
-#include "core/finite.hpp"
+#include "core/dtype.hpp"
 
 namespace lockstep {
 

@@ -5,14 +5,8 @@
 #include <utility>
 
 #include "core/memory_plan.hpp"
-#include "optim/adafactor.hpp"
-#include "optim/adam.hpp"
-#include "optim/ema.hpp"
-#include "optim/lamb.hpp"
-#include "optim/lars.hpp"
-#include "optim/lion.hpp"
-#include "optim/rmsprop.hpp"
-#include "optim/sgd.hpp"
+#include "optim/parameter_blocks.hpp"
+#include "optim/rules/rules.hpp"
 
 namespace lockstep {
 namespace {

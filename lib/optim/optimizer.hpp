@@ -10,7 +10,7 @@
 
 #include "config/fields.hpp"
 #include "nn/parameters/parameter_buffer.hpp"
-#include "optim/offloaded_update.hpp"
+#include "optim/offloaded_states.hpp"
 #include "optim/parameter_blocks.hpp"
 #include "optim/parameter_groups.hpp"
 #include "optim/update_scalars.hpp"
@@ -18,7 +18,7 @@
 namespace lockstep {
 
 /// The learning rate and number of a step.
-struct StepRate {
+struct RateOfStep {
   double learning_rate = 0;
   double learning_rate_before = 0;  ///< of the previous step; in the first step its own
   std::int64_t number = 1;          ///< counts the steps that the optimizer has applied, this one included
@@ -76,7 +76,7 @@ class Optimizer {
   Optimizer(const OptimizerOptions& options, const ParameterBuffer& parameters);
   virtual ~Optimizer() = default;
 
-  virtual StepCoefficients coefficients(const StepRate& rate) const = 0;
+  virtual StepCoefficients coefficients(const RateOfStep& rate) const = 0;
   /// True if a step overwrites the gradients.
   virtual bool overwrites_gradients() const { return false; }
   /// In the order of OptimizerConfig::state_names; initially zero.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "optim/outer_step.hpp"
+#include "optim/replica_steps.hpp"
 
 #include "core/execution.hpp"
 

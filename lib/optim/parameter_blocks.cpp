@@ -5,8 +5,6 @@
 #include <limits>
 #include <span>
 
-#include "optim/ema.hpp"
-
 namespace lockstep {
 
 ParameterBlocks::ParameterBlocks(ParameterGroups groups, const ParameterShard& owned, double clip_value,

@@ -5,15 +5,16 @@
 #include <utility>
 #include <vector>
 
+#include "core/tensor.hpp"
 #include "nn/parameters/parameter_buffer.hpp"
-#include "optim/offloaded_update.hpp"
+#include "optim/offloaded_states.hpp"
 #include "optim/parameter_groups.hpp"
 #include "optim/update_scalars.hpp"
 
 namespace lockstep {
 
-/// The tables that kernels of an optimizer's step work on (step_kernel.hpp, trust_ratio.hpp): the blocks of the
-/// parameters that this rank owns, their groups and, window by window, their states.
+/// The tables that kernels of an optimizer's step work on (rules/step_kernel.hpp, rules/trust_ratio.hpp): the blocks of
+/// the parameters that this rank owns, their groups and, window by window, their states.
 class ParameterBlocks {
  public:
   struct Blocks {
@@ -96,5 +97,20 @@ class ParameterBlocks {
   bool passes_values_ = false, streams_ = false;
   SumOverOwners sum_over_owners_;
 };
+
+// The moving average of the parameters is flat like an optimizer state, and of f32 or f64 like the parameters.
+
+/// average ← parameters for `count` blocks, which lie in device memory.
+void begin_average(const ExecSpace& space, const ParameterBlock* blocks, std::int64_t count, const Tensor& parameters,
+                   const Tensor& average);
+
+/// average ← decay·average + (1 − decay)·parameters for `count` blocks, which lie in device memory. After the first
+/// step, average ← parameters. Does nothing if the step is left out.
+void update_average(const ExecSpace& space, const ParameterBlock* blocks, std::int64_t count, double decay,
+                    const UpdateScalars* step, const Tensor& parameters, const Tensor& average);
+
+/// Exchanges parameters and average.
+void swap_average(const ExecSpace& space, const ParameterBlock* blocks, std::int64_t count, const Tensor& parameters,
+                  const Tensor& average);
 
 }  // namespace lockstep

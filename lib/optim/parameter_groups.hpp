@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "config/fields.hpp"
-#include "core/array_block.hpp"
+#include "core/element_range.hpp"
 #include "core/execution.hpp"
-#include "nn/parameters/parameter_shard.hpp"
+#include "nn/parameters/parameter_buffer.hpp"
 
 namespace lockstep {
 

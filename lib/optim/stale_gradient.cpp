@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "optim/stale_gradient.hpp"
+#include "optim/replica_steps.hpp"
 
+#include "core/dtype.hpp"
 #include "core/execution.hpp"
-#include "core/finite.hpp"
 
 namespace lockstep {
 namespace {

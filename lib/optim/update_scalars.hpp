@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/tensor.hpp"
+#include "ops/reduction.hpp"
 
 namespace lockstep {
 
@@ -37,5 +38,31 @@ class UpdateScalarsMemory {
  private:
   Buffer memory_;
 };
+
+/// Computes Σ g² of up to `count` summed gradients.
+class GradientSquare {
+ public:
+  explicit GradientSquare(std::int64_t count)
+      : scratch_("lockstep::gradient_square_scratch", DType::f64, {sum_of_squares_scratch(count)}),
+        square_("lockstep::gradient_square", DType::f64, {1}) {}
+  /// Returns f64 [1] in device memory. Does not wait for the device.
+  Tensor compute(const ExecSpace& space, const Tensor& gradients) const {
+    sum_of_squares(space, gradients, scratch_.get(), square_.get());
+    return square_.get();
+  }
+
+ private:
+  OwnedTensor scratch_, square_;
+};
+
+/// The factor that turns summed gradients into the clipped mean gradient. `factor` alone gives the mean gradient (one
+/// over examples and loss scale), and `square` is the sum of squares of the summed gradients. Returns factor · min(1,
+/// clip_norm / (norm + 10⁻⁶)), as torch.nn.utils.clip_grad_norm_ does. clip_norm: the largest norm of the mean
+/// gradient; 0: no limit.
+KOKKOS_INLINE_FUNCTION double clipped_gradient_scale(double factor, double clip_norm, double square) {
+  if (!(clip_norm > 0)) return factor;
+  const double coefficient = clip_norm / (factor * Kokkos::sqrt(square) + 1e-6);
+  return coefficient < 1 ? factor * coefficient : factor;
+}
 
 }  // namespace lockstep

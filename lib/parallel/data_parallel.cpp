@@ -29,9 +29,12 @@ DataParallel::DataParallel(const ParallelConfig& config, std::span<const AllRedu
   else
     reducer_ = std::make_unique<BucketedReducer>(config, measured, groups, memory_, gradients, buckets,
                                                  std::move(compressed));
+  traits_.sums_exactly = compression_ == nullptr;
+  traits_.states_change_early = compression_ != nullptr;
+  if (!compression_) traits_.early_sums = reducer_.get();
 }
 
-StepScope DataParallel::begin_step(const ExecSpace&, std::int64_t number, const BatchPlan& batch) {
+UpdateScope DataParallel::begin_step(const ExecSpace&, std::int64_t number, const BatchPlan& batch) {
   if (compression_) compression_->begin_step(number, batch.global_examples);
   reducer_->begin_step(batch);
   return {.examples = batch.global_examples};
@@ -61,12 +64,10 @@ void DataParallel::change_parameters(const ExecSpace& space, const std::function
   change();
 }
 
-Tensor DataParallel::gradient_square(const ExecSpace& space) {
-  return square_.compute(space, parameters_.gradients({0, parameters_.trained_size()}));
-}
-
-Tensor DataParallel::nonfinite_gradients(const ExecSpace& space) {
-  count_nonfinite(space, parameters_.gradients({0, parameters_.trained_size()}), nonfinite_.get());
+Tensor DataParallel::measure_gradients(const ExecSpace& space, Measure what) {
+  const Tensor gradients = parameters_.gradients({0, parameters_.trained_size()});
+  if (what == Measure::square) return square_.compute(space, gradients);
+  count_nonfinite(space, gradients, nonfinite_.get());
   return nonfinite_.get();
 }
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "comm/device_all_reduce.hpp"
-#include "optim/gradient_scale.hpp"
+#include "optim/update_scalars.hpp"
 #include "parallel/compression/compression.hpp"
 #include "parallel/parallel_strategy.hpp"
 #include "parallel/reducers/bucketed_reducer.hpp"
@@ -23,24 +23,20 @@ class DataParallel final : public ParallelStrategy {
                std::optional<NodeMemory> memory, std::unique_ptr<DeviceAllReduce> on_devices,
                ParameterBuffer& parameters, std::uint64_t seed = 0);
 
-  StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) override;
-  void forget_gradients(const ExecSpace& space) override {
-    if (compression_) compression_->forget(space);
-  }
+  UpdateScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) override;
   void gradient_ready(const ExecSpace& space, ElementRange range) override;
   void gradient_sum_done(const ExecSpace& space) override;
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
-  std::int64_t summed() const override { return compression_ ? 0 : reducer_->summed(); }
-  bool sums_exactly() const override { return compression_ == nullptr; }
-  Tensor gradient_square(const ExecSpace& space) override;
-  Tensor nonfinite_gradients(const ExecSpace& space) override;
+  Tensor measure_gradients(const ExecSpace& space, Measure what) override;
+  void judged(const ExecSpace& space, Verdict verdict) override {
+    if (compression_ && verdict == Verdict::cannot_be_done) compression_->forget(space);
+  }
   void update(const ExecSpace& space, const UpdateScalars* step, double statistics_factor) override;
   PassHooks pass_hooks() override;
   void finish_update(const ExecSpace& space) override;
   void change_parameters(const ExecSpace& space, const std::function<void()>& change) override;
   void share(const ExecSpace& space) override;
   std::vector<ShardedState> sharded_states() const override;
-  bool states_change_early() const override { return compression_ != nullptr; }
   double take_exposed_seconds() override { return reducer_->take_exposed_seconds(); }
 
  private:

@@ -4,9 +4,13 @@
 #include <cmath>
 #include <utility>
 
-#include "parallel/count_done.hpp"
-
 namespace lockstep {
+
+void count_done(const ExecSpace& space, double count, const std::int32_t* left_out, double* sum) {
+  Kokkos::parallel_for(
+      "lockstep::count_done", RangePolicy(space, 0, 1),
+      KOKKOS_LAMBDA(const std::int64_t) { *sum += *left_out != 0 ? 0.0 : count; });
+}
 
 OwnSteps::OwnSteps(const Communicator& ranks) : ranks_(ranks), next_("lockstep::own_steps::next", DType::f64, {1}) {}
 

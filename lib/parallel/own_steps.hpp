@@ -6,10 +6,14 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
-#include "core/host_copy.hpp"
+#include "core/execution.hpp"
+#include "core/host_memory.hpp"
 #include "parallel/sharded_state.hpp"
 
 namespace lockstep {
+
+/// sum += count, unless the step is left out, which the host may learn later. Pointers are into device memory.
+void count_done(const ExecSpace& space, double count, const std::int32_t* left_out, double* sum);
 
 /// Counts the steps that the states of an optimizer result from, for ranks that leave out some of the run's steps. What
 /// the optimizer divides by a function of that number (Adam's bias correction) follows this count.

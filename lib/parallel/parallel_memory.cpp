@@ -2,14 +2,48 @@
 #include "parallel/parallel_memory.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "comm/collective/algorithm.hpp"
+#include "config/deck.hpp"
 #include "core/memory_plan.hpp"
 
 namespace lockstep {
 namespace {
+
+/// Returns the group size that the deck asks for, if the run divides anything; else that of one group.
+NumberOrWord wanted(const ParallelConfig& config) {
+  return config.sharding.divides() ? config.sharding.shard_group : NumberOrWord{};
+}
+
+/// The number of this rank's group.
+int group_of(const NumberOrWord& group, const Topology& ranks) {
+  const int rank = ranks.all.rank();
+  if (group.number) return static_cast<int>(rank / *group.number);
+  return group.word == ShardConfig::node ? ranks.node_of[static_cast<std::size_t>(rank)] : 0;
+}
+
+void check_size(const NumberOrWord& group, int ranks) {
+  validate_key(!group.number || ranks % *group.number == 0, "parallel.shard_group",
+               "{} ranks cannot be divided into groups of {}; give a divisor of the number of ranks", ranks,
+               group.number.value_or(0));
+}
+
+constexpr const char* placed_differently =
+    "the nodes of this job have different numbers of ranks, or groups are placed on them differently, so ranks in the "
+    "same place would own different parts; start the same number of ranks on each node, in groups that fill nodes or "
+    "divide them evenly";
+
+/// Checks that groups lie on their nodes in the same way, so that ranks of the same place own the same.
+void check_alike(const Topology& ranks, const Topology& group) {
+  std::string shape = fmt::format("{}", fmt::join(group.node_of, " ")), first = shape;
+  ranks.all.broadcast(first, 0);
+  validate_key(ranks.all.every_rank(shape == first), "parallel.shard_group", "{}", placed_differently);
+}
 
 /// Checks that ranks plan the same windows: units travel in the order in which ranks' layers use them.
 void check_same_windows(const Communicator& ranks, const UnshardPlan& windows) {
@@ -40,6 +74,52 @@ std::size_t gradient_bytes(const UnshardPlan& windows, const ParameterLayout& la
 }
 
 }  // namespace
+
+ShardGroups::ShardGroups(const ParallelConfig& config, const Topology& all)
+    : ranks(all),
+      group(all.of(all.all.split(group_of(wanted(config), all)))),
+      replicas(all.of(all.all.split(group.all.rank()))) {
+  check_size(wanted(config), all.all.size());
+  check_alike(ranks, group);
+}
+
+void check_shard_groups(const ParallelConfig& config, int ranks, int nodes) {
+  const int group = shard_group_size(config, ranks, nodes), of_node = ranks / nodes;
+  const bool fills = group % of_node == 0 || of_node % group == 0;
+  validate_key(ranks % nodes != 0 || fills, "parallel.shard_group", "{}", placed_differently);
+}
+
+int shard_group_size(const ParallelConfig& config, int ranks, int nodes) {
+  const NumberOrWord group = wanted(config);
+  check_size(group, ranks);
+  if (group.number) return static_cast<int>(*group.number);
+  return group.word == ShardConfig::node ? ranks / nodes : ranks;
+}
+
+DeviceSums choose_device_sums(const ParallelConfig& config, const DeviceFacts& facts) {
+  using Path = DeviceSums::Path;
+  if (config.tree_leaves() > 0) return {};
+  validate_key(!config.compress.present || !facts.all_have_devices, "parallel.compress",
+               "gradients are compressed in host memory, but kernels run on devices here; leave it out");
+  if (config.sums.all_reduce && config.sums.all_reduce->in_device_memory) {
+    const char* const key = "parallel.all_reduce";
+    validate_key(facts.has_nccl, key,
+                 "nccl is not in this build; choose auto, or build for devices with NCCL or RCCL (`lockstep info` "
+                 "shows what a build has)");
+    validate_key(facts.all_have_devices, key, "nccl sums between devices, but kernels run on hosts here; choose auto");
+    validate_key(facts.shared.empty(), key, "nccl needs a device for each rank, but {}, or choose auto", facts.shared);
+    validate_key(!facts.emulates_network, key,
+                 "nccl cannot be combined with --emulate-network (it sends its messages itself); choose auto, or "
+                 "leave --emulate-network out");
+    return {facts.ranks == 1 ? Path::on_hosts : Path::nccl, ""};
+  }
+  if (facts.ranks == 1 || !facts.all_have_devices || facts.emulates_network) return {};
+  if (config.sums.all_reduce) return {config.sums.all_reduce->by_library ? Path::mpi : Path::on_hosts, ""};
+  const bool divides = config.sharding.divides();
+  if (divides || !config.sums.all_reduce_table.empty() || !facts.has_nccl) return {};
+  if (facts.shared.empty()) return {Path::nccl, ""};
+  return {Path::on_hosts, "gradients are summed on the hosts, because nccl needs a device for each rank"};
+}
 
 std::optional<NodeMemory> gradient_memory(const ParallelConfig& config, const Communicator& all,
                                           const Communicator& node, std::size_t bytes) {

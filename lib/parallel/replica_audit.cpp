@@ -10,7 +10,7 @@
 
 #include "base/process.hpp"
 #include "base/text.hpp"
-#include "core/flat_part.hpp"
+#include "core/tensor.hpp"
 #include "io/checksum.hpp"
 
 namespace lockstep {

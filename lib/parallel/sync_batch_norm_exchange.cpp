@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/timer.hpp"
+#include "base/duration.hpp"
 #include "comm/spin_backoff.hpp"
 
 namespace lockstep {

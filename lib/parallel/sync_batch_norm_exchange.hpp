@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "comm/collective/ordered_reduce.hpp"
-#include "nn/statistics_exchange.hpp"
+#include "nn/pass_hooks.hpp"
 
 namespace lockstep {
 

@@ -17,9 +17,8 @@
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
 #include "base/process.hpp"
-#include "base/stack_trace.hpp"
 #include "comm/surviving_ranks.hpp"
-#include "resilience/stop_request.hpp"
+#include "resilience/signals.hpp"
 #include "train/phase_clock.hpp"
 
 namespace lockstep {
@@ -68,7 +67,7 @@ struct Watchdog::RankStatus {
   std::int64_t group = 0;             ///< lowest rank of its group
   std::uint64_t process_namespace = 0;
 
-  StepPhase phase() const { return static_cast<StepPhase>(heart.phase.load(std::memory_order_relaxed)); }
+  RunPhase phase() const { return static_cast<RunPhase>(heart.phase.load(std::memory_order_relaxed)); }
 };
 
 /// What a watchdog knows of a rank of its node.
@@ -130,7 +129,7 @@ Watchdog::Run::Run(Watchdog* shared, const Communicator& ranks, std::optional<do
   mine.heart.bucket = -1;
   mine.median = 0;
   mine.patient = false;
-  mine.heart.enter(static_cast<std::int32_t>(StepPhase::set_up));
+  mine.heart.enter(static_cast<std::int32_t>(RunPhase::set_up));
   mine.idle = false;
 }
 
@@ -233,14 +232,14 @@ bool Watchdog::is_of_group(const PeerView& peer) const { return peer.status->gro
 
 bool Watchdog::takes_long(const PeerView& peer) const {
   const RankStatus& status = *peer.status;
-  const StepPhase phase = status.phase();
-  return phase == StepPhase::set_up || phase == StepPhase::checkpoint || status.median == 0 || status.patient;
+  const RunPhase phase = status.phase();
+  return phase == RunPhase::set_up || phase == RunPhase::checkpoint || status.median == 0 || status.patient;
 }
 
 double Watchdog::plain_limit(const PeerView& peer) const {
   if (peer.idle) return std::max(timeout_.value_or(least_timeout), stopped_after);
-  const StepPhase phase = peer.status->phase();
-  const bool uses_files = phase == StepPhase::data || phase == StepPhase::evaluation || peer.uses_files;
+  const RunPhase phase = peer.status->phase();
+  const bool uses_files = phase == RunPhase::data || phase == RunPhase::evaluation || peer.uses_files;
   const double least = uses_files ? least_file_timeout : least_timeout;
   return timeout_.value_or(std::max(least, median_steps * peer.status->median));
 }

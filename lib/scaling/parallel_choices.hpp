@@ -3,10 +3,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "run/deck/run_config.hpp"
 #include "scaling/machine.hpp"
 #include "scaling/workload.hpp"
+#include "train/memory_estimate.hpp"
 
 namespace lockstep {
 
@@ -38,5 +41,15 @@ struct ParallelChoice {
 /// nothing twice, and divide the optimizer's state rather than more, or nothing. The workload is left as it was.
 std::vector<ParallelChoice> parallel_choices(Workload& workload, const std::optional<Machine>& machine, RankCount ranks,
                                              double limit);
+
+struct ParallelChoiceOptions {
+  RankCount ranks{1, 1};
+  double memory_gb = 0;  ///< memory that a rank may take; 0: as the deck says, or else the machine
+  std::string machine;   ///< path of the machine's file; empty: none
+};
+
+/// Returns what `lockstep check --nodes` prints: the best ways of each parallel.shard to do a deck's step
+/// (parallel_choices), and the choice among them.
+std::string step_variants_report(const RunConfig& config, const ParallelChoiceOptions& options);
 
 }  // namespace lockstep

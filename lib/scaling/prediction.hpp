@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "run/deck/run_config.hpp"
 #include "scaling/compute_times.hpp"
 #include "scaling/step_traffic.hpp"
+#include "train/memory_estimate.hpp"
 
 namespace lockstep {
 
@@ -90,5 +92,29 @@ class Predictor {
   Workload& workload_;
   ComputeTimes times_;
 };
+
+/// Returns the times of steps with each parallel.shard that a workload allows, on `ranks` ranks of a machine whose
+/// ranks_per_node are those of these nodes.
+std::vector<TrainingConfig::ShardTime> shard_times(const Machine& machine, Workload& workload, RankCount ranks);
+
+/// Sets the times by which parallel.shard: auto chooses (TrainingConfig::shard_times), if the deck asks for that choice
+/// and names a machine. Throws for errors in the machine's file.
+void predict_shards(RunConfig& config, RankCount ranks);
+/// Does so for a run on these ranks, on rank 0, whose deck chooses for all. Collective.
+void predict_shards(RunConfig& config, const Communicator& comm);
+
+struct PredictionOptions {
+  std::string machine;     ///< path of the machine's file
+  std::string ranks;       ///< rising numbers, separated by commas; empty: the usual ones
+  std::string plot;        ///< SVG file to write; empty: none
+  bool overwrite = false;  ///< whether to replace an existing file
+};
+
+/// Returns what `lockstep predict-scaling` prints: a table with a row for each number of ranks. Throws DeckError,
+/// Error(bad_usage).
+std::string prediction_report(const RunConfig& config, const PredictionOptions& options);
+
+/// Returns the line that `lockstep check --machine` adds.
+std::string prediction_line(const RunConfig& config, const std::string& machine, RankCount ranks);
 
 }  // namespace lockstep

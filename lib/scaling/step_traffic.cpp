@@ -6,9 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "comm/collective/fastest.hpp"
+#include "comm/collective/all_reduce_table.hpp"
 #include "parallel/parallel_memory.hpp"
-#include "parallel/shard_groups.hpp"
 
 namespace lockstep {
 namespace {

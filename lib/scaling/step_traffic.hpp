@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "parallel/reducers/buckets.hpp"
+#include "parallel/reducers/gradient_reducer.hpp"
+#include "scaling/exchange_cost.hpp"
 #include "scaling/machine.hpp"
-#include "scaling/sums.hpp"
 #include "scaling/workload.hpp"
 
 namespace lockstep {

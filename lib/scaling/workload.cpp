@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "train/choose_shard.hpp"
+#include "train/memory_estimate.hpp"
 
 namespace lockstep {
 

@@ -2,19 +2,47 @@
 #include "study/results.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <string>
 
 #include "base/duration.hpp"
+#include "base/error.hpp"
 #include "base/text.hpp"
 #include "base/text_file.hpp"
-#include "io/replace_file.hpp"
+#include "io/output_file.hpp"
+#include "monitor/metrics_file.hpp"
 #include "run/deck/deck_values.hpp"
-#include "study/curve_file.hpp"
-#include "study/study_report.hpp"
 
 namespace lockstep {
 namespace fs = std::filesystem;
 
 namespace {
+
+constexpr const char* advice_on_lines =
+    "correct that line, or remove the trial's folder (the trial is run again unless the ledger has it)";
+
+/// Calls `take` at each row of the file.
+void read_rows(const std::filesystem::path& file, const std::function<void(const MetricsReader&)>& take) {
+  MetricsReader reader(file);
+  const std::vector<std::string>& columns = reader.columns();
+  if (columns.empty()) return;
+  for (const char* needed : {"step", "split"})
+    validate(std::ranges::find(columns, needed) != columns.end(), ExitStatus::bad_data,
+             "{}: line 1 has no column {} (the file has been changed); {}", file.string(), needed, advice_on_lines);
+  while (reader.next()) {
+    validate(reader.cells() == columns.size(), ExitStatus::bad_data,
+             "{}: line {} has {} cells, not {} as line 1 (the file has been changed); {}", file.string(),
+             reader.line_number(), reader.cells(), columns.size(), advice_on_lines);
+    take(reader);
+  }
+}
+
+std::optional<double> number_in(const MetricsReader& row, std::string_view column) {
+  const std::string& cell = row.cell(column);
+  if (cell.empty()) return std::nullopt;
+  return std::strtod(cell.c_str(), nullptr);
+}
 
 constexpr std::string_view mark = "# Kept by Lockstep";
 
@@ -72,6 +100,25 @@ void add_best(GroupResult& result, const TrialPlan& plan, const TrialRecord& bes
 }
 
 }  // namespace
+
+std::vector<TrialReport> read_curve(const std::filesystem::path& file, const GoalOptions& goal) {
+  std::vector<TrialReport> reports;
+  read_rows(file, [&](const MetricsReader& row) {
+    if (row.cell("split") != "validation") return;
+    Metrics metrics{.loss = number_in(row, "loss").value_or(0), .accuracy = number_in(row, "accuracy")};
+    if (const auto value = number_in(row, goal.metric.name())) metrics.others.push_back({goal.metric.name(), *value});
+    reports.push_back({std::strtoll(row.cell("step").c_str(), nullptr, 10), goal.value_of(metrics)});
+  });
+  return reports;
+}
+
+std::optional<double> read_noise_scale(const std::filesystem::path& file) {
+  std::optional<double> last;
+  read_rows(file, [&](const MetricsReader& row) {
+    if (const auto value = number_in(row, "noise_scale")) last = value;
+  });
+  return last;
+}
 
 std::optional<double> best_value(const TrialCurve& curve, const GoalOptions& goal) {
   std::optional<double> best;

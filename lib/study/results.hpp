@@ -5,9 +5,12 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "study/ledger.hpp"
+#include "study/pruner.hpp"
+#include "study/study_config.hpp"
 #include "study/trial_plan.hpp"
 
 namespace lockstep {
@@ -51,6 +54,17 @@ struct StudyResults {
   std::vector<GroupResult> groups;
 };
 
+/// Reads the evaluations in a run's metrics.csv as the study's goal judges them; none if there is no file. Throws
+/// bad_data if a line is not one that a run writes, as does read_noise_scale.
+std::vector<TrialReport> read_curve(const std::filesystem::path& metrics, const GoalOptions& goal);
+
+/// Reads the last gradient noise scale in the file, in examples; none if it is not measured (one rank and one
+/// micro-batch).
+std::optional<double> read_noise_scale(const std::filesystem::path& metrics);
+
+/// Names of the files that a report may have.
+inline constexpr std::string_view report_names[] = {"measurements.csv", "study.json", "steps_to_goal.svg",
+                                                    "learning_rate.svg", "branches.svg"};
 /// Throws cannot_create if a study in this folder would replace a file that no study has written. Nothing is changed.
 void refuse_foreign_files(const std::filesystem::path& folder);
 /// Writes what `read_results` needs besides the ledger to the study's folder.

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -11,24 +13,60 @@
 #include "base/duration.hpp"
 #include "base/heartbeat.hpp"
 #include "base/text.hpp"
-#include "base/timer.hpp"
-#include "io/replace_file.hpp"
-#include "resilience/stop_request.hpp"
+#include "checkpoint/checkpoint.hpp"
+#include "io/output_file.hpp"
+#include "optim/schedule.hpp"
+#include "resilience/signals.hpp"
 #include "run/experiment/provenance.hpp"
 #include "run/folder/run_lock.hpp"
-#include "study/branches.hpp"
+#include "run/training/run_state.hpp"
 #include "study/ledger.hpp"
 #include "study/results.hpp"
-#include "study/study_report.hpp"
 #include "study/trial_executor.hpp"
-#include "study/trial_log.hpp"
 #include "study/trial_scheduler.hpp"
-#include "study/untrained.hpp"
 
 namespace lockstep {
 namespace fs = std::filesystem;
 
 namespace {
+
+/// Reads from the study's checkpoint the step, the batch and the learning rate of the step that would have followed.
+/// Throws missing_file, bad_data, and DeckError if the study's batches lack that batch. Collective.
+void read_branching_point(StudyConfig& study, const Communicator& world) {
+  BranchOptions& branch = study.branch_from;
+  if (!branch.present) return;
+  std::array<double, 3> found{};
+  world.run_on_root([&] {
+    const std::string file = study.branch_file();
+    const Checkpoint checkpoint = open_checkpoint(file);
+    StepCount count;
+    RunState state;
+    ExampleOrder order;
+    restore_state(checkpoint, file, [&](StateFields& fields) {
+      count.describe_state(fields);
+      state.describe_state(fields);
+      order.describe_state(fields);
+    });
+    const RunConfig run = read_run_config(parse_deck(checkpoint.texts.at("deck"), file));
+    const RunLength length = run_length(run, order.dataset_size);
+    found = {static_cast<double>(count.optimizer_steps()),
+             static_cast<double>(
+                 std::min(length.batch_at(state.data.position.epoch, state.data.position.next), order.dataset_size)),
+             run.optimizer.rule().learning_rate *
+                 LearningRateSchedule(run.schedule, length).factor(count.applied(), count.done)};
+  });
+  world.broadcast({found.data(), found.size()});
+  branch.step = static_cast<std::int64_t>(found[0]);
+  branch.batch = static_cast<std::int64_t>(found[1]);
+  branch.learning_rate = found[2];
+  world.run_collectively([&] {
+    with_positions(study.source, [&] {
+      validate_key(std::ranges::find(study.batches, *branch.batch) != study.batches.end(), "batches",
+                   "lacks {}, the batch that {} was trained with, to which the others are compared; add it",
+                   *branch.batch, branch.checkpoint);
+    });
+  });
+}
 
 void check_ranks(const StudyConfig& study, int ranks) {
   validate_key(study.ranks_per_trial <= ranks, "ranks_per_trial",

@@ -1,20 +1,200 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "study/study_report.hpp"
+#include "study/study.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
 
-#include "io/replace_file.hpp"
-#include "study/branches.hpp"
-#include "study/pictures.hpp"
+#include "base/text.hpp"
+#include "io/output_file.hpp"
+#include "monitor/chart.hpp"
+#include "study/curves.hpp"
 #include "study/results.hpp"
-#include "study/scaling_curve.hpp"
-#include "study/study_files.hpp"
 
 namespace lockstep {
 namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
+Json json_of(const GroupResult& group) {
+  Json json = {{"name", group.name},
+               {"batch", group.batch},
+               {"budget_steps", group.budget},
+               {"trials", group.trials},
+               {"feasible", group.feasible},
+               {"pruned", group.pruned},
+               {"steps_run", group.steps_run},
+               {"steps_to_goal", or_null(group.steps_to_goal)},
+               {"best_result", or_null(group.value)},
+               {"learning_rate", or_null(group.learning_rate)},
+               {"effective_learning_rate", or_null(group.effective_rate)},
+               {"noise_scale", or_null(group.noise_scale)},
+               {"at_border", group.at_border}};
+  for (const auto& steps : group.steps_by_seed) json["steps_by_seed"].push_back(or_null(steps));
+  if (!group.best) return json;
+  Json settings = Json::object();
+  for (const auto& [key, value] : group.best->settings) settings[key] = value;
+  json["best"] = {{"trial", group.best->id.index}, {"seed", group.best->seed}, {"settings", settings}};
+  return json;
+}
+
+Json json_of(const ScalingCurve& curve) {
+  Json json = {{"name", curve.name}};
+  if (const auto& fit = curve.fit) {
+    json["fit"] = {{"steps_min", fit->least_steps},           {"critical_batch", fit->critical_batch},
+                   {"critical_batch_low", or_null(fit->low)}, {"critical_batch_high", or_null(fit->high)},
+                   {"examples_min", fit->least_examples()},   {"deviation", fit->deviation}};
+    Json regimes = Json::object();
+    for (const BatchSteps& point : curve.steps)
+      regimes[fmt::format("{:.0f}", point.batch)] =
+          regime_names[static_cast<std::size_t>(regime_of(*fit, point.batch))];
+    json["regimes"] = regimes;
+  }
+  if (const auto& largest = curve.largest_efficient)
+    json["largest_efficient_batch"] = {{"batch", largest->batch}, {"is_limit", largest->is_limit}};
+  json["learning_rate_power"] = or_null(curve.rate_power);
+  return json;
+}
+
+Json json_of(const BranchCurve& curve) {
+  Json json = {{"name", curve.name},
+               {"critical_batch", or_null(curve.critical_batch)},
+               {"is_limit", curve.is_limit},
+               {"points", Json::array()}};
+  for (const BranchPoint& point : curve.points)
+    json["points"].push_back(
+        {{"batch", point.batch}, {"learning_rate", point.learning_rate}, {"result", or_null(point.value)}});
+  return json;
+}
+
+/// Returns a row for each evaluation of each trial.
+std::string measurements_csv(const StudyResults& results) {
+  std::string text = "group,batch,trial,seed,outcome";
+  for (const std::string& key : results.study.space.keys) text += "," + csv_cell(key);
+  text += fmt::format(",step,{}\n", results.study.goal.metric.text());
+  for (const TrialRecord& record : results.records) {
+    if (record.id.group >= results.groups.size()) continue;
+    const GroupResult& group = results.groups[record.id.group];
+    std::string begin = fmt::format("{},{},{},{},{}", csv_cell(group.name), group.batch, record.id.index, record.seed,
+                                    outcome_names[static_cast<std::size_t>(record.outcome)]);
+    for (const auto& [key, value] : record.settings) begin += "," + csv_cell(value);
+    for (const TrialReport& report : record.curve.reports)
+      text += fmt::format("{},{},{}\n", begin, report.step, report.value ? fmt::format("{:.9g}", *report.value) : "");
+  }
+  return text;
+}
+
+/// Returns the study's results as JSON.
+std::string study_json(const StudyResults& results, const std::vector<ScalingCurve>& curves,
+                       const std::vector<BranchCurve>& branches) {
+  const GoalOptions& goal = results.study.goal;
+  Json json = {{"metric", goal.metric.text()}, {"goal", goal.value ? Json(*goal.value) : Json(goal.best)}};
+  json["groups"] = Json::array();
+  for (const GroupResult& group : results.groups) json["groups"].push_back(json_of(group));
+  json["curves"] = Json::array();
+  for (const ScalingCurve& curve : curves) json["curves"].push_back(json_of(curve));
+  json["branches"] = Json::array();
+  for (const BranchCurve& curve : branches) json["branches"].push_back(json_of(curve));
+  return json.dump(2) + "\n";
+}
+
+constexpr int points_of_a_curve = 60;
+
+/// Points of y(x) between the smallest and the largest batch.
+template <class Function>
+std::vector<Chart::Point> line_of(const ScalingCurve& curve, Function y) {
+  std::vector<Chart::Point> line;
+  const double first = std::log(curve.steps.front().batch), last = std::log(curve.steps.back().batch);
+  for (int i = 0; i <= points_of_a_curve; ++i) {
+    const double x = std::exp(first + (last - first) * i / points_of_a_curve);
+    line.push_back({x, y(x)});
+  }
+  return line;
+}
+
+std::string named(const ScalingCurve& curve, const std::string& what) {
+  return curve.name.empty() ? what : fmt::format("{} ({})", what, curve.name);
+}
+
+std::string steps_picture(const StudyResults& results, const std::vector<ScalingCurve>& curves) {
+  const GoalOptions& goal = results.study.goal;
+  Chart chart(fmt::format("Steps to {} {:g}", goal.metric.text(), *goal.value), "batch", "steps");
+  for (const ScalingCurve& curve : curves) {
+    if (curve.steps.empty()) continue;
+    std::vector<Chart::Point> measured;
+    for (const BatchSteps& point : curve.steps) measured.push_back({point.batch, point.steps});
+    chart.add_points(named(curve, "measured"), measured);
+    if (!curve.fit) continue;
+    const ScalingFit& fit = *curve.fit;
+    chart.add_line(named(curve, fmt::format("S_min (1 + B_c/B), B_c = {:.3g}", fit.critical_batch)),
+                   line_of(curve, [&](double batch) { return fit.steps_at(batch); }), Chart::Stroke::solid);
+    chart.add_line(named(curve, "perfect scaling"),
+                   line_of(curve, [&](double batch) { return fit.least_examples() / batch; }), Chart::Stroke::dashed);
+    chart.add_line(named(curve, fmt::format("S_min = {:.3g}", fit.least_steps)),
+                   line_of(curve, [&](double) { return fit.least_steps; }), Chart::Stroke::dashed);
+  }
+  return chart.svg();
+}
+
+std::string rates_picture(const std::vector<ScalingCurve>& curves) {
+  Chart chart("Learning rate of the best trial", "batch", "learning rate");
+  for (const ScalingCurve& curve : curves) {
+    std::vector<Chart::Point> plain, effective;
+    for (const GroupResult* group : curve.groups) {
+      if (!group->steps_to_goal) continue;
+      plain.push_back({static_cast<double>(group->batch), *group->learning_rate});
+      effective.push_back({static_cast<double>(group->batch), *group->effective_rate});
+    }
+    if (effective.empty()) continue;
+    chart.add_points(named(curve, "learning rate"), plain);
+    chart.add_points(named(curve, "learning rate / (1 - momentum)"), effective);
+    const auto [batch, rate] = effective.front();
+    chart.add_line(named(curve, "linear rule"), line_of(curve, [&](double x) { return rate * x / batch; }),
+                   Chart::Stroke::dashed);
+    chart.add_line(named(curve, "square root rule"),
+                   line_of(curve, [&](double x) { return rate * std::sqrt(x / batch); }), Chart::Stroke::dotted);
+  }
+  return chart.svg();
+}
+
+std::string branches_picture(const StudyResults& results, const std::vector<BranchCurve>& branches) {
+  const StudyConfig& study = results.study;
+  Chart chart(fmt::format("{} after {} examples of each batch", study.goal.metric.text(), *study.budget.examples),
+              "batch", std::string(study.goal.metric.text()));
+  const double worse = (study.goal.metric.is_better(0, 1) ? 1 : -1) * study.branch_from.tolerance;
+  for (const BranchCurve& curve : branches) {
+    std::vector<Chart::Point> points;
+    for (const BranchPoint& point : curve.points)
+      if (point.value) points.push_back({point.batch, *point.value});
+    if (points.empty()) continue;
+    chart.add_points(curve.name.empty() ? "measured" : curve.name, points);
+    if (!curve.reference) continue;
+    const double limit = *curve.reference + worse;
+    chart.add_line(curve.name.empty() ? "tolerated" : fmt::format("tolerated ({})", curve.name),
+                   {{curve.points.front().batch, limit}, {curve.points.back().batch, limit}}, Chart::Stroke::dashed);
+  }
+  return chart.svg();
+}
+
+/// Returns the names and the SVG texts of a study's pictures; none if the study has no curve over batches.
+std::vector<std::pair<std::string, std::string>> study_pictures(const StudyResults& results,
+                                                                const std::vector<ScalingCurve>& curves,
+                                                                const std::vector<BranchCurve>& branches) {
+  if (std::ranges::any_of(branches, [](const BranchCurve& curve) { return curve.reference.has_value(); }))
+    return {{"branches.svg", branches_picture(results, branches)}};
+  bool any = false;
+  for (const ScalingCurve& curve : curves) any = any || !curve.steps.empty();
+  if (!any) return {};
+  return {{"steps_to_goal.svg", steps_picture(results, curves)}, {"learning_rate.svg", rates_picture(curves)}};
+}
 
 using Rows = std::vector<std::vector<std::string>>;
 

@@ -4,21 +4,25 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/duration.hpp"
+#include "base/error.hpp"
 #include "base/process.hpp"
 #include "base/text_file.hpp"
-#include "base/timer.hpp"
 #include "comm/spin_backoff.hpp"
 #include "config/deck.hpp"
+#include "run/experiment/experiment.hpp"
+#include "run/training/prepared_run.hpp"
 #include "run/training/resume.hpp"
 #include "run/training/training_run.hpp"
-#include "study/curve_file.hpp"
-#include "study/trial_log.hpp"
-#include "study/untrained.hpp"
+#include "study/results.hpp"
 
 namespace lockstep {
 namespace {
@@ -54,6 +58,52 @@ Blame blame_of(ExitStatus status) {
 }
 
 }  // namespace
+
+Untrained open_untrained(const RunConfig& config, const Communicator& ranks) {
+  const SharedReading reading(ranks, config.source);
+  Experiment experiment = open_experiment(config, reading);
+  Untrained untrained{.data = std::move(experiment.data), .trainer = nullptr};
+  untrained.trainer = make_trainer(config, std::move(experiment.graph), std::move(experiment.loss),
+                                   *untrained.data.train, ranks);
+  ranks.run_on_root([&] { initialize_parameters(config, untrained.trainer->model()); });
+  untrained.trainer->share_parameters();
+  return untrained;
+}
+
+TrialLog::TrialLog(const std::filesystem::path& folder, bool speaks)
+    : path_(folder / "log.txt"), spoke_(enable_log(speaks)) {
+  if (!speaks) return;
+  std::filesystem::create_directories(folder);
+  file_.open(path_, std::ios::app);
+  current = this;
+  set_log_sink(sink());
+}
+
+TrialLog::~TrialLog() {
+  set_log_sink({});
+  current = nullptr;
+  enable_log(spoke_);
+}
+
+/// The sink has a mutex because other threads than the step's write as well. It throws if the line cannot be written;
+/// the next one is tried all the same.
+LogSink TrialLog::sink() {
+  return [this](LogLevel level, std::string_view line) {
+    static std::mutex mutex;
+    const std::lock_guard lock(mutex);
+    file_ << (level == LogLevel::warning ? "warning: " : "") << line << std::endl;
+    const int error = errno;
+    if (file_.good()) return;
+    file_.clear();
+    throw Error(ExitStatus::io_error, fmt::format("{}: {}", path_.string(), std::strerror(error)));
+  };
+}
+
+void TrialLog::study_line(LogLevel level, std::string_view line) {
+  if (current) set_log_sink({});
+  level == LogLevel::warning ? warn_line(line) : log_line(line);
+  if (current) set_log_sink(current->sink());
+}
 
 TrialExecutor::TrialExecutor(const TrialPlan& plan, const Communicator& world, const Communicator& slot,
                              TrialScheduler* scheduler, StopRequest* stop)

@@ -2,19 +2,59 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/log.hpp"
 #include "comm/mailbox.hpp"
-#include "resilience/stop_request.hpp"
+#include "data/data_config.hpp"
+#include "resilience/signals.hpp"
 #include "resilience/watchdog.hpp"
+#include "run/deck/run_config.hpp"
 #include "run/training/run_owner.hpp"
 #include "study/trial_plan.hpp"
 #include "study/trial_scheduler.hpp"
+#include "train/trainer.hpp"
 
 namespace lockstep {
+
+/// A deck's data, and its network before the first step.
+struct Untrained {
+  Datasets data;
+  std::unique_ptr<Trainer> trainer;
+};
+
+/// Opens the data and initialises the network. Throws for whatever is wrong with the deck, its data, or the parameters
+/// that it names. Collective.
+Untrained open_untrained(const RunConfig& config, const Communicator& ranks);
+
+/// While this exists, the log of a trial goes to the trial's file `log.txt`, except lines of the study. There is at
+/// most one at a time.
+class TrialLog {
+ public:
+  /// `speaks`: whether this rank is the first of its slot; others log nothing. Makes the folder.
+  TrialLog(const std::filesystem::path& folder, bool speaks);
+  TrialLog(const TrialLog&) = delete;
+  TrialLog& operator=(const TrialLog&) = delete;
+  ~TrialLog();
+
+  /// Writes a line of the study to the program's own log.
+  static void study_line(LogLevel level, std::string_view line);
+
+ private:
+  LogSink sink();
+
+  std::filesystem::path path_;
+  std::ofstream file_;
+  bool spoke_;
+  static inline TrialLog* current = nullptr;
+};
 
 /// Runs a study's trials on slots of ranks, each of which trains one trial after another. Rank 0 deals out trials
 /// between the steps of its own; only slots without a trial wait for an answer. Every rank has one.

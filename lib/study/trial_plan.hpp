@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "run/deck/run_config.hpp"
-#include "study/halton.hpp"
+#include "study/search_space.hpp"
 #include "study/study_config.hpp"
 
 namespace lockstep {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "train/choose_shard.hpp"
+#include "train/memory_estimate.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,7 +9,7 @@
 
 #include "base/duration.hpp"
 #include "base/text.hpp"
-#include "parallel/choose_device_sums.hpp"
+#include "parallel/parallel_memory.hpp"
 
 namespace lockstep {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
-#include "data/data_loader.hpp"
-#include "nn/metrics/confusion_matrix.hpp"
-#include "ops/elementwise.hpp"
+#include "data/batch/data_loader.hpp"
+#include "nn/metrics/class_metrics.hpp"
+#include "ops/elementwise/elementwise.hpp"
 
 namespace lockstep {
 namespace {
@@ -64,8 +64,8 @@ void MetricSums::clear(const ExecSpace& space) {
   if (confusions_.get()) fill_zero(space, confusions_.get());
 }
 
-void MetricSums::begin(const ExecSpace& space, StepScope::Losses losses) {
-  using Losses = StepScope::Losses;
+void MetricSums::begin(const ExecSpace& space, UpdateScope::Losses losses) {
+  using Losses = UpdateScope::Losses;
   if (losses == Losses::anew) return clear(space);
   if (losses == Losses::added) {
     if (has_before_) accumulate(space, sums_.get(), before_.get());

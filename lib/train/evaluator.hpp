@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
-#include "data/dataset.hpp"
-#include "data/upload.hpp"
+#include "data/batch/upload.hpp"
+#include "data/dataset/dataset.hpp"
 #include "nn/loss.hpp"
-#include "nn/metric_table.hpp"
+#include "nn/metrics/metric.hpp"
 #include "nn/model.hpp"
-#include "ops/loss.hpp"
-#include "parallel/step_scope.hpp"
-#include "train/metrics.hpp"
+#include "ops/loss/loss.hpp"
+#include "parallel/parallel_strategy.hpp"
+#include "train/results.hpp"
 
 namespace lockstep {
 
@@ -36,7 +36,7 @@ class MetricSums {
 
   void clear(const ExecSpace& space);
   /// Begins the sums of a step: from zero, in addition to those of the steps before, or in place of the last step's.
-  void begin(const ExecSpace& space, StepScope::Losses losses);
+  void begin(const ExecSpace& space, UpdateScope::Losses losses);
   /// Adds loss and accuracy of `n` examples: of all of them, or of the rows of a tile. Writes the gradient if `output`
   /// has a place for it. `targets` are those of all `n` examples.
   void add(const ExecSpace& space, const Loss& loss, std::int64_t n, const Model::Output& output, const Tensor& targets,
@@ -85,8 +85,7 @@ class Evaluator {
   /// Returns metrics over each example of a dataset exactly once. Warns if there is no loss because no target counts.
   /// `gives_up` is called after each batch, equally often on all ranks, and must return the same on all of them; if it
   /// returns true, there is no result. Collective.
-  std::optional<Metrics> evaluate(
-      const Dataset& dataset, const std::function<bool()>& gives_up = [] { return false; });
+  std::optional<Metrics> evaluate(const Dataset& dataset, const std::function<bool()>& gives_up = [] { return false; });
   /// Returns metrics over the examples of a batch, of which each rank passes its share. The batch's division into
   /// micro-batches does not matter. Collective.
   Metrics evaluate(const HostBatch& batch);

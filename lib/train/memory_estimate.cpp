@@ -10,20 +10,18 @@
 #include <vector>
 
 #include "base/text.hpp"
-#include "comm/collective/fastest.hpp"
+#include "comm/collective/all_reduce_table.hpp"
 #include "comm/collective/shard_place.hpp"
 #include "io/block_file.hpp"
-#include "parallel/asynchronous/ordered_sum.hpp"
 #include "parallel/asynchronous/parameter_store.hpp"
 #include "parallel/asynchronous/simulated_gradients.hpp"
-#include "parallel/choose_device_sums.hpp"
 #include "parallel/compression/compression.hpp"
 #include "parallel/local/adasum_exchange.hpp"
-#include "parallel/local/fragment_sums.hpp"
+#include "parallel/local/streaming_sync.hpp"
 #include "parallel/parallel_memory.hpp"
-#include "parallel/reducers/buckets.hpp"
 #include "parallel/reducers/deterministic_reducer.hpp"
 #include "parallel/reducers/device_reducer.hpp"
+#include "parallel/reducers/gradient_reducer.hpp"
 #include "train/evaluator.hpp"
 
 namespace lockstep {

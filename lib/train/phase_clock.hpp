@@ -9,12 +9,12 @@
 #include <utility>
 
 #include "base/heartbeat.hpp"
-#include "core/stream_event.hpp"
+#include "core/device.hpp"
 
 namespace lockstep {
 
 /// Phases of a run; `other` is the time between the rest.
-enum class StepPhase { data, forward, backward, reduce, optimizer, checkpoint, evaluation, set_up, other };
+enum class RunPhase { data, forward, backward, reduce, optimizer, checkpoint, evaluation, set_up, other };
 inline constexpr std::array<std::string_view, 9> phase_names{
     "data", "forward", "backward", "reduce", "optimizer", "checkpoint", "evaluation", "set-up", "between steps"};
 
@@ -25,7 +25,7 @@ class PhaseClock {
  public:
   class Scope {
    public:
-    Scope(PhaseClock& clock, StepPhase phase)
+    Scope(PhaseClock& clock, RunPhase phase)
         : clock_(clock), phase_(phase), around_(std::exchange(clock.phase_, phase)), begin_(ExecSpace()) {
       clock_.count_waits(around_);
       heartbeat().enter(static_cast<std::int32_t>(phase));
@@ -43,21 +43,21 @@ class PhaseClock {
 
    private:
     PhaseClock& clock_;
-    StepPhase phase_, around_;  // around_: that of the scope around this one
+    RunPhase phase_, around_;  // around_: that of the scope around this one
     StreamEvent begin_;
   };
 
   /// Seconds that the device, or the host, has spent in a phase, in passages that have ended.
-  double seconds(StepPhase phase) const { return seconds_[static_cast<std::size_t>(phase)]; }
+  double seconds(RunPhase phase) const { return seconds_[static_cast<std::size_t>(phase)]; }
   /// Seconds of forward and backward passes, waits for other ranks' statistics included.
-  double pass_seconds() const { return seconds(StepPhase::forward) + seconds(StepPhase::backward); }
+  double pass_seconds() const { return seconds(RunPhase::forward) + seconds(RunPhase::backward); }
   /// Seconds within a phase in which the host has waited for other ranks.
-  double waited(StepPhase phase) const { return waited_[static_cast<std::size_t>(phase)]; }
+  double waited(RunPhase phase) const { return waited_[static_cast<std::size_t>(phase)]; }
   /// Returns the seconds, over all phases of steps, in which the host has waited for other ranks since the last call.
   double take_waited_in_steps() {
     double seconds = 0;
-    for (const StepPhase phase : {StepPhase::data, StepPhase::forward, StepPhase::backward, StepPhase::reduce,
-                                  StepPhase::optimizer, StepPhase::other})
+    for (const RunPhase phase : {RunPhase::data, RunPhase::forward, RunPhase::backward, RunPhase::reduce,
+                                 RunPhase::optimizer, RunPhase::other})
       seconds += waited(phase);
     return seconds - std::exchange(taken_, seconds);
   }
@@ -70,12 +70,12 @@ class PhaseClock {
 
  private:
   struct Passage {
-    StepPhase phase;
+    RunPhase phase;
     StreamEvent begin, end;
   };
 
-  void count_waits(StepPhase phase) { waited_[static_cast<std::size_t>(phase)] += take_waited_(); }
-  void passed(StepPhase phase, const StreamEvent& begin, const StreamEvent& end) {
+  void count_waits(RunPhase phase) { waited_[static_cast<std::size_t>(phase)] += take_waited_(); }
+  void passed(RunPhase phase, const StreamEvent& begin, const StreamEvent& end) {
     under_way_.push_back({phase, begin, end});
     while (!under_way_.empty() && under_way_.front().end.has_happened()) take_first();
   }
@@ -85,7 +85,7 @@ class PhaseClock {
     under_way_.pop_front();
   }
 
-  StepPhase phase_ = StepPhase::other;
+  RunPhase phase_ = RunPhase::other;
   std::array<double, phase_names.size()> seconds_{}, waited_{};
   double taken_ = 0;  // total at the last take_waited_in_steps
   std::function<double()> take_waited_ = [] { return 0.0; };

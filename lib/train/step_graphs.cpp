@@ -15,7 +15,7 @@ StepGraphs::Part StepGraphs::Part::of(Kind kind, const MicroBatch& micro_batch, 
       {examples.inputs.data, examples.targets.data, examples.mixed.others.data, examples.mixed.shares.data, workspace}};
 }
 
-void StepGraphs::begin_step(const BatchPlan& plan, const StepScope& scope, bool recurs) {
+void StepGraphs::begin_step(const BatchPlan& plan, const UpdateScope& scope, bool recurs) {
   if (!are_wanted_) return;
   if (plan.examples.empty()) {  // nothing to start quickly; the graphs of other steps are kept
     is_recorded_ = false;

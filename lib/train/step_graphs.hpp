@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/device_graph.hpp"
-#include "data/sampler.hpp"
-#include "data/upload.hpp"
-#include "parallel/step_scope.hpp"
+#include "data/batch/sampler.hpp"
+#include "data/batch/upload.hpp"
+#include "parallel/parallel_strategy.hpp"
 
 namespace lockstep {
 
@@ -37,7 +37,7 @@ class StepGraphs {
   StepGraphs(bool are_wanted, int ranks) : are_wanted_(are_wanted && DeviceGraph::exist), ranks_(ranks) {}
 
   /// Begins a step. `recurs` says that the memory which it reads is used by other steps too, in turn.
-  void begin_step(const BatchPlan& plan, const StepScope& scope, bool recurs);
+  void begin_step(const BatchPlan& plan, const UpdateScope& scope, bool recurs);
   /// Does `work`, in which the host must do the same as in the last step that had this part.
   template <class Work>
   void run(const ExecSpace& space, const Part& part, Ranks ranks, const Work& work) {

@@ -8,16 +8,16 @@
 namespace lockstep {
 
 StepUpdate::StepUpdate(const TrainingConfig& config, const Communicator& comm, const Dataset& data,
-                       const RunLength& length, std::int64_t sums, std::unique_ptr<StepVoter> voter, const Parts& parts)
+                       const RunLength& length, std::int64_t sums, std::unique_ptr<StepVotes> votes, const Parts& parts)
     : comm_(comm),
       parts_(parts),
-      optimizer_steps_(config, comm, parts.optimizer, length),
+      coefficients_(config, comm, parts.optimizer, length),
       guard_(config, comm, data, parts.model, parts.optimizer, sums),
-      voter_(std::move(voter)),
+      votes_(std::move(votes)),
       early_{.may_be = parts.optimizer.begins_early() && config.updates_early()},
       reads_at_once_(config.groups_count_steps() && config.precision.scales_loss()) {}
 
-void StepUpdate::begin(const BatchPlan& batch, const StepScope& scope, std::int64_t examples) {
+void StepUpdate::begin(const BatchPlan& batch, const UpdateScope& scope, std::int64_t examples) {
   scope_ = scope;
   examples_ = examples;
   has_voted_ = false;
@@ -25,25 +25,25 @@ void StepUpdate::begin(const BatchPlan& batch, const StepScope& scope, std::int6
 }
 
 void StepUpdate::provide_coefficients() {
-  if (scope_.own_steps) optimizer_steps_.provide(space_, count_, *scope_.own_steps);
-  else optimizer_steps_.provide(space_, {.count = count_, .untaken = decisions().untaken()});
+  if (scope_.own_steps) coefficients_.provide(space_, count_, *scope_.own_steps);
+  else coefficients_.provide(space_, {.count = count_, .untaken = decisions().untaken()});
 }
 
-void StepUpdate::vote(const StepRequests& requests) {
-  voter_->begin(requests, scope_);
+void StepUpdate::vote(const RankRequests& requests) {
+  votes_->begin(requests, scope_);
   has_voted_ = true;
   if (early_.may_be) provide_coefficients();
 }
 
 void StepUpdate::forward_started(bool is_last, const Requests& requests) {
-  voter_->look(space_, parts_.losses.in_memory(), parts_.optimizer.nonfinite());
+  votes_->look(space_, parts_.losses.in_memory(), parts_.optimizer.nonfinite());
   if (is_last && early_.may_be) vote(requests());
 }
 
 void StepUpdate::advance() {
   if (!has_voted_) return;
   if (early_.may_be) update_early();
-  else voter_->advance();
+  else votes_->advance();
 }
 
 /// Updates parameters while gradients are summed, once it is known that the step is applied whatever these are. If the
@@ -51,8 +51,8 @@ void StepUpdate::advance() {
 void StepUpdate::update_early() {
   Optimizer& optimizer = parts_.optimizer;
   if (!early_.votes) {
-    if (!voter_->advance()) return;
-    early_.votes = voter_->finish();
+    if (!votes_->advance()) return;
+    early_.votes = votes_->finish();
     space_.fence("lockstep::trainer::loss");
     const SummedLoss loss = summed_loss(*early_.votes);
     const bool bad_parameters = early_.votes->bad_parameters || *optimizer.nonfinite().as<std::int32_t>() != 0;
@@ -65,21 +65,21 @@ void StepUpdate::update_early() {
   if (early_.has_begun) optimizer.gradients_are_final(space_, parts_.strategy.summed());
 }
 
-StepVote StepUpdate::finish_gradients(const Requests& requests) {
+StepVotes::Vote StepUpdate::finish_gradients(const Requests& requests) {
   if (!has_voted_) vote(requests());
-  const PhaseClock::Scope phase(parts_.clock, StepPhase::reduce);
+  const PhaseClock::Scope phase(parts_.clock, RunPhase::reduce);
   parts_.strategy.finish_gradients(space_, [this] { advance(); });
-  return early_.votes ? *early_.votes : voter_->finish();
+  return early_.votes ? *early_.votes : votes_->finish();
 }
 
-StepResult StepUpdate::conclude(const StepVote& votes) {
-  const PhaseClock::Scope phase(parts_.clock, StepPhase::optimizer);
+StepResult StepUpdate::conclude(const StepVotes::Vote& votes) {
+  const PhaseClock::Scope phase(parts_.clock, RunPhase::optimizer);
   if (!early_.may_be) provide_coefficients();
   StepResult result{.requests = {.stop = votes.stop, .checkpoint = votes.checkpoint},
                     .examples = examples_,
                     .finding = early_.has_begun ? early_.finding : judge(votes)};
   early_ = {.may_be = early_.may_be};
-  if (!result.finding || result.finding->status == StepStatus::applied) {
+  if (!result.finding || result.finding->status == StepOutcome::Status::applied) {
     parts_.before_change();
     parts_.graphs.run(space_, {StepGraphs::Part::Kind::update}, StepGraphs::Ranks::this_one, [&] {
       parts_.strategy.update(space_, decisions().scalars(), 1 / static_cast<double>(scope_.examples));
@@ -89,7 +89,7 @@ StepResult StepUpdate::conclude(const StepVote& votes) {
   return result;
 }
 
-SummedLoss StepUpdate::summed_loss(const StepVote& votes) const {
+SummedLoss StepUpdate::summed_loss(const StepVotes::Vote& votes) const {
   return {.loss = votes.loss,
           .weight = votes.weight,
           .in_memory = comm_.size() > 1 ? nullptr : parts_.losses.in_memory(),
@@ -98,23 +98,23 @@ SummedLoss StepUpdate::summed_loss(const StepVote& votes) const {
 }
 
 /// Returns the outcome of the step; none if the host hears of it later, and the device decides about the update.
-std::optional<StepFinding> StepUpdate::judge(const StepVote& votes) {
+std::optional<StepOutcome> StepUpdate::judge(const StepVotes::Vote& votes) {
   // Not recorded on several ranks, because votes are numbers of the host.
   parts_.graphs.run(space_, {StepGraphs::Part::Kind::decision}, StepGraphs::Ranks::all, [&] {
     guard_.judge(space_, parts_.strategy, summed_loss(votes), votes.bad_parameters,
-                 optimizer_steps_.update_options(space_, parts_.strategy));
+                 coefficients_.update_options(space_, parts_.strategy));
   });
   guard_.judged(space_);
   // On devices, findings are taken a step late, when the device has the next step already.
   const bool reads_late = memory_is_separate && !guard_.watches_loss() && !reads_at_once_;
-  std::optional<StepFinding> finding;
+  std::optional<StepOutcome> finding;
   if (!reads_late) finding = take_finding();
-  if (!finding || finding->done()) parts_.strategy.before_update(space_);
+  if (!finding || finding->done()) parts_.strategy.judged(space_, ParallelStrategy::Verdict::can_be_done);
   return finding;
 }
 
 void StepUpdate::end() {
-  const PhaseClock::Scope phase(parts_.clock, StepPhase::reduce);
+  const PhaseClock::Scope phase(parts_.clock, RunPhase::reduce);
   count_.done += scope_.in_run.steps;
   if (parts_.strategy.end_step(space_)) guard_.agree(space_);
   if (scope_.in_run.steps == 1) return;
@@ -123,10 +123,10 @@ void StepUpdate::end() {
 }
 
 /// Takes the finding of the oldest step that has one. A step that cannot be done takes those after it along.
-StepFinding StepUpdate::take_finding() {
-  const StepFinding finding = guard_.take(space_);
-  const bool is_local = parts_.strategy.is_local(finding.number);
-  if (finding.status == StepStatus::skipped && !is_local) {
+StepOutcome StepUpdate::take_finding() {
+  const StepOutcome finding = guard_.take(space_);
+  const bool is_local = parts_.strategy.sync_of(finding.number).is_local;
+  if (finding.status == StepOutcome::Status::skipped && !is_local) {
     ++count_.skipped;
     ++count_.skipped_in_a_row;
   } else if (finding.done()) {
@@ -139,33 +139,33 @@ StepFinding StepUpdate::take_finding() {
                                         finding.message, comm_.rank()));
   if (!finding.done()) {
     count_.done = finding.number - 1;
-    parts_.strategy.forget_gradients(space_);
+    parts_.strategy.judged(space_, ParallelStrategy::Verdict::cannot_be_done);
   }
   return finding;
 }
 
-std::optional<StepFinding> StepUpdate::take_last() {
+std::optional<StepOutcome> StepUpdate::take_last() {
   if (decisions().untaken() == 0) return std::nullopt;
   return take_finding();
 }
 
 double StepUpdate::learning_rate() const {
   const auto before = [](std::int64_t steps) { return std::max<std::int64_t>(1, steps) - 1; };
-  return optimizer_steps_.learning_rate(before(count_.applied()), before(count_.done));
+  return coefficients_.learning_rate(before(count_.applied()), before(count_.done));
 }
 
 void StepUpdate::branch_after(std::int64_t optimizer_steps, double learning_rate) {
   count_.before = optimizer_steps;
-  optimizer_steps_.begin_after(count_, learning_rate);
+  coefficients_.begin_after(count_, learning_rate);
 }
 
 void StepUpdate::describe_state(StateFields& fields) {
   count_.describe_state(fields);
-  double learning_rate = optimizer_steps_.learning_rate_before(count_);
+  double learning_rate = coefficients_.learning_rate_before(count_);
   describe_last_learning_rate(fields, count_, learning_rate);
   guard_.describe_state(fields);
   if (!fields.restores()) return;
-  optimizer_steps_.begin_after(count_, learning_rate);
+  coefficients_.begin_after(count_, learning_rate);
   guard_.set_applied(count_.applied());
 }
 

@@ -7,19 +7,19 @@
 
 #include "train/evaluator.hpp"
 #include "train/guard/step_guard.hpp"
-#include "train/optimizer_steps.hpp"
 #include "train/phase_clock.hpp"
 #include "train/step_graphs.hpp"
-#include "train/step_voter.hpp"
+#include "train/step_votes.hpp"
+#include "train/update_coefficients.hpp"
 
 namespace lockstep {
 
 /// State of a step whose update begins while gradients are computed, because these cannot change its outcome.
 struct EarlyUpdate {
-  bool may_be = false;                 ///< possible in this run
-  std::optional<StepVote> votes;       ///< of all ranks, once they are there
-  bool has_begun = false;              ///< the step is judged, and its update has begun
-  std::optional<StepFinding> finding;  ///< what `judge` has returned then
+  bool may_be = false;                   ///< possible in this run
+  std::optional<StepVotes::Vote> votes;  ///< of all ranks, once they are there
+  bool has_begun = false;                ///< the step is judged, and its update has begun
+  std::optional<StepOutcome> finding;    ///< what `judge` has returned then
 };
 
 /// Concludes a step from its losses and gradients: ranks vote on it, it is judged, and parameters change or stay.
@@ -40,15 +40,15 @@ class StepUpdate final : public Stateful {
   /// `data` is the training set. `sums` is the number of gradient sums that each rank computes in a step. Throws
   /// KeyError if the schedule does not go with the run's length.
   StepUpdate(const TrainingConfig& config, const Communicator& comm, const Dataset& data, const RunLength& length,
-             std::int64_t sums, std::unique_ptr<StepVoter> voter, const Parts& parts);
+             std::int64_t sums, std::unique_ptr<StepVotes> votes, const Parts& parts);
 
   /// Begins a step on this rank's share `batch`, of `examples` on all ranks. `scope` is what the strategy has returned
   /// for it.
-  void begin(const BatchPlan& batch, const StepScope& scope, std::int64_t examples);
-  const StepScope& scope() const { return scope_; }
+  void begin(const BatchPlan& batch, const UpdateScope& scope, std::int64_t examples);
+  const UpdateScope& scope() const { return scope_; }
 
   /// Asks for what this rank wants of the step, at the latest moment.
-  using Requests = std::function<StepRequests()>;
+  using Requests = std::function<RankRequests()>;
   /// Call when the forward pass of a micro-batch has been started. After the last one, casts this rank's vote if the
   /// update may begin early.
   void forward_started(bool is_last, const Requests& requests);
@@ -56,15 +56,15 @@ class StepUpdate final : public Stateful {
   void advance();
   /// Waits until all gradients are summed and all votes are there. Casts this rank's vote if `forward_started` has not:
   /// what ranks do together in it, all do at the same place. Collective.
-  StepVote finish_gradients(const Requests& requests);
+  StepVotes::Vote finish_gradients(const Requests& requests);
   /// Judges the step and updates the parameters. Collective.
-  StepResult conclude(const StepVote& votes);
+  StepResult conclude(const StepVotes::Vote& votes);
   /// Ends a step that counts. If groups of ranks have stepped by themselves and a synchronization is due, they
   /// synchronize.
   void end();
 
   /// Returns the finding of the last step, if `conclude` has not returned it. Waits for it. Collective.
-  std::optional<StepFinding> take_last();
+  std::optional<StepOutcome> take_last();
 
   const StepCount& count() const { return count_; }
   StepGuard& guard() { return guard_; }
@@ -73,10 +73,10 @@ class StepUpdate final : public Stateful {
   double learning_rate() const;
   /// See ParallelStrategy::Coefficients.
   UpdateScalars scalars(std::int64_t applied, std::optional<std::int64_t> own) const {
-    return optimizer_steps_.scalars(applied, own);
+    return coefficients_.scalars(applied, own);
   }
   /// The sum of squares of the last step's gradients. Collective.
-  double gradient_square() { return f64_on_host(space_, optimizer_steps_.gradient_square(space_, parts_.strategy)); }
+  double gradient_square() { return f64_on_host(space_, coefficients_.gradient_square(space_, parts_.strategy)); }
 
   /// Does `work` while the parameters are their moving average, if there is one. Collective.
   template <class Work>
@@ -102,24 +102,24 @@ class StepUpdate final : public Stateful {
   void branch_after(std::int64_t optimizer_steps, double learning_rate);
   void describe_state(StateFields& fields) override;
   /// Call when the state was set: the next step goes on from there. Collective.
-  void go_on() { optimizer_steps_.provide(space_, {.count = count_}); }
+  void go_on() { coefficients_.provide(space_, {.count = count_}); }
 
  private:
-  void vote(const StepRequests& requests);
+  void vote(const RankRequests& requests);
   void provide_coefficients();
   void update_early();
-  SummedLoss summed_loss(const StepVote& votes) const;
-  std::optional<StepFinding> judge(const StepVote& votes);
-  StepFinding take_finding();
+  SummedLoss summed_loss(const StepVotes::Vote& votes) const;
+  std::optional<StepOutcome> judge(const StepVotes::Vote& votes);
+  StepOutcome take_finding();
 
   Communicator comm_;
   Parts parts_;
   ExecSpace space_;
-  OptimizerSteps optimizer_steps_;
+  UpdateCoefficients coefficients_;
   StepGuard guard_;
-  std::unique_ptr<StepVoter> voter_;
+  std::unique_ptr<StepVotes> votes_;
   StepCount count_;
-  StepScope scope_;            ///< of the last step
+  UpdateScope scope_;          ///< of the last step
   std::int64_t examples_ = 0;  ///< of all ranks, in the last step
   EarlyUpdate early_;
   bool has_voted_ = false;  ///< this rank has voted in this step

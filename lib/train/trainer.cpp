@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "base/heartbeat.hpp"
-#include "train/make_strategy.hpp"
 #include "train/memory_estimate.hpp"
 
 namespace lockstep {
@@ -43,8 +42,8 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
     });
   });
 
-  const RankGroups groups = rank_groups(config, topology);
-  SumMemory memory = sum_memory(config, groups, graph, plan);
+  const RankGroups groups = rank_groups(config.parallel, config.source, topology);
+  SumMemory memory = sum_memory(config.parallel, config.source, groups, graph, plan, config.dtype());
   // Windows of gradients are used again in the next micro-batch.
   partition_.sums_each = memory.on_hosts.windows.division.gradients;
   comm_.run_collectively([&] {
@@ -56,7 +55,16 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
       heartbeat().beat();
     });
   });
-  strategy_ = make_strategy(config, problem_, groups, std::move(memory), partition_, model_->parameters());
+  GradientOrder& order = problem_.order;
+  strategy_ = make_strategy(config.parallel,
+                            {.source = config.source,
+                             .batch = config.batch.global,
+                             .steps = problem_.length.steps(),
+                             .seed = problem_.seed,
+                             .counts_own_steps = config.groups_count_steps(),
+                             .measured = problem_.measured,
+                             .order = {std::move(order.pushes), order.known_steps, order.syncs}},
+                            groups, std::move(memory), partition_, model_->parameters());
   clock_.count_waits_of([this] { return strategy_->take_exposed_seconds(); });
 
   comm_.run_collectively([&] {
@@ -72,7 +80,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
     uploader_.emplace(problem_.data.format(), problem_.normalize, config.dtype(), max_micro_batch_, problem_.augment,
                       problem_.seed);
     noise_.emplace(comm_, model_->parameters().trained_size(),
-                   strategy_->sums_exactly() ? std::nullopt : std::optional(problem_.seed));
+                   strategy_->traits().sums_exactly ? std::nullopt : std::optional(problem_.seed));
   });
   evaluator_.emplace(comm_, Evaluator::Parts{*model_, *problem_.loss, *uploader_, *sums_}, max_micro_batch_);
 
@@ -85,19 +93,19 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
                       !config.parallel.offload.present,
                   comm_.size());
 
-  auto voter = std::make_unique<StepVoter>(topology, groups.step);
+  auto votes = std::make_unique<StepVotes>(topology, groups.step);
   comm_.run_collectively([&] {
     with_positions(config.source, [&] {
       update_ = std::make_unique<StepUpdate>(
-          config, comm_, problem_.data, problem_.length, partition_.sums(batch), std::move(voter),
+          config, comm_, problem_.data, problem_.length, partition_.sums(batch), std::move(votes),
           StepUpdate::Parts{*model_, *optimizer_, *strategy_, *sums_, *graphs_, clock_, [this] { before_change_(); }});
     });
   });
   no_examples_.plan.micro_batches = {{.begins = true, .ends = true}};
 }
 
-StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequests()>& requests) {
-  const StepScope scope = strategy_->begin_step(space_, steps() + 1, batch.plan);
+StepResult Trainer::step(const HostBatch& batch, const std::function<RankRequests()>& requests) {
+  const UpdateScope scope = strategy_->begin_step(space_, steps() + 1, batch.plan);
   const HostBatch& own = scope.examples > 0 ? batch : no_examples_;
   own_examples_ = own.size();
   update_->begin(own.plan, scope, batch.plan.global_examples);
@@ -111,7 +119,7 @@ StepResult Trainer::step(const HostBatch& batch, const std::function<StepRequest
     update_->forward_started(&micro_batch == &own.plan.micro_batches.back(), requests);
     backward(context, micro_batch, examples);
   }
-  const StepVote votes = update_->finish_gradients(requests);
+  const StepVotes::Vote votes = update_->finish_gradients(requests);
   const StepResult result = update_->conclude(votes);
   if (!result.done()) return result;
   noise_->end_step(
@@ -132,12 +140,12 @@ PassContext Trainer::context_of(const HostBatch& batch, const MicroBatch& micro_
 }
 
 DeviceBatch Trainer::upload(const HostBatch& batch, const MicroBatch& micro_batch) {
-  const PhaseClock::Scope phase(clock_, StepPhase::data);
+  const PhaseClock::Scope phase(clock_, RunPhase::data);
   return uploader_->upload(space_, batch, micro_batch.first, micro_batch.count);
 }
 
 void Trainer::forward(const PassContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples) {
-  const PhaseClock::Scope phase(clock_, StepPhase::forward);
+  const PhaseClock::Scope phase(clock_, RunPhase::forward);
   // The host's part of a backward pass needs that of the forward pass before it, such as the number of examples: both
   // are recorded, or neither is.
   const auto ranks = micro_batch.ends ? StepGraphs::Ranks::all : StepGraphs::Ranks::this_one;
@@ -152,7 +160,7 @@ void Trainer::forward(const PassContext& context, const MicroBatch& micro_batch,
 }
 
 void Trainer::backward(const PassContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples) {
-  const PhaseClock::Scope phase(clock_, StepPhase::backward);
+  const PhaseClock::Scope phase(clock_, RunPhase::backward);
   const auto ranks = micro_batch.ends ? StepGraphs::Ranks::all
                                       : StepGraphs::Ranks::this_one;  // sums over ranks begin in the last micro-batch
   graphs_->run(space_,
@@ -172,22 +180,22 @@ void Trainer::backward(const PassContext& context, const MicroBatch& micro_batch
   strategy_->gradient_sum_done(space_);
 }
 
-std::optional<StepFinding> Trainer::settle() {
+std::optional<StepOutcome> Trainer::settle() {
   strategy_->finish_update(space_);
   return update_->take_last();
 }
 
 std::optional<Metrics> Trainer::evaluate(const Dataset& data, const std::function<bool()>& gives_up) {
-  const PhaseClock::Scope phase(clock_, StepPhase::evaluation);
+  const PhaseClock::Scope phase(clock_, RunPhase::evaluation);
   return update_->with_averages([&] { return evaluator_->evaluate(data, gives_up); });
 }
 
 Metrics Trainer::evaluate(const HostBatch& batch) {
-  const PhaseClock::Scope phase(clock_, StepPhase::evaluation);
+  const PhaseClock::Scope phase(clock_, RunPhase::evaluation);
   return update_->with_averages([&] { return evaluator_->evaluate(batch); });
 }
 
-StepMetrics Trainer::step_metrics() {
+LoggedMetrics Trainer::step_metrics() {
   return {.metrics = sums_->reduce(space_, comm_, *problem_.loss),
           .gradient_norm = std::sqrt(update_->gradient_square()) * update_->decisions().last().gradient_factor};
 }

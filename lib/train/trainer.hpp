@@ -7,12 +7,11 @@
 
 #include "comm/collective/all_reduce_table.hpp"
 #include "comm/topology.hpp"
-#include "data/data_loader.hpp"
-#include "data/upload.hpp"
-#include "parallel/asynchronous/push_order.hpp"
-#include "parallel/parallel_strategy.hpp"
+#include "data/batch/data_loader.hpp"
+#include "data/batch/upload.hpp"
+#include "parallel/make_strategy.hpp"
 #include "parallel/sync_batch_norm_exchange.hpp"
-#include "train/noise/noise_measurement.hpp"
+#include "train/gradient_noise_scale.hpp"
 #include "train/phase_clock.hpp"
 #include "train/step_update.hpp"
 
@@ -23,13 +22,11 @@ struct TrainingProblem {
   std::unique_ptr<Loss> loss;
   const Dataset& data;  ///< the training set; must outlive the trainer
   NormalizeConfig normalize;
-  AugmentConfig augment;                                                        ///< of the batches' images
-  std::uint64_t seed = 0;                                                       ///< of dropout and other random numbers
-  RunLength length;                                                             ///< for the learning-rate schedule
-  std::int64_t known_steps = length.steps();                                    ///< see Trainer::known_steps
-  std::vector<AllReduceRow> measured;                                           ///< see make_all_reduce
-  PushOrder pushes;                                                             ///< for parallel.asynchronous
-  std::function<bool(std::int64_t)> syncs = [](std::int64_t) { return true; };  ///< see WorkersCourse
+  AugmentConfig augment;               ///< of the batches' images
+  std::uint64_t seed = 0;              ///< of dropout and other random numbers
+  RunLength length;                    ///< for the learning-rate schedule
+  std::vector<AllReduceRow> measured;  ///< see make_all_reduce
+  GradientOrder order;                 ///< for parallel.asynchronous
 };
 
 struct LoggedScales {
@@ -50,13 +47,12 @@ class Trainer final : public Stateful {
   /// does not wait for the step's finding (reads_late in StepUpdate::judge): steps after one that cannot be done change
   /// nothing. Collective.
   StepResult step(
-      const HostBatch& batch, const std::function<StepRequests()>& requests = [] { return StepRequests{}; });
+      const HostBatch& batch, const std::function<RankRequests()>& requests = [] { return RankRequests{}; });
   /// Returns the finding of the last step, if `step` has not returned it. Waits until all parameters are there.
   /// Collective.
-  std::optional<StepFinding> settle();
+  std::optional<StepOutcome> settle();
   /// Returns metrics of a dataset; none if `gives_up` (see Evaluator::evaluate) says so. Collective.
-  std::optional<Metrics> evaluate(
-      const Dataset& data, const std::function<bool()>& gives_up = [] { return false; });
+  std::optional<Metrics> evaluate(const Dataset& data, const std::function<bool()>& gives_up = [] { return false; });
   /// Returns metrics of a batch, of which `batch` is this rank's share. Collective.
   Metrics evaluate(const HostBatch& batch);
   /// Sets a function that is called before parameters change: readers of parameters that run during the gradients'
@@ -66,12 +62,12 @@ class Trainer final : public Stateful {
   /// Number of steps done, skipped ones included. The last one counts before it is settled.
   std::int64_t steps() const { return update_->count().done; }
   /// Number of steps whose gradients have a known order: all, unless a record of asynchronous training ends earlier.
-  std::int64_t known_steps() const { return problem_.known_steps; }
+  std::int64_t known_steps() const { return problem_.order.known_steps; }
   /// Returns loss, metrics and gradient norm of the last step, over all ranks. Collective.
-  StepMetrics step_metrics();
+  LoggedMetrics step_metrics();
   LoggedScales logged_scales() const;
   /// Whether the parameters are those of the run, the same on all ranks.
-  bool has_common_parameters() const { return strategy_->is_common(steps()); }
+  bool has_common_parameters() const { return strategy_->sync_of(steps()).is_common; }
   /// Seconds in which steps have waited for other ranks.
   struct ExposedSeconds {
     double gradients = 0;
@@ -93,7 +89,7 @@ class Trainer final : public Stateful {
 
   void describe_state(StateFields& fields) override;
   /// Gives all ranks the parameters of rank 0 and, of the optimizer's states that rank 0 has, what they own
-  /// (StrategyState::share). Before the first step that counts, the moving average is the parameters. Collective.
+  /// (ParallelStrategy::share). Before the first step that counts, the moving average is the parameters. Collective.
   void share_parameters();
 
  private:

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/text.hpp"
-#include "parallel/local/fragment_sums.hpp"
+#include "parallel/local/streaming_sync.hpp"
 
 namespace lockstep {
 

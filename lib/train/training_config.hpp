@@ -7,11 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "data/batch_partition.hpp"
+#include "data/batch/batch_partition.hpp"
 #include "nn/loss.hpp"
 #include "nn/model.hpp"
 #include "nn/model_config.hpp"
-#include "ops/provider.hpp"
+#include "ops/products/provider.hpp"
 #include "optim/loss_scaler.hpp"
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/mpi_transport.hpp"
+#include "comm/transport.hpp"
 #include "parallel/parallel_memory.hpp"
 #include "parallel/reducers/bucketed_reducer.hpp"
 #include "perf/simulate/stages.hpp"

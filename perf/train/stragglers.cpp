@@ -11,13 +11,13 @@
 #include <thread>
 #include <utility>
 
+#include "base/duration.hpp"
 #include "base/log.hpp"
-#include "base/timer.hpp"
 #include "config/deck.hpp"
 #include "core/device.hpp"
 #include "run/experiment/experiment.hpp"
-#include "run/training/trainer_setup.hpp"
-#include "train/share_balance.hpp"
+#include "run/training/batch_feed.hpp"
+#include "run/training/prepared_run.hpp"
 
 namespace lockstep {
 namespace {
@@ -72,13 +72,14 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
                              .global_batch = batch,
                              .rank = comm.rank(),
                              .partition = trainer->partition(),
-                             .parts_of_batch = trainer->strategy().parts_of_batch()}),
+                             .parts_of_batch = trainer->strategy().traits().dealing.parts_of_batch}),
                     trainer->partition().room(batch), {}, 0, is_free ? DataLoader::on_demand : DataLoader::ahead);
   Timer timer;
   std::int64_t computed = 0;
   while (trainer->steps() < settling + measured) {
     const std::int64_t steps_before = trainer->steps();
-    const HostBatch& examples = is_free ? loader.take(trainer->strategy().next_part(ExecSpace())) : *loader.next();
+    const HostBatch& examples = is_free ? loader.take(trainer->strategy().traits().dealing.next_part(ExecSpace()))
+                                        : *loader.next();
     const std::int64_t of_step = trainer->step(examples).examples;
     computed += is_free ? trainer->own_examples() : of_step;
     const std::int64_t step = trainer->steps();
@@ -96,7 +97,8 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
   }
   double count = static_cast<double>(computed);
   if (is_free)
-    count = static_cast<double>(trainer->strategy().examples_of_update(batch) * measured);  // without dropped examples
+    count = static_cast<double>(trainer->strategy().traits().dealing.examples_of_update(batch) *
+                                measured);  // without dropped examples
   Result result{.examples_per_second = count / timer.seconds()};
   if (!is_free) result.shares = balance.partition().rank_shares;
   const Tensor values = trainer->model().parameters().values();
@@ -125,11 +127,9 @@ void compare(double seconds, double slowdown, const std::string& part, const Com
       {"none is slow, asynchronous", "asynchronous: {collect: 4, schedule: {free: true}}", false, ", micro: 1"},
       {"asynchronous", "asynchronous: {collect: 4, schedule: {free: true}}", true, ", micro: 1"},
       {"none is slow, asynchronous, 5 steps by themselves",
-       "local: {every: 5, outer: nesterov}, asynchronous: {collect: 4, schedule: {free: true}}", false,
-       ", micro: 1"},
+       "local: {every: 5, outer: nesterov}, asynchronous: {collect: 4, schedule: {free: true}}", false, ", micro: 1"},
       {"asynchronous, 5 steps by themselves",
-       "local: {every: 5, outer: nesterov}, asynchronous: {collect: 4, schedule: {free: true}}", true,
-       ", micro: 1"},
+       "local: {every: 5, outer: nesterov}, asynchronous: {collect: 4, schedule: {free: true}}", true, ", micro: 1"},
       {"none is slow, a server", "servers: 1, asynchronous: {collect: 3, schedule: {free: true}}", false},
       {"a server", "servers: 1, asynchronous: {collect: 3, schedule: {free: true}}", true},
       {"none is slow, 2 groups", "asynchronous: {groups: 2, collect: 2, schedule: {free: true}}", false, ", micro: 1"},

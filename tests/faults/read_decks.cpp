@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "run/reports/plan_report.hpp"
+#include "run/reports/reports.hpp"
 
 namespace {
 

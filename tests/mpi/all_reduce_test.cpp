@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "base/timer.hpp"
+#include "base/duration.hpp"
 #include "comm/emulated_network.hpp"
 #include "support/fixtures.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "core/random.hpp"
 #include "parallel/parallel_memory.hpp"
-#include "parallel/reducers/buckets.hpp"
+#include "parallel/reducers/gradient_reducer.hpp"
 #include "support/fixtures.hpp"
 
 namespace lockstep {

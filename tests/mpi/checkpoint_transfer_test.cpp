@@ -12,8 +12,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include "checkpoint/background_work.hpp"
 #include "checkpoint/checkpoint_reader.hpp"
+#include "checkpoint/checkpoint_writer.hpp"
 #include "support/scratch.hpp"
 
 namespace lockstep::test {

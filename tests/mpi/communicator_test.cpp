@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "comm/mpi_handle.hpp"
-#include "comm/mpi_transport.hpp"
 #include "comm/spin_backoff.hpp"
+#include "comm/transport.hpp"
 #include "support/fixtures.hpp"
 #include "support/scratch.hpp"
 

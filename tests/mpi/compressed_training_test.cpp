@@ -9,7 +9,7 @@
 #include "checkpoint/checkpoint_reader.hpp"
 #include "comm/emulated_network.hpp"
 #include "run/experiment/experiment.hpp"
-#include "run/training/trainer_setup.hpp"
+#include "run/training/prepared_run.hpp"
 #include "run/training/training_run.hpp"
 #include "serial_training.hpp"
 #include "support/fixtures.hpp"

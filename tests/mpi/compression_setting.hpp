@@ -28,7 +28,7 @@ struct CompressionSetting {
   Communicator ranks;
   CompressConfig config;
   std::vector<CompressedBucket> buckets;
-  StepFacts step{.seed = 7};
+  SumFacts step{.seed = 7};
   std::vector<T> numbers, errors, thin;
   std::unique_ptr<Collective> sum;
 

@@ -10,7 +10,7 @@
 #include "counting_network.hpp"
 #include "parallel/compression/compression.hpp"
 #include "support/layer_harness.hpp"
-#include "train/noise/gradient_sketch.hpp"
+#include "train/gradient_noise_scale.hpp"
 
 namespace lockstep {
 namespace {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "comm/communicator.hpp"
-#include "comm/mpi_transport.hpp"
 #include "comm/transport.hpp"
 
 namespace lockstep::test {

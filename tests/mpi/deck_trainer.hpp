@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "checkpoint/checkpoint_reader.hpp"
-#include "data/data_loader.hpp"
+#include "data/batch/data_loader.hpp"
 #include "run/experiment/experiment.hpp"
-#include "run/training/trainer_setup.hpp"
+#include "run/training/prepared_run.hpp"
 #include "serial_training.hpp"
 #include "support/fixtures.hpp"
 #include "train/trainer.hpp"

@@ -6,9 +6,7 @@
 
 #include <cmath>
 
-#include "comm/device_sums.hpp"
-#include "comm/mpi_device_all_reduce.hpp"
-#include "comm/nccl/nccl.hpp"
+#include "comm/device_all_reduce.hpp"
 #include "comm/spin_backoff.hpp"
 #include "support/fixtures.hpp"
 

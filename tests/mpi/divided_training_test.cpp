@@ -12,7 +12,7 @@
 #include "comm/emulated_network.hpp"
 #include "counting_network.hpp"
 #include "deck_trainer.hpp"
-#include "parallel/shard_groups.hpp"
+#include "parallel/parallel_memory.hpp"
 #include "serial_training.hpp"
 #include "support/scratch.hpp"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "mpi/serial_training.hpp"
-#include "ops/loss.hpp"
+#include "ops/loss/loss.hpp"
 #include "reference/metrics.hpp"
 #include "run/experiment/experiment.hpp"
 #include "support/fixtures.hpp"

@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "checkpoint/state_text.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "mpi/run_outcome.hpp"
 #include "mpi/serial_training.hpp"
 #include "run/training/training_run.hpp"
 #include "support/fixtures.hpp"
-#include "train/optimizer_steps.hpp"
+#include "train/update_coefficients.hpp"
 
 namespace lockstep {
 namespace {
@@ -94,7 +94,7 @@ std::vector<StepCoefficients> coefficients_behind(const std::vector<KnownSteps>&
   const RunConfig config = test::read_run_config(ramped(4, lars, by_batch, "initial: 8"),
                                                  (folder.path() / "run").string());
   TrainingRun run(config, comm);
-  OptimizerSteps steps(config, comm, run.trainer().optimizer(), run_length(config, 96));
+  UpdateCoefficients steps(config, comm, run.trainer().optimizer(), run_length(config, 96));
   const ExecSpace space;
   std::vector<StepCoefficients> found;
   for (const KnownSteps& known : numbers) {

@@ -231,7 +231,7 @@ TEST_P(LocalOverflows, LeaveOutStepsByThemselves) {
     StepResult result = run.step();
     if (auto later = run.trainer->settle()) result.finding = std::move(later);
     ASSERT_TRUE(result.done());
-    const bool is_skipped = result.finding->status == StepStatus::skipped;
+    const bool is_skipped = result.finding->status == StepOutcome::Status::skipped;
     skipped += is_skipped ? 1 : 0;
     done += is_skipped || run.trainer->own_examples() == 0 ? 0 : 1;
     differences += comm.any_rank(is_skipped) && !comm.every_rank(is_skipped) ? 1 : 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "train/noise/noise_scale.hpp"
+#include "train/gradient_noise_scale.hpp"
 
 #include <gtest/gtest.h>
 
-#include "checkpoint/state_text.hpp"
+#include "checkpoint/checkpoint.hpp"
 
 #include <random>
 

@@ -10,7 +10,7 @@
 
 #include "base/log.hpp"
 #include "comm/emulated_network.hpp"
-#include "io/scratch_file.hpp"
+#include "io/block_file.hpp"
 #include "mpi/serial_training.hpp"
 #include "run/training/training_run.hpp"
 #include "support/fixtures.hpp"

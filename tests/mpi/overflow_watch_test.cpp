@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "train/guard/overflow_watch.hpp"
+#include "train/guard/nonfinite_report.hpp"
 
 #include <gmock/gmock.h>
 

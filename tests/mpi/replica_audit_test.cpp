@@ -7,7 +7,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "core/random.hpp"
 #include "mpi/serial_training.hpp"
-#include "ops/elementwise.hpp"
+#include "ops/elementwise/elementwise.hpp"
 #include "run/experiment/experiment.hpp"
 #include "run/training/training_run.hpp"
 #include "support/fixtures.hpp"
@@ -123,7 +123,7 @@ struct Fault {
   static inline bool is_here = false;
 
   static void strike(const char* region) {
-    if (region != phase_names[static_cast<std::size_t>(StepPhase::optimizer)] || ++updates != step || !is_here) return;
+    if (region != phase_names[static_cast<std::size_t>(RunPhase::optimizer)] || ++updates != step || !is_here) return;
     const ParameterBuffer& parameters = run->trainer().model().parameters();
     auto* word = static_cast<std::uint32_t*>(
         (parameters.windows().division.values ? parameters.owned().values() : parameters.values()).data);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "mpi/serial_training.hpp"
 
-#include "data/sampler.hpp"
-#include "data/upload.hpp"
-#include "ops/loss.hpp"
-#include "optim/gradient_scale.hpp"
+#include "data/batch/sampler.hpp"
+#include "data/batch/upload.hpp"
+#include "ops/loss/loss.hpp"
+#include "optim/update_scalars.hpp"
 #include "run/experiment/experiment.hpp"
 #include "support/fixtures.hpp"
 

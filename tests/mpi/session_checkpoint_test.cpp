@@ -9,7 +9,6 @@
 
 #include "base/log.hpp"
 #include "io/checksum.hpp"
-#include "io/manifest.hpp"
 #include "mpi/sessions.hpp"
 
 namespace lockstep {

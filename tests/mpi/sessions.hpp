@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "api/session.hpp"
-#include "data/batch_partition.hpp"
+#include "data/batch/batch_partition.hpp"
 #include "support/fixtures.hpp"
 #include "support/whole_checkpoint.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "data/shared_reading.hpp"
+#include "data/dataset/shared_reading.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "data/dataset.hpp"
+#include "data/dataset/dataset.hpp"
 #include "nn/parameters/parameter_buffer.hpp"
 #include "support/fixtures.hpp"
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "core/host_copy.hpp"
+#include "core/host_memory.hpp"
 
 namespace lockstep {
 namespace {
@@ -85,7 +85,8 @@ TEST(StepDecision, ScalesTheLossAsTheHostWould) {
     if (overflow && decider.scaling.at_floor(expected)) break;
     const float scale = expected.scale;
     const StepDecision found = decider.decide({.overflows = overflow ? 3.0 : 0.0});
-    ASSERT_EQ(found.outcome, overflow ? StepOutcome::overflow : StepOutcome::applied) << "step " << step;
+    ASSERT_EQ(found.outcome, overflow ? StepDecision::Outcome::overflow : StepDecision::Outcome::applied)
+        << "step " << step;
     EXPECT_EQ(found.loss_factor, static_cast<double>(scale) / 8);
     EXPECT_EQ(found.scalars.left_out, overflow ? 1 : 0);
     if (!overflow) {
@@ -99,7 +100,7 @@ TEST(StepDecision, ScalesTheLossAsTheHostWould) {
     EXPECT_EQ(found.applied, applied);
   }
   const StepDecision last = decider.decide({.overflows = 1});
-  EXPECT_EQ(last.outcome, StepOutcome::at_floor);
+  EXPECT_EQ(last.outcome, StepDecision::Outcome::at_floor);
   EXPECT_EQ(last.scaler, expected);
   EXPECT_EQ(last.halted, 1);
 }
@@ -108,13 +109,14 @@ TEST(StepDecision, NothingChangesBehindAStepThatCannotBeDone) {
   for (const StepDecider::Found& bad :
        {StepDecider::Found{.loss = infinite, .lost = 2}, StepDecider::Found{.bad_parameters = 1}}) {
     StepDecider decider;
-    EXPECT_EQ(decider.decide({}).outcome, StepOutcome::applied);
+    EXPECT_EQ(decider.decide({}).outcome, StepDecision::Outcome::applied);
     const StepDecision before = decider.decide(bad);
-    EXPECT_EQ(before.outcome, bad.bad_parameters != 0 ? StepOutcome::bad_parameters : StepOutcome::lost);
+    EXPECT_EQ(before.outcome,
+              bad.bad_parameters != 0 ? StepDecision::Outcome::bad_parameters : StepDecision::Outcome::lost);
     EXPECT_EQ(before.scalars.left_out, 1);
     EXPECT_EQ(before.scalars.nonfinite_before, bad.bad_parameters);
     const StepDecision after = decider.decide({});
-    EXPECT_EQ(after.outcome, StepOutcome::halted);
+    EXPECT_EQ(after.outcome, StepDecision::Outcome::halted);
     EXPECT_EQ(after.scalars.left_out, 1);
     EXPECT_EQ(after.applied, 1);
     EXPECT_EQ(after.loss_was_nonfinite, before.loss_was_nonfinite);
@@ -124,26 +126,26 @@ TEST(StepDecision, NothingChangesBehindAStepThatCannotBeDone) {
 /// A step in which no target counts has no loss, and is applied with gradients of 0.
 TEST(StepDecision, AStepWithoutALossIsApplied) {
   StepDecider decider;
-  EXPECT_EQ(decider.decide({.loss = infinite}).outcome, StepOutcome::suspicious);
+  EXPECT_EQ(decider.decide({.loss = infinite}).outcome, StepDecision::Outcome::suspicious);
   const StepDecision found = decider.decide({.rows = 0});
-  EXPECT_EQ(found.outcome, StepOutcome::applied);
+  EXPECT_EQ(found.outcome, StepDecision::Outcome::applied);
   EXPECT_EQ(found.has_loss, 0);
   EXPECT_EQ(found.scalars.gradient_scale, 1.0 / 8);
   EXPECT_EQ(found.loss_was_nonfinite, 1) << "of the step before";
   const StepDecision smoothed = decider.decide({.rows = 0, .smoothing = 3});
-  EXPECT_EQ(smoothed.outcome, StepOutcome::applied);
+  EXPECT_EQ(smoothed.outcome, StepDecision::Outcome::applied);
   EXPECT_EQ(smoothed.mean_loss, 0);
   EXPECT_EQ(smoothed.scalars.gradient_scale, 0) << "a mean over no weight";
-  EXPECT_EQ(decider.decide({.loss = infinite}).outcome, StepOutcome::lost);
+  EXPECT_EQ(decider.decide({.loss = infinite}).outcome, StepDecision::Outcome::lost);
 }
 
 TEST(StepDecision, OneLossMayBeOutOfBounds) {
   StepDecider decider;
-  EXPECT_EQ(decider.decide({.loss = infinite}).outcome, StepOutcome::suspicious);
-  EXPECT_EQ(decider.decide({}).outcome, StepOutcome::applied);
-  EXPECT_EQ(decider.decide({.loss = infinite}).outcome, StepOutcome::suspicious);
+  EXPECT_EQ(decider.decide({.loss = infinite}).outcome, StepDecision::Outcome::suspicious);
+  EXPECT_EQ(decider.decide({}).outcome, StepDecision::Outcome::applied);
+  EXPECT_EQ(decider.decide({.loss = infinite}).outcome, StepDecision::Outcome::suspicious);
   const StepDecision second = decider.decide({.loss = infinite});
-  EXPECT_EQ(second.outcome, StepOutcome::lost);
+  EXPECT_EQ(second.outcome, StepDecision::Outcome::lost);
   EXPECT_EQ(second.lost_before, 1);
   EXPECT_EQ(second.applied, 3);
 }

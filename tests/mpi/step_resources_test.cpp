@@ -4,7 +4,7 @@
 #include <Kokkos_Core.hpp>
 
 #include "base/log.hpp"
-#include "io/scratch_file.hpp"
+#include "io/block_file.hpp"
 #include "mpi/serial_training.hpp"
 #include "run/training/training_run.hpp"
 #include "support/fixtures.hpp"

@@ -13,7 +13,7 @@
 
 #include "base/text_file.hpp"
 #include "comm/collective/executor.hpp"
-#include "io/replace_file.hpp"
+#include "io/output_file.hpp"
 #include "mpi/free_runs.hpp"
 #include "mpi/run_outcome.hpp"
 #include "mpi/softmax_regression.hpp"

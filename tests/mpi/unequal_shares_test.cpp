@@ -4,9 +4,9 @@
 
 #include "base/log.hpp"
 #include "mpi/serial_training.hpp"
+#include "run/training/batch_feed.hpp"
 #include "run/training/training_run.hpp"
 #include "support/fixtures.hpp"
-#include "train/share_balance.hpp"
 
 namespace lockstep {
 namespace {

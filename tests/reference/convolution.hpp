@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "ops/convolution.hpp"
+#include "ops/products/products.hpp"
 
 // Convolutions as their definition says, in fp64: what every provider is compared with.
 namespace lockstep::reference {

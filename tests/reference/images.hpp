@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/image_changes.hpp"
+#include "ops/image/image_changes.hpp"
 
 namespace lockstep::reference {
 

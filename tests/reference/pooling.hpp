@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "ops/pooling.hpp"
+#include "ops/pool/pooling.hpp"
 
 namespace lockstep::reference {
 

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "nn/model_config.hpp"
-#include "ops/convert.hpp"
+#include "ops/elementwise/copies.hpp"
 #include "support/fixtures.hpp"
 
 namespace lockstep::test {

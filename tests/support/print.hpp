@@ -7,7 +7,7 @@
 #include "core/dtype.hpp"
 #include "core/shape.hpp"
 #include "ops/activation.hpp"
-#include "ops/provider.hpp"
+#include "ops/products/provider.hpp"
 
 // Prints Lockstep's types in GoogleTest's parameters by name instead of byte by byte. Parameter types of a single test
 // (a table of cases) have a PrintTo beside them.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -8,11 +9,18 @@
 #include <vector>
 
 #include "comm/collective/collective.hpp"
-#include "comm/collective/sum_options.hpp"
 #include "comm/node_memory.hpp"
 #include "comm/topology.hpp"
 
 namespace lockstep {
+
+/// How sums over ranks are made.
+struct SumOptions {
+  const Algorithm* all_reduce = nullptr;     ///< null: the fastest
+  DType wire = DType::f32;                   ///< type of numbers in messages (collective.hpp)
+  const Algorithm* between_nodes = nullptr;  ///< message-based algorithm of hierarchical sums; null: the fastest
+  std::optional<std::int64_t> leaders;       ///< ranks of each node that sum between nodes; empty: as many as help
+};
 
 /// What an all-reduce is built from.
 struct AllReduceParts {
@@ -37,7 +45,7 @@ struct Algorithm {
   /// ranks are then the library's duty; the MPI standard requires them (4.1, section 6.9.6).
   bool by_library = false;
   bool in_node_memory = false;    ///< uses AllReduceParts::memory, if there is any
-  bool in_device_memory = false;  ///< sums on devices (comm/device_sums.hpp), not on hosts
+  bool in_device_memory = false;  ///< sums on devices (comm/device_all_reduce.hpp), not on hosts
 };
 
 std::span<const Algorithm> algorithms();
@@ -64,10 +72,6 @@ std::unique_ptr<Collective> hierarchical_sum(const Topology& topology, const std
 /// Creates the all-reduce that is fastest as far as known without measuring. Collective.
 std::unique_ptr<Collective> fastest_all_reduce(const AllReduceParts& parts);
 
-// Makers used in the table:
-
-/// The MPI library's all-reduce.
-std::unique_ptr<Collective> library_all_reduce(const AllReduceParts& parts);
 /// Sums in the memory of each node, then between nodes; by messages only if there is no memory.
 std::unique_ptr<Collective> hierarchical_all_reduce(const AllReduceParts& parts);
 

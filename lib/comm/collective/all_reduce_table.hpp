@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,5 +32,12 @@ struct AllReduceTable : Config {
 std::string table_text(std::int64_t ranks, std::int64_t nodes, std::span<const AllReduceRow> rows);
 /// Parses a table file; throws DeckError if it is invalid.
 AllReduceTable read_table(const std::string& text, const std::string& file);
+
+// Default algorithms for sums, chosen without measuring. Pure functions, also used by predictions.
+
+/// The fastest message-based all-reduces for this number of ranks, by increasing number of bytes.
+std::vector<AllReduceRow> fastest_by_messages(int ranks);
+/// Number of ranks of each node that sum between nodes.
+int leaders_of(std::optional<std::int64_t> asked, int smallest_node);
 
 }  // namespace lockstep

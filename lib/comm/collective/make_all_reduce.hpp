@@ -5,9 +5,9 @@
 #include <optional>
 #include <span>
 
+#include "comm/collective/algorithm.hpp"
 #include "comm/collective/all_reduce_table.hpp"
 #include "comm/collective/shard_place.hpp"
-#include "comm/collective/sum_options.hpp"
 #include "comm/node_memory.hpp"
 #include "comm/topology.hpp"
 

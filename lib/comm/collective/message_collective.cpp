@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "comm/collective/algorithm.hpp"
 #include "comm/collective/executor.hpp"
-#include "core/float16.hpp"
+#include "core/dtype.hpp"
 
 namespace lockstep {
 namespace {

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/array_block.hpp"
 #include "core/element_range.hpp"
 
 namespace lockstep {

@@ -11,8 +11,8 @@
 #endif
 
 #include "base/error.hpp"
+#include "comm/device_all_reduce.hpp"
 #include "comm/mpi_handle.hpp"
-#include "comm/nccl/nccl.hpp"
 #include "comm/spin_backoff.hpp"
 #include "comm/surviving_ranks.hpp"
 #include "core/device_runtime.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // For builds without NCCL.
 #include "base/error.hpp"
-#include "comm/nccl/nccl.hpp"
+#include "comm/device_all_reduce.hpp"
 
 namespace lockstep {
 

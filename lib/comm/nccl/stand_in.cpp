@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "comm/device_all_reduce.hpp"
 #include "comm/mpi_handle.hpp"
-#include "comm/nccl/nccl.hpp"
 
 namespace lockstep {
 namespace {

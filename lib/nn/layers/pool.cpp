@@ -3,9 +3,7 @@
 
 #include <algorithm>
 
-#include "nn/layers/spatial.hpp"
-#include "ops/global_pooling.hpp"
-#include "ops/upsample.hpp"
+#include "nn/layers/axes.hpp"
 
 namespace lockstep {
 

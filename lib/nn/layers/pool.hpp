@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "nn/layer.hpp"
-#include "ops/pooling.hpp"
+#include "ops/pool/pooling.hpp"
 
 namespace lockstep {
 

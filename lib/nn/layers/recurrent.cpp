@@ -3,8 +3,7 @@
 
 #include <algorithm>
 
-#include "ops/bias.hpp"
-#include "ops/elementwise.hpp"
+#include "ops/elementwise/elementwise.hpp"
 
 namespace lockstep {
 namespace {

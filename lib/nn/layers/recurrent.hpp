@@ -4,9 +4,8 @@
 #include <map>
 
 #include "nn/layer.hpp"
-#include "nn/layers/workspace.hpp"
-#include "nn/plan_cache.hpp"
-#include "ops/recurrent.hpp"
+#include "nn/layers/plan_cache.hpp"
+#include "ops/sequence/recurrent.hpp"
 
 namespace lockstep {
 

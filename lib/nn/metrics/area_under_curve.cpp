@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "nn/metrics/area_under_curve.hpp"
+#include "nn/metrics/value_metrics.hpp"
 
 #include <Kokkos_BitManipulation.hpp>
 #include <limits>

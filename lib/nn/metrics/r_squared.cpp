@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "nn/metrics/r_squared.hpp"
+#include "nn/metrics/value_metrics.hpp"
 
 #include <cmath>
 #include <limits>

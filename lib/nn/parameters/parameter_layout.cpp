@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "core/array_block.hpp"
+#include "core/element_range.hpp"
 #include "core/memory_plan.hpp"
 
 namespace lockstep {

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "core/array_block.hpp"
+#include "core/element_range.hpp"
 
 namespace lockstep {
 namespace {

@@ -7,7 +7,6 @@
 #include <limits>
 #include <set>
 
-#include "nn/plan/schedule_tasks.hpp"
 #include "nn/plan/tensor_uses.hpp"
 
 namespace lockstep {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "nn/plan/schedule_tasks.hpp"
+#include "nn/plan/execution_plan.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,22 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "nn/presets/convolutional.hpp"
+#include "nn/presets/presets.hpp"
 
 #include <fmt/format.h>
 
 namespace lockstep {
-
-void FcConfig::describe(Fields& fields) {
-  fields.integers("features", features, {1, 1e9},
-                  "number of outputs of each linear layer; the last one is the number of outputs of the network");
-  fields.check(!features.empty(), "features", "the list is empty; give at least the number of outputs");
-}
-
-std::string FcConfig::list() const {
-  std::string text = "- flatten\n";
-  for (std::size_t i = 0; i < features.size(); ++i)
-    text += fmt::format("{}- {{linear: {{features: {}}}, name: fc{}}}\n", i > 0 ? "- relu\n" : "", features[i], i + 1);
-  return text;
-}
 
 void SimpleCnnConfig::describe(Fields& fields) {
   fields.integer("filters1", filters1, {1, 1e9}, "number of output channels of the first convolution");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "nn/presets/sequence.hpp"
+#include "nn/presets/presets.hpp"
 
 #include <fmt/format.h>
 

@@ -6,10 +6,10 @@
 #include "base/error.hpp"
 #include "core/device.hpp"
 #include "core/memory_plan.hpp"
-#include "ops/bias.hpp"
 #include "ops/blaslt/api.hpp"
-#include "ops/blaslt/provider.hpp"
-#include "ops/convert.hpp"
+#include "ops/elementwise/copies.hpp"
+#include "ops/elementwise/elementwise.hpp"
+#include "ops/products/provider.hpp"
 
 namespace lockstep {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "core/device.hpp"
 #include "core/execution.hpp"
-#include "ops/device_description.hpp"
+#include "ops/products/device_description.hpp"
 
 namespace cudnn_frontend {
 // cuDNN is linked, and found among the symbols of the program. (If its functions were called by name, the front end

@@ -7,13 +7,12 @@
 #include <span>
 #include <string>
 
-#include "ops/attention.hpp"
-#include "ops/convolution.hpp"
-#include "ops/library_plans.hpp"
-
-struct cudnnContext;
+#include "ops/products/library_products.hpp"
+#include "ops/products/products.hpp"
 
 namespace lockstep {
+
+struct cudnnContext;
 
 /// The device that graphs are planned for: that of this process, or a described one that need not be present.
 class CudnnDevice {
@@ -77,5 +76,8 @@ std::unique_ptr<CudnnGraph> cudnn_weight_gradient(const CudnnDevice& device, con
 std::unique_ptr<CudnnGraph> cudnn_attention(const CudnnDevice& device, const AttentionShape& shape);
 /// Tensors: queries, keys, values, y, logsumexp, dy, dqueries, dkeys, dvalues.
 std::unique_ptr<CudnnGraph> cudnn_attention_gradient(const CudnnDevice& device, const AttentionShape& shape);
+
+/// A recurrent layer that cuDNN has planned for the device of this process; null if cuDNN declines.
+std::unique_ptr<RecurrentSequence> plan_cudnn_recurrent(const RecurrentShape& shape);
 
 }  // namespace lockstep

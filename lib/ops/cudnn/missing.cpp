@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "base/error.hpp"
-#include "ops/cudnn/provider.hpp"
+#include "ops/products/provider.hpp"
 
 namespace lockstep {
 

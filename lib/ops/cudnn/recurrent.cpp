@@ -7,8 +7,7 @@
 
 #include "base/error.hpp"
 #include "ops/cudnn/graph.hpp"
-#include "ops/cudnn/products.hpp"
-#include "ops/library_recurrent.hpp"
+#include "ops/products/library_products.hpp"
 
 // lstm and gru use cuDNN's older API, because there are no graphs for them.
 

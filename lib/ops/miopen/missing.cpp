@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "ops/miopen/provider.hpp"
+#include "ops/products/provider.hpp"
 
 namespace lockstep {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "ops/onednn/call.hpp"
 
-#include "ops/library_threads.hpp"
+#include "ops/products/library_threads.hpp"
 
 namespace lockstep {
 namespace {

@@ -2,13 +2,9 @@
 #include <algorithm>
 
 #include "core/memory_plan.hpp"
-#include "ops/gemm_products.hpp"
 #include "ops/onednn/call.hpp"
-#include "ops/onednn/gemm.hpp"
-#include "ops/onednn/packed_weight.hpp"
-#include "ops/onednn/products.hpp"
-#include "ops/portable/gemm.hpp"
-#include "ops/portable/window_gradient.hpp"
+#include "ops/portable/products.hpp"
+#include "ops/products/gemm.hpp"
 
 namespace lockstep {
 namespace {
@@ -17,6 +13,21 @@ using Layout = dnnl::memory::desc;
 using Tag = dnnl::memory::format_tag;
 using Dims = dnnl::memory::dims;
 constexpr auto algorithm = dnnl::algorithm::convolution_direct;
+
+/// dnnl_sgemm; fp32 only.
+class OnednnGemm final : public Gemm {
+ public:
+  void multiply(const ExecSpace&, DType, std::int64_t m, std::int64_t n, std::int64_t k, const MatrixOperand& a,
+                const MatrixOperand& b, void* c, std::int64_t c_stride, Store store) const override {
+    const dnnl_status_t status = dnnl_sgemm(letter(a), letter(b), m, n, k, 1.0f, static_cast<const float*>(a.data),
+                                            a.stride, static_cast<const float*>(b.data), b.stride,
+                                            store == Store::add ? 1.0f : 0.0f, static_cast<float*>(c), c_stride);
+    if (status != dnnl_success) throw dnnl::error(status, "a matrix product failed");
+  }
+
+ private:
+  static char letter(const MatrixOperand& operand) { return operand.transpose == Transpose::yes ? 'T' : 'N'; }
+};
 
 /// The common part of the three primitives. oneDNN orders extents as n, c, h, w, whatever the memory layout; weights
 /// may have the layout that a primitive prefers (`any`).
@@ -120,7 +131,7 @@ class OnednnConvolution final : public Convolution {
   }
 
   /// The product that computes the weight gradient instead of oneDNN; null: oneDNN does. On AVX2 it reads windows of
-  /// the images in place if it can (portable/window_gradient.hpp); otherwise it multiplies columns of the images if
+  /// the images in place if it can (window_gradient); otherwise it multiplies columns of the images if
   /// these are long enough to copy, with PortableGemm for large results and with dnnl_sgemm for results that stay in
   /// the cache.
   std::unique_ptr<Convolution> weight_gradient_by_product() const {

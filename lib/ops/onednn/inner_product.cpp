@@ -2,11 +2,9 @@
 #include <algorithm>
 #include <string_view>
 
-#include "ops/gemm_products.hpp"
 #include "ops/onednn/call.hpp"
-#include "ops/onednn/packed_weight.hpp"
-#include "ops/onednn/products.hpp"
-#include "ops/portable/gemm.hpp"
+#include "ops/portable/products.hpp"
+#include "ops/products/gemm.hpp"
 
 namespace lockstep {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "ops/portable/attention.hpp"
+#include "ops/portable/products.hpp"
 
 #include <cassert>
 

@@ -6,10 +6,10 @@
 #include <limits>
 #include <utility>
 
-#include "core/float16.hpp"
-#include "ops/attention.hpp"
+#include "core/dtype.hpp"
 #include "ops/fast_math.hpp"
 #include "ops/portable/micro_product.hpp"
+#include "ops/products/products.hpp"
 
 namespace lockstep {
 

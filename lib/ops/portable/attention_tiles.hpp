@@ -5,10 +5,10 @@
 #include <cmath>
 #include <cstdint>
 
+#include "core/dtype.hpp"
 #include "core/execution.hpp"
-#include "core/float16.hpp"
 #include "core/packs.hpp"
-#include "ops/attention.hpp"
+#include "ops/products/products.hpp"
 
 namespace lockstep {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "ops/portable/gemm.hpp"
+#include "ops/portable/products.hpp"
 
 #include "ops/portable/gemm_cpu.hpp"
 #include "ops/portable/gemm_gpu.hpp"

@@ -6,7 +6,6 @@
 
 #include "core/execution.hpp"
 #include "ops/portable/micro_product.hpp"
-#include "ops/portable/strided.hpp"
 
 namespace lockstep {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/execution.hpp"
-#include "ops/portable/strided.hpp"
+#include "ops/portable/micro_product.hpp"
 
 namespace lockstep {
 

@@ -6,10 +6,13 @@
 #include <iterator>
 #include <utility>
 
+#include "ops/products/gemm.hpp"
+
+namespace lockstep {
+
 // The innermost loop of the product on CPUs: an m × n piece of C that stays in vector registers. GCC keeps such a piece
 // in registers if it uses GCC's vector types (which Clang and its derivatives have, too), but not as plain arrays.
 // Device compilers get the plain arrays, and do not run this code.
-namespace lockstep {
 
 // Size in bytes of the vector registers of the target CPU.
 #if defined(__AVX512F__)
@@ -190,6 +193,32 @@ template <class T>
   for (int i = 0; i < m && i < rows; ++i, c += c_stride) {
     store<T>(add ? sum[i][0] + load(c) : sum[i][0], c);
     store<T>(add ? sum[i][1] + load(c + lanes) : sum[i][1], c + lanes);
+  }
+}
+
+/// A matrix whose element (i, j) is data[i·row + j·column]; it may be a transposed one.
+template <class T>
+struct Strided {
+  const T* data;
+  std::int64_t row, column;
+};
+
+template <class T>
+Strided<T> strided(const MatrixOperand& operand) {
+  const auto* data = static_cast<const T*>(operand.data);
+  if (operand.transpose == Transpose::yes) return {data, 1, operand.stride};
+  return {data, operand.stride, 1};
+}
+
+/// packed[j] = from[j·stride] for j < width; 0 from `count` on.
+template <int width, class T>
+KOKKOS_INLINE_FUNCTION void pack_line(const T* from, std::int64_t stride, std::int64_t count, T* packed) {
+  if (count >= width && stride == 1) {
+    for (int j = 0; j < width; ++j) packed[j] = from[j];
+  } else if (count >= width) {
+    for (int j = 0; j < width; ++j) packed[j] = from[j * stride];
+  } else {
+    for (int j = 0; j < width; ++j) packed[j] = j < count ? from[j * stride] : T(0);
   }
 }
 

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "ops/portable/provider.hpp"
+#include "ops/products/provider.hpp"
 
-#include "ops/gemm_products.hpp"
-#include "ops/portable/attention.hpp"
-#include "ops/portable/gemm.hpp"
-#include "ops/widened_products.hpp"
+#include "ops/portable/products.hpp"
+#include "ops/products/gemm.hpp"
 
 namespace lockstep {
 namespace {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "ops/portable/window_gradient.hpp"
+#include "ops/portable/products.hpp"
 
 #include <algorithm>
 
 #include "ops/portable/micro_product.hpp"
-#include "ops/portable/strided.hpp"
 
 namespace lockstep {
 namespace {

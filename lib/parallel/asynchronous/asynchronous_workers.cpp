@@ -3,7 +3,49 @@
 
 #include <utility>
 
+#include "optim/replica_steps.hpp"
+
 namespace lockstep {
+
+WorkerSteps::WorkerSteps(const UpdateSteps& steps, std::int64_t parts, ParameterBuffer& parameters)
+    : steps_(steps),
+      parts_(parts),
+      parameters_(parameters),
+      begun_("lockstep::worker_steps::begun", parameters.dtype(), {parameters.trained_size()}) {}
+
+void WorkerSteps::begin(const ExecSpace& space, std::int64_t round) {
+  const std::int64_t update = round / parts_;
+  place_ = round % parts_;
+  first_step_ = steps_.after(update);
+  done_ = 0;
+  of_round_ = steps_.of(update);
+  copy(space, values(), begun_.get());
+}
+
+void WorkerSteps::update(const ExecSpace& space, Optimizer& optimizer,
+                         const ParallelStrategy::Coefficients& coefficients, const UpdateScalars& judged,
+                         OwnSteps& own) {
+  UpdateScalars scalars = coefficients(first_step_ + done_, own.done());
+  scalars.gradient_scale = judged.gradient_scale;
+  scalars.left_out = judged.left_out;
+  scalars.nonfinite_before = judged.nonfinite_before;
+  optimizer.step(space, parameters_, scalars_.set(space, scalars));
+  own.add(space, &judged.left_out);
+  own.look(space);
+}
+
+void WorkerSteps::take_difference(const ExecSpace& space) const {
+  weighted_difference(space, 1, begun_.get(), values(), parameters_.gradients({0, parameters_.trained_size()}));
+}
+
+void add_numbers_of_worker(const std::vector<Optimizer::State>& states, const OwnSteps* own,
+                           ShardedState::Replica worker, std::vector<ShardedState>& all) {
+  for (const Optimizer::State& state : states) {
+    all.push_back(state_of_one_rank(state.name, state.layout, state.values, own != nullptr));
+    all.back().replica = worker;
+  }
+  OwnSteps::add_sharded_states(own, worker, all);
+}
 
 AsynchronousWorkers::AsynchronousWorkers(Run run, Give what, ParameterBuffer& parameters)
     : run_(std::move(run)),
@@ -11,6 +53,9 @@ AsynchronousWorkers::AsynchronousWorkers(Run run, Give what, ParameterBuffer& pa
       square_(parameters.trained_size()),
       at_sync_("lockstep::asynchronous_workers::square", DType::f64, {1}) {
   if (what == Give::rounds) round_.emplace(run_.steps, run_.parts_of_batch, parameters);
+  traits_.dealing.next_part = [this](const ExecSpace& space) { return next_part(space); };
+  traits_.ranks_have_same_states = false;
+  traits_.states_change_early = true;
 }
 
 void AsynchronousWorkers::go_on_after(std::int64_t steps, std::int64_t optimizer_steps) {
@@ -32,15 +77,15 @@ PartRequest AsynchronousWorkers::next_part(const ExecSpace& space) {
   }
   syncs_ = true;
   sync_version_ = turn.version;
-  // The caller takes gradient_square for that of a sum over all examples since the last synchronization.
+  // The caller takes the square of the gradients for that of a sum over all examples since the last synchronization.
   factor_ = round_ ? static_cast<double>(turn.examples) / static_cast<double>(run_.collect)
                    : static_cast<double>(turn.version - run_.synced);
   return {.batches = run_.steps.after(turn.version), .examples = turn.examples};
 }
 
-StepScope AsynchronousWorkers::begin_step(const ExecSpace&, std::int64_t, const BatchPlan& batch) {
-  StepScope scope = scope_of_step(batch);
-  if (std::exchange(is_first_, false)) scope.in_run.losses = StepScope::Losses::anew;
+UpdateScope AsynchronousWorkers::begin_step(const ExecSpace&, std::int64_t, const BatchPlan& batch) {
+  UpdateScope scope = scope_of_step(batch);
+  if (std::exchange(is_first_, false)) scope.in_run.losses = UpdateScope::Losses::anew;
   if (!syncs_) {
     scope.syncs = false;
     scope.in_run.steps = 0;
@@ -67,16 +112,14 @@ bool AsynchronousWorkers::end_step(const ExecSpace& space) {
   return false;
 }
 
-Tensor AsynchronousWorkers::gradient_square(const ExecSpace& space) {
+Tensor AsynchronousWorkers::measure_gradients(const ExecSpace& space, Measure what) {
+  if (what == Measure::nonfinite) {  // asked for only if losses are scaled, which asynchronous training refuses
+    fill_zero(space, at_sync_.get());
+    return at_sync_.get();
+  }
   if (!syncs_) return square_.compute(space, parameters_.gradients({0, parameters_.trained_size()}));
   const double square = square_of_sum(space) * factor_ * factor_;
   copy_from_host(space, &square, at_sync_.get());
-  return at_sync_.get();
-}
-
-/// Asked for only if losses are scaled, which asynchronous training refuses.
-Tensor AsynchronousWorkers::nonfinite_gradients(const ExecSpace& space) {
-  fill_zero(space, at_sync_.get());
   return at_sync_.get();
 }
 

@@ -8,10 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/timer.hpp"
+#include "base/duration.hpp"
 #include "optim/update_scalars.hpp"
 #include "parallel/asynchronous/push_order.hpp"
-#include "parallel/asynchronous/update_steps.hpp"
 #include "parallel/config/parallel_config.hpp"
 
 namespace lockstep {

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "base/timer.hpp"
+#include "base/duration.hpp"
 
 namespace lockstep {
 
@@ -22,6 +22,10 @@ FreeParallel::FreeParallel(const ParallelConfig& config, const FreeRules& rules,
       parameters_(parameters),
       store_(config, rules, ranks, group_, config.record(), course.batch / rules.parts_of_batch, parameters) {
   if (config.has_stepping_workers()) own_.emplace(group_.ranks());
+  traits_.dealing.parts_of_batch = rules.parts_of_batch * group_.size();
+  traits_.dealing.gradients_of_update = rules.collect;
+  traits_.dealing.gradients_of_batch = rules.parts_of_batch;
+  traits_.flush_files = [this] { store_.flush_record(); };
 }
 
 void FreeParallel::go_on_after(std::int64_t steps, std::int64_t optimizer_steps) {
@@ -66,8 +70,8 @@ AsynchronousWorkers::Turn FreeParallel::next_turn(const ExecSpace& space) {
   return {.version = store_.version(), .examples = store_.examples()};
 }
 
-StepScope FreeParallel::scope_of_step(const BatchPlan& batch) const {
-  using Losses = StepScope::Losses;
+UpdateScope FreeParallel::scope_of_step(const BatchPlan& batch) const {
+  using Losses = UpdateScope::Losses;
   return {.examples = batch.global_examples * group_.size(),
           .group = &group_.ranks(),
           .numbers = group_.numbers(),

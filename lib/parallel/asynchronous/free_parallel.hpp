@@ -28,10 +28,6 @@ class FreeParallel final : public AsynchronousWorkers {
 
   void go_on_after(std::int64_t steps, std::int64_t optimizer_steps) override;
   void bind(const Updater& updater) override;
-  std::int64_t parts_of_batch() const override { return run().parts_of_batch * group_.size(); }
-  std::int64_t examples_of_update(std::int64_t batch) const override {
-    return batch / run().parts_of_batch * run().collect;
-  }
   void gradient_ready(const ExecSpace& space, ElementRange) override { store_.advance(space); }
   void gradient_sum_done(const ExecSpace& space) override;
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
@@ -41,7 +37,6 @@ class FreeParallel final : public AsynchronousWorkers {
   void share(const ExecSpace& space) override;
   std::vector<ShardedState> sharded_states() const override;
   GradientCounts gradient_counts(std::int64_t) const override { return store_.counts(); }
-  void flush_files() override { store_.flush_record(); }
   double take_exposed_seconds() override {
     return std::exchange(exposed_seconds_, 0.0) + group_.take_exposed_seconds();
   }
@@ -54,7 +49,7 @@ class FreeParallel final : public AsynchronousWorkers {
   PartRequest request(std::int64_t part) const override {
     return {.part = part * group_.size() + group_.ranks().rank()};
   }
-  StepScope scope_of_step(const BatchPlan& batch) const override;
+  UpdateScope scope_of_step(const BatchPlan& batch) const override;
   OwnSteps& own_steps() override { return *own_; }
   void round_is_over(const ExecSpace& space) override { store_.give(space, group_.ranks().is_root()); }
   void sync_is_over() override { store_.write_record(); }

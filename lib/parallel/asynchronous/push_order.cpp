@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <queue>
 #include <sstream>
@@ -13,7 +14,10 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "base/text_file.hpp"
+#include "config/deck.hpp"
 #include "core/random.hpp"
+#include "io/output_file.hpp"
 
 namespace lockstep {
 namespace {
@@ -77,6 +81,21 @@ class Simulation {
 };
 
 }  // namespace
+
+std::int64_t UpdateSteps::updates_before(std::int64_t steps) const {
+  validate_key(steps % every == 0 || steps >= last, "parallel.local.every",
+               "the checkpoint is of step {}, but workers hand in their changes every {} steps, at multiples of {}; "
+               "give a divisor of {}, or continue from another checkpoint",
+               steps, every, every, steps);
+  return (steps + every - 1) / every;
+}
+
+std::int64_t UpdateSteps::next_sync(std::int64_t update, const std::function<bool(std::int64_t)>& syncs) const {
+  for (; update < updates(); ++update)
+    for (std::int64_t step = after(update - 1) + 1; step <= after(update); ++step)
+      if (syncs(step)) return update;
+  return update;
+}
 
 PushOrder::PushOrder(int workers, std::int64_t collect, std::optional<std::int64_t> bound, std::vector<Push> pushes,
                      std::vector<Push> after, std::vector<std::int64_t> parts, std::int64_t steps_of_round)
@@ -281,6 +300,20 @@ PushOrder simulate_pushes(const AsynchronousConfig& config, std::uint64_t seed, 
           std::move(after),
           {},
           steps_of_round};
+}
+
+void refuse_other_file(const std::string& record) {
+  std::error_code ignored;  // other errors are found when the file is written
+  if (!std::filesystem::exists(record, ignored)) return;
+  validate(file_begins_with(record, PushOrder::mark), ExitStatus::cannot_create,
+           "{}: exists already, and is not a record of the order of gradients, so it is not replaced; give another "
+           "name, or move that file away",
+           record);
+}
+
+void write_record(const std::string& record, const PushOrder& order) {
+  refuse_other_file(record);
+  replace_text_file(record, order.text());
 }
 
 }  // namespace lockstep

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,7 +12,26 @@
 
 #include "parallel/config/asynchronous_config.hpp"
 
+// The record file: the order in which gradients are applied (asynchronous.schedule.record, backup.record).
 namespace lockstep {
+
+/// How many steps of a run its updates stand for: `every` each, and the last update for what is left.
+struct UpdateSteps {
+  std::int64_t every = 1;
+  std::int64_t last = 0;  ///< last step of the run
+
+  std::int64_t updates() const { return (last + every - 1) / every; }
+  /// Number of steps done after so many updates.
+  std::int64_t after(std::int64_t updates) const { return std::min(updates * every, last); }
+  /// Number of steps in the update that comes after `before` others.
+  std::int64_t of(std::int64_t before) const { return after(before + 1) - after(before); }
+  /// Number of updates that a run has done when it goes on after `steps` steps. Throws KeyError (parallel.local.every)
+  /// if one of them is not complete.
+  std::int64_t updates_before(std::int64_t steps) const;
+  /// Returns the first update, from `update` on, after which the run looks at its parameters: that of a step for which
+  /// `syncs` is true, or the last one.
+  std::int64_t next_sync(std::int64_t update, const std::function<bool(std::int64_t)>& syncs) const;
+};
 
 /// The order in which gradients of workers are applied in asynchronous training, and the version of the parameters that
 /// each was computed by. Version v is what v updates have left; an update takes `collect` gradients.
@@ -101,5 +122,12 @@ class PushOrder {
 /// while `bound` forbids it to be further ahead of the slowest. Delays are those of a whole round.
 PushOrder simulate_pushes(const AsynchronousConfig& config, std::uint64_t seed, std::int64_t updates,
                           std::int64_t steps_of_round = 1);
+
+/// Throws cannot_create if there is a file of this name that is no record.
+void refuse_other_file(const std::string& record);
+
+/// Writes the record of an order that is known from the beginning. Throws what refuse_other_file and replace_text_file
+/// throw.
+void write_record(const std::string& record, const PushOrder& order);
 
 }  // namespace lockstep

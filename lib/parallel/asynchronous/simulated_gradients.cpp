@@ -3,8 +3,7 @@
 
 #include <utility>
 
-#include "optim/outer_step.hpp"
-#include "optim/stale_gradient.hpp"
+#include "optim/replica_steps.hpp"
 
 namespace lockstep {
 
@@ -30,9 +29,14 @@ SimulatedGradients::SimulatedGradients(const AsynchronousConfig& config, const C
     if (config_.compensates() && config_.adaptive)
       worker.mean_square = OwnedTensor("lockstep::simulated_gradients::mean_square", parameters.dtype(), shape);
   }
+  if (order_.has_parts())
+    traits_.dealing = {.parts_of_batch = order_.parts_of_batch() * order_.members(),
+                       .parts_of = [this](std::int64_t step) { return order_.pieces_of(step); },
+                       .gradients_of_update = order_.collect(),
+                       .gradients_of_batch = order_.parts_of_batch()};
 }
 
-StepScope SimulatedGradients::begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) {
+UpdateScope SimulatedGradients::begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) {
   updater().before_change();
   step_ = number;
   examples_ = batch.global_examples;

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "data/batch_partition.hpp"
-#include "parallel/asynchronous/push_record.hpp"
+#include "data/batch/batch_partition.hpp"
+#include "parallel/asynchronous/push_order.hpp"
 #include "parallel/parallel_strategy.hpp"
 #include "parallel/reducers/deterministic_reducer.hpp"
 
@@ -35,28 +35,23 @@ class SimulatedGradients final : public ParallelStrategy {
   void go_on_after(std::int64_t, std::int64_t) override {
     if (ranks_.is_root() && !config_.record.empty()) write_record(config_.record, order_);
   }
-  Dealing dealing() const override { return order_.has_parts() ? Dealing::in_known_order : Dealing::batches; }
-  std::int64_t parts_of_batch() const override {
-    return order_.has_parts() ? order_.parts_of_batch() * order_.members() : 0;
-  }
-  std::span<const std::int64_t> parts_of(std::int64_t step) const override { return order_.pieces_of(step); }
-  std::int64_t examples_of_update(std::int64_t batch) const override {
-    return order_.has_parts() ? batch / order_.parts_of_batch() * order_.collect() : batch;
-  }
   void bind(const Updater& updater) override {
     ParallelStrategy::bind(updater);
     sums_->bind(updater);
   }
-  StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) override;
+  UpdateScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) override;
   bool end_step(const ExecSpace& space) override;
   void gradient_ready(const ExecSpace&, ElementRange) override {}
   void gradient_sum_done(const ExecSpace& space) override;
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override {
     sums_->finish_gradients(space, meanwhile);
   }
-  void before_update(const ExecSpace& space) override { keep_copies(space, step_ - 1, true); }
-  Tensor gradient_square(const ExecSpace& space) override { return sums_->gradient_square(space); }
-  Tensor nonfinite_gradients(const ExecSpace& space) override { return sums_->nonfinite_gradients(space); }
+  Tensor measure_gradients(const ExecSpace& space, Measure what) override {
+    return sums_->measure_gradients(space, what);
+  }
+  void judged(const ExecSpace& space, Verdict verdict) override {
+    if (verdict == Verdict::can_be_done) keep_copies(space, step_ - 1, true);
+  }
   void update(const ExecSpace& space, const UpdateScalars* step, double statistics_factor) override {
     sums_->update(space, step, statistics_factor);
   }

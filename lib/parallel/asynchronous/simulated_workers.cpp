@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/timer.hpp"
-#include "optim/stale_gradient.hpp"
-#include "parallel/asynchronous/push_record.hpp"
+#include "base/duration.hpp"
+#include "optim/replica_steps.hpp"
+#include "parallel/asynchronous/push_order.hpp"
 
 namespace lockstep {
 
@@ -42,6 +42,7 @@ SimulatedWorkers::SimulatedWorkers(const ParallelConfig& config, const Communica
                                   }));
   for (std::int64_t i = 0; i < most; ++i)
     changes_.emplace_back("lockstep::simulated_workers::change", parameters.dtype(), shape);
+  traits_.dealing.parts_of_batch = order_.parts_of_batch() * order_.members();
 }
 
 void SimulatedWorkers::go_on_after(std::int64_t steps, std::int64_t optimizer_steps) {
@@ -122,8 +123,8 @@ void SimulatedWorkers::apply_changes(const ExecSpace& space) {
   keep_copies(space, false);
 }
 
-StepScope SimulatedWorkers::scope_of_step(const BatchPlan& batch) const {
-  return {.examples = batch.global_examples, .group = &alone_, .in_run = {.losses = StepScope::Losses::added}};
+UpdateScope SimulatedWorkers::scope_of_step(const BatchPlan& batch) const {
+  return {.examples = batch.global_examples, .group = &alone_, .in_run = {.losses = UpdateScope::Losses::added}};
 }
 
 void SimulatedWorkers::gradient_sum_done(const ExecSpace& space) {

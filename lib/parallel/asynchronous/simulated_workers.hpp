@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "parallel/asynchronous/asynchronous_workers.hpp"
-#include "parallel/asynchronous/ordered_sum.hpp"
 #include "parallel/asynchronous/push_order.hpp"
 #include "parallel/config/parallel_config.hpp"
-#include "parallel/local/outer_optimizer.hpp"
+#include "parallel/local/replica_update.hpp"
 #include "parallel/reducers/deterministic_reducer.hpp"
 
 namespace lockstep {
@@ -28,7 +27,6 @@ class SimulatedWorkers final : public AsynchronousWorkers {
 
   void go_on_after(std::int64_t steps, std::int64_t optimizer_steps) override;
   void bind(const Updater& updater) override;
-  std::int64_t parts_of_batch() const override { return order_.parts_of_batch() * order_.members(); }
   void gradient_ready(const ExecSpace&, ElementRange) override {}
   void gradient_sum_done(const ExecSpace& space) override;
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
@@ -51,7 +49,7 @@ class SimulatedWorkers final : public AsynchronousWorkers {
   PartRequest request(std::int64_t part) const override {
     return {.part = part * order_.members(), .count = order_.members()};
   }
-  StepScope scope_of_step(const BatchPlan& batch) const override;
+  UpdateScope scope_of_step(const BatchPlan& batch) const override;
   OwnSteps& own_steps() override { return worker(push().worker).own; }
   void round_is_over(const ExecSpace& space) override;
   double square_of_sum(const ExecSpace&) override { return square_of_sum_; }

@@ -9,6 +9,25 @@
 namespace lockstep {
 namespace {
 
+template <class T>
+class SumByStep final : public Collective {
+ public:
+  SumByStep(const CompressedNumbers<T>& numbers, std::unique_ptr<Collective> exact,
+            std::unique_ptr<Collective> compressed)
+      : own_(numbers), exact_(std::move(exact)), compressed_(std::move(compressed)) {}
+
+  void start(std::int64_t first, std::int64_t count) override {
+    running_ = own_.step.number > own_.config.from_step ? compressed_.get() : exact_.get();
+    running_->start(first, count);
+  }
+  bool advance() override { return running_->advance(); }
+
+ private:
+  CompressedNumbers<T> own_;
+  std::unique_ptr<Collective> exact_, compressed_;
+  Collective* running_ = nullptr;
+};
+
 CompressedTensor as_matrix(const Parameter& parameter) {
   const std::int64_t rows = parameter.shape.rank() > 0 ? parameter.shape[0] : 1;
   return {parameter.range, rows, parameter.range.count / std::max<std::int64_t>(1, rows)};
@@ -63,6 +82,17 @@ std::size_t buffer_bytes(const CompressConfig& config, const std::vector<Compres
 }
 
 }  // namespace
+
+template <class T>
+std::unique_ptr<Collective> sum_by_step(const CompressedNumbers<T>& numbers, std::unique_ptr<Collective> exact,
+                                        std::unique_ptr<Collective> compressed) {
+  return std::make_unique<SumByStep<T>>(numbers, std::move(exact), std::move(compressed));
+}
+
+template std::unique_ptr<Collective> sum_by_step(const CompressedNumbers<float>&, std::unique_ptr<Collective>,
+                                                 std::unique_ptr<Collective>);
+template std::unique_ptr<Collective> sum_by_step(const CompressedNumbers<double>&, std::unique_ptr<Collective>,
+                                                 std::unique_ptr<Collective>);
 
 CompressionMemory compression_memory(const ParallelConfig& config, const ParameterLayout& layout, int places) {
   const CompressConfig& compress = config.compress;

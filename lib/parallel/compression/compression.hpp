@@ -9,7 +9,7 @@
 #include "comm/node_memory.hpp"
 #include "comm/topology.hpp"
 #include "nn/parameters/parameter_layout.hpp"
-#include "parallel/compression/compressed_bucket.hpp"
+#include "parallel/compression/compressed_sum.hpp"
 #include "parallel/config/parallel_config.hpp"
 #include "parallel/sharded_state.hpp"
 
@@ -62,7 +62,7 @@ class Compression {
   const Algorithm* between_nodes_;  ///< of exact sums; null: the fastest
   Topology ranks_;
   std::optional<NodeMemory> memory_;
-  StepFacts step_;
+  SumFacts step_;
   std::vector<CompressedBucket> buckets_;
   SharedLayout trained_, thin_layout_;
   int places_, place_ = -1;  ///< number of places; this rank's place, or -1

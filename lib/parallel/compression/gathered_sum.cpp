@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "comm/collective/exchange.hpp"
+#include "comm/collective/executor.hpp"
 #include "parallel/compression/compressed_sum.hpp"
 
 namespace lockstep {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "comm/collective/exchange.hpp"
+#include "comm/collective/executor.hpp"
 #include "parallel/compression/compressed_sum.hpp"
 
 namespace lockstep {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "comm/collective/sum_options.hpp"
+#include "comm/collective/algorithm.hpp"
 #include "config/fields.hpp"
 
 namespace lockstep {

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/timer.hpp"
+#include "base/duration.hpp"
 #include "comm/spin_backoff.hpp"
-#include "ops/elementwise.hpp"
-#include "optim/adasum.hpp"
+#include "ops/elementwise/elementwise.hpp"
+#include "optim/replica_steps.hpp"
 #include "parallel/local/replica_update.hpp"
 
 namespace lockstep {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "config/deck.hpp"
-#include "ops/elementwise.hpp"
+#include "ops/elementwise/elementwise.hpp"
 
 namespace lockstep {
 
@@ -39,6 +39,8 @@ LocalParallel::LocalParallel(const LocalConfig& config, const Topology& topology
       sync_(config, parameters),
       weights_(topology.all, parts_.node ? std::optional(topology.node) : std::nullopt) {
   if (parts_.fragments) streamed_.emplace(config, std::move(parts_.fragments), last_step, parameters, sync_, weights_);
+  traits_.steps_between_syncs = config_.every;
+  traits_.ranks_have_same_states = group_.count() == 1;
 }
 
 void LocalParallel::bind(const Updater& updater) {
@@ -55,7 +57,7 @@ bool LocalParallel::syncs_in_node(std::int64_t step) const {
   return parts_.node && (step - config_.from_step) % *config_.node_every == 0;
 }
 
-StepScope LocalParallel::begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) {
+UpdateScope LocalParallel::begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) {
   step_ = number;
   has_synced_ = false;
   steps_alone_ = number > config_.from_step;
@@ -74,10 +76,6 @@ StepScope LocalParallel::begin_step(const ExecSpace& space, std::int64_t number,
           .numbers = group_.numbers(),
           .syncs = is_common(number),
           .own_steps = parts_.own_steps.get()};
-}
-
-Tensor LocalParallel::gradient_square(const ExecSpace& space) {
-  return has_synced_ ? square_ : current().gradient_square(space);
 }
 
 void LocalParallel::update(const ExecSpace& space, const UpdateScalars* step, double statistics_factor) {
@@ -106,8 +104,8 @@ bool LocalParallel::end_step(const ExecSpace& space) {
     return group_.count() > 1;
   }
   if (!all_sync && !syncs_in_node(step_)) return false;
-  // An optimizer that overwrites gradients has taken their square before its update (OptimizerSteps).
-  if (!optimizer().overwrites_gradients()) square_ = current().gradient_square(space);
+  // An optimizer that overwrites gradients has taken their square before its update (UpdateCoefficients).
+  if (!optimizer().overwrites_gradients()) square_ = current().measure_gradients(space, Measure::square);
   updater().before_change();
   if (const std::optional<double> weight = all_sync ? weights_.take(space) : weights_.take_in_node(space)) {
     if (all_sync) sync_at_once(space, *weight);

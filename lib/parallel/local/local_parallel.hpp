@@ -8,9 +8,8 @@
 
 #include "parallel/data_parallel.hpp"
 #include "parallel/local/adasum_exchange.hpp"
-#include "parallel/local/averaging_weights.hpp"
+#include "parallel/local/local_group.hpp"
 #include "parallel/local/replica_update.hpp"
-#include "parallel/local/step_group.hpp"
 #include "parallel/local/streaming_sync.hpp"
 #include "parallel/own_steps.hpp"
 
@@ -57,18 +56,16 @@ class LocalParallel final : public ParallelStrategy {
     step_ = steps;
     optimizer_steps_ = optimizer_steps;
   }
-  StepScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) override;
+  UpdateScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) override;
   bool end_step(const ExecSpace& space) override;
-  bool is_local(std::int64_t step) const override { return group_.count() > 1 && step > config_.from_step; }
-  bool is_common(std::int64_t step) const override;
-  std::int64_t steps_between_syncs() const override { return config_.every; }
-  bool ranks_have_same_states() const override { return group_.count() == 1; }
+  Sync sync_of(std::int64_t step) const override { return {is_local(step), is_common(step)}; }
 
   void gradient_ready(const ExecSpace& space, ElementRange range) override;
   void gradient_sum_done(const ExecSpace& space) override { current().gradient_sum_done(space); }
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
-  Tensor gradient_square(const ExecSpace& space) override;
-  Tensor nonfinite_gradients(const ExecSpace& space) override { return current().nonfinite_gradients(space); }
+  Tensor measure_gradients(const ExecSpace& space, Measure what) override {
+    return has_synced_ && what == Measure::square ? square_ : current().measure_gradients(space, what);
+  }
   void update(const ExecSpace& space, const UpdateScalars* step, double statistics_factor) override;
   void share(const ExecSpace& space) override;
   std::vector<ShardedState> sharded_states() const override;
@@ -76,6 +73,8 @@ class LocalParallel final : public ParallelStrategy {
 
  private:
   DataParallel& current() { return steps_alone_ ? *parts_.group : *parts_.all; }
+  bool is_local(std::int64_t step) const { return group_.count() > 1 && step > config_.from_step; }
+  bool is_common(std::int64_t step) const;
   bool syncs_in_node(std::int64_t step) const;
   void sync_at_once(const ExecSpace& space, double weight);
   void average_in_node(const ExecSpace& space, double weight);
@@ -86,14 +85,14 @@ class LocalParallel final : public ParallelStrategy {
 
   LocalConfig config_;
   Communicator ranks_, node_;
-  StepGroup group_;
+  LocalGroup group_;
   Parts parts_;
   std::int64_t last_step_;
   ParameterBuffer& parameters_;
   ReplicaUpdate sync_;
   AveragingWeights weights_;
   std::optional<StreamingSync> streamed_;  ///< none: all parameters are synchronized at once
-  Tensor square_;  ///< gradient_square of the last step, if a synchronization has overwritten its gradients
+  Tensor square_;  ///< square of the gradients of the last step, if a synchronization has overwritten its gradients
   std::int64_t step_ = 0, examples_ = 0;  ///< number of the last begun step; examples of its batch in the group
   std::int64_t optimizer_steps_ = 0;      ///< see go_on_after
   bool steps_alone_ = false, has_others_ = false, has_synced_ = false;

@@ -3,12 +3,50 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
 
-#include "parallel/local/averaging_weights.hpp"
-#include "parallel/local/fragment_sums.hpp"
+#include "parallel/local/local_group.hpp"
 #include "parallel/local/replica_update.hpp"
+#include "parallel/reducers/bucketed_reducer.hpp"
 
 namespace lockstep {
+
+/// Returns the fragments of the parameters that are synchronized one after the other (parallel.local.fragments): the
+/// trained parameters, cut between tensors into `count` ranges of about the same size, in the buffer's order (the
+/// last layer first). The last fragment also has the layers' statistics. Throws KeyError if there are fewer tensors.
+std::vector<ElementRange> local_fragments(const ParameterLayout& layout, std::int64_t count);
+
+/// Sums over all ranks, of one fragment (local_fragments) at a time together with a number of examples, that go on
+/// during steps in memory of their own. All ranks call begin and finish at the same steps.
+class FragmentSums {
+ public:
+  /// Collective.
+  FragmentSums(const ParallelConfig& config, const ShardGroups& groups, const ParameterLayout& layout);
+
+  const std::vector<ElementRange>& fragments() const { return fragments_; }
+  /// Memory of the numbers of a fragment that are to be summed, and then of their sums.
+  Tensor numbers(std::size_t fragment) const;
+  bool under_way() const { return current_.has_value(); }
+
+  /// Begins the sum of numbers(fragment) and `examples`, which travels in the parameters' type, whatever the type on
+  /// the wire. No other sum may be under way. Does not wait for other ranks.
+  void begin(const ExecSpace& space, std::size_t fragment, double examples);
+  /// Goes on as far as possible without waiting.
+  void advance(const ExecSpace& space);
+  /// Waits for the sum that is under way. Returns its fragment, and the sum of the examples.
+  std::pair<std::size_t, double> finish(const ExecSpace& space);
+  double take_exposed_seconds();
+
+ private:
+  Tensor all_numbers(std::size_t fragment) const;
+
+  std::vector<ElementRange> fragments_;
+  OwnedTensor numbers_;  ///< of the largest fragment
+  std::vector<std::unique_ptr<BucketedReducer>> sums_;
+  std::optional<std::size_t> current_;
+};
 
 /// Synchronizes parameters in fragments, one after the other, during steps (Streaming DiLoCo: Douillard et al. 2025,
 /// algorithm 2): a fragment's sum begins `delay` steps before it is applied. After the run's last step all fragments

@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "comm/surviving_ranks.hpp"
-#include "core/flat_part.hpp"
-#include "parallel/reducers/outlast_kernels.hpp"
+#include "core/tensor.hpp"
+#include "parallel/reducers/gradient_reducer.hpp"
 
 namespace lockstep {
 

@@ -6,11 +6,9 @@
 #include <optional>
 #include <vector>
 
-#include "core/pinned_memory.hpp"
-#include "core/stream_event.hpp"
-#include "parallel/reducers/buckets.hpp"
+#include "core/device.hpp"
+#include "core/host_memory.hpp"
 #include "parallel/reducers/gradient_reducer.hpp"
-#include "parallel/reducers/grouped_sum.hpp"
 
 namespace lockstep {
 

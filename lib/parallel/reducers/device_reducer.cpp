@@ -3,12 +3,12 @@
 
 #include <utility>
 
+#include "base/duration.hpp"
 #include "base/heartbeat.hpp"
-#include "base/timer.hpp"
 #include "comm/spin_backoff.hpp"
-#include "core/flat_part.hpp"
-#include "ops/convert.hpp"
-#include "parallel/reducers/outlast_kernels.hpp"
+#include "core/tensor.hpp"
+#include "ops/elementwise/copies.hpp"
+#include "parallel/reducers/gradient_reducer.hpp"
 
 namespace lockstep {
 DeviceReducer::DeviceReducer(const ParallelConfig& config, std::unique_ptr<DeviceAllReduce> sums,

@@ -6,7 +6,6 @@
 
 #include "comm/device_all_reduce.hpp"
 #include "parallel/config/parallel_config.hpp"
-#include "parallel/reducers/buckets.hpp"
 #include "parallel/reducers/gradient_reducer.hpp"
 
 namespace lockstep {

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/duration.hpp"
 #include "base/heartbeat.hpp"
-#include "base/timer.hpp"
 #include "comm/spin_backoff.hpp"
-#include "ops/elementwise.hpp"
+#include "ops/elementwise/elementwise.hpp"
 
 namespace lockstep {
 

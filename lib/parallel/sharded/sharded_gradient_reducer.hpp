@@ -5,11 +5,9 @@
 #include <optional>
 #include <vector>
 
-#include "core/host_mirror.hpp"
+#include "core/host_memory.hpp"
 #include "nn/parameters/parameter_buffer.hpp"
-#include "parallel/reducers/buckets.hpp"
 #include "parallel/reducers/gradient_reducer.hpp"
-#include "parallel/reducers/grouped_sum.hpp"
 
 namespace lockstep {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/timer.hpp"
+#include "base/duration.hpp"
 #include "ops/reduction.hpp"
 #include "parallel/reducers/bucketed_reducer.hpp"
 #include "parallel/reducers/deterministic_reducer.hpp"
@@ -54,6 +54,9 @@ ShardedParallel::ShardedParallel(const ParallelConfig& config, const ShardGroups
   }
   if (division.values) value_windows_.emplace(config, groups_.group, memory_, parameters, buckets.trained);
   else gather_.emplace(config, groups_.group, memory_, parameters, buckets.trained);
+  traits_.ranks_of_same_part = &groups_.replicas.all;
+  traits_.states_change_early = memory_.parameters != nullptr;
+  traits_.early_sums = reducer_.get();
 }
 
 ShardedParallel::~ShardedParallel() = default;

@@ -8,7 +8,6 @@
 #include "parallel/parallel_memory.hpp"
 #include "parallel/parallel_strategy.hpp"
 #include "parallel/sharded/parameter_gather.hpp"
-#include "parallel/sharded/parameter_unsharder.hpp"
 #include "parallel/sharded/sharded_gradient_reducer.hpp"
 
 namespace lockstep {
@@ -27,7 +26,7 @@ class ShardedParallel final : public ParallelStrategy, WindowTraffic {
   ~ShardedParallel() override;
 
   void bind(const Updater& updater) override;
-  StepScope begin_step(const ExecSpace&, std::int64_t, const BatchPlan& batch) override {
+  UpdateScope begin_step(const ExecSpace&, std::int64_t, const BatchPlan& batch) override {
     reducer_->begin_step(batch);
     return {.examples = batch.global_examples};
   }
@@ -36,9 +35,9 @@ class ShardedParallel final : public ParallelStrategy, WindowTraffic {
   }
   void gradient_sum_done(const ExecSpace& space) override { reducer_->gradient_sum_done(space); }
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;
-  std::int64_t summed() const override { return reducer_->summed(); }
-  Tensor gradient_square(const ExecSpace& space) override;
-  Tensor nonfinite_gradients(const ExecSpace& space) override;
+  Tensor measure_gradients(const ExecSpace& space, Measure what) override {
+    return what == Measure::square ? gradient_square(space) : nonfinite_gradients(space);
+  }
   void update(const ExecSpace& space, const UpdateScalars* step, double statistics_factor) override;
   PassHooks pass_hooks() override;
   void finish_update(const ExecSpace& space) override;
@@ -48,8 +47,6 @@ class ShardedParallel final : public ParallelStrategy, WindowTraffic {
   std::vector<ShardedState> sharded_states() const override {
     return owned_states(parameters_, optimizer(), groups_.ranks.all.is_root(), groups_.of_first_group());
   }
-  const Communicator* ranks_of_same_part() const override { return &groups_.replicas.all; }
-  bool states_change_early() const override { return memory_.parameters != nullptr; }
   double take_exposed_seconds() override;
 
  private:
@@ -57,6 +54,8 @@ class ShardedParallel final : public ParallelStrategy, WindowTraffic {
   /// Call when this rank's parameters are new.
   void start_update(const ExecSpace& space);
   void wait_for_node();
+  Tensor gradient_square(const ExecSpace& space);
+  Tensor nonfinite_gradients(const ExecSpace& space);
   /// Sums, over a group, what each rank says of what it owns.
   void sum_over_owners(const ExecSpace& space, const Tensor& numbers);
 

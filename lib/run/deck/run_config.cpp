@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/duration.hpp"
-#include "data/held_out.hpp"
-#include "data/sampler.hpp"
+#include "data/batch/sampler.hpp"
+#include "data/dataset/dataset.hpp"
 #include "run/deck/other_names.hpp"
 
 namespace lockstep {

@@ -8,8 +8,8 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "data/augment.hpp"
-#include "data/stored_examples.hpp"
-#include "data/upload.hpp"
+#include "data/batch/upload.hpp"
+#include "data/dataset/stored_examples.hpp"
 
 namespace lockstep {
 namespace {

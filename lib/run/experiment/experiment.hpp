@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/batch_partition.hpp"
+#include "data/batch/batch_partition.hpp"
 #include "data/data_config.hpp"
 #include "nn/loss.hpp"
 #include "nn/model.hpp"

@@ -6,8 +6,8 @@
 
 #include "checkpoint/checkpoint.hpp"
 #include "nn/graph.hpp"
+#include "nn/model_config.hpp"
 #include "nn/parameters/parameter_buffer.hpp"
-#include "nn/weights_config.hpp"
 
 namespace lockstep {
 

@@ -15,9 +15,9 @@
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
 #include "base/text_file.hpp"
-#include "io/replace_file.hpp"
+#include "io/output_file.hpp"
 #include "monitor/summary.hpp"
-#include "parallel/asynchronous/push_record.hpp"
+#include "parallel/asynchronous/push_order.hpp"
 
 namespace lockstep {
 namespace fs = std::filesystem;

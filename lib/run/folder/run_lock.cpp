@@ -23,9 +23,8 @@
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
 #include "base/process.hpp"
-#include "base/timer.hpp"
-#include "io/replace_file.hpp"
-#include "resilience/stop_request.hpp"
+#include "io/output_file.hpp"
+#include "resilience/signals.hpp"
 
 namespace lockstep {
 namespace fs = std::filesystem;

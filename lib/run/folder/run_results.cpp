@@ -10,8 +10,8 @@
 #include "base/error.hpp"
 #include "base/text_file.hpp"
 #include "config/deck.hpp"
-#include "monitor/metrics_reader.hpp"
-#include "nn/metric_table.hpp"
+#include "monitor/metrics_file.hpp"
+#include "nn/metrics/metric.hpp"
 #include "run/folder/run_folder.hpp"
 
 namespace lockstep {
@@ -99,10 +99,11 @@ RunResults read_run_results(const fs::path& path) {
     return run;
   }
   const std::string text = fs::exists(deck) ? read_text_file(deck.string()) : "";
-  validate(text.starts_with(resolved_deck_begins), ExitStatus::missing_file,
-           "{}: no such file, and no run's deck.yaml next to it (no run has started there); give the output folder of a "
-           "run{}",
-           summary.string(), holds_runs(folder) ? fmt::format(", or all those in this one: {}/*", run.name) : "");
+  validate(
+      text.starts_with(resolved_deck_begins), ExitStatus::missing_file,
+      "{}: no such file, and no run's deck.yaml next to it (no run has started there); give the output folder of a "
+      "run{}",
+      summary.string(), holds_runs(folder) ? fmt::format(", or all those in this one: {}/*", run.name) : "");
   run.status = "unfinished";
   run.deck = deck_values(text, deck.string());
   read_last_rows(folder / "metrics.csv", run);

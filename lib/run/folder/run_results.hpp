@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "monitor/rank_spread.hpp"
+#include "monitor/summary.hpp"
 #include "run/deck/deck_values.hpp"
 
 namespace lockstep {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "run/inference/evaluate_file.hpp"
+#include "run/inference/predictor.hpp"
 
 #include <algorithm>
 #include <memory>
 #include <optional>
 #include <vector>
 
-#include "data/held_out.hpp"
+#include "data/dataset/dataset.hpp"
 #include "io/array_file.hpp"
-#include "io/replace_file.hpp"
+#include "io/output_file.hpp"
 #include "run/experiment/experiment.hpp"
 #include "run/experiment/provenance.hpp"
 #include "run/experiment/starting_weights.hpp"

@@ -7,12 +7,12 @@
 #include <sstream>
 
 #include "base/duration.hpp"
-#include "base/utf8.hpp"
+#include "base/text.hpp"
 #include "core/random.hpp"
-#include "ops/convert.hpp"
+#include "ops/elementwise/copies.hpp"
 #include "run/experiment/experiment.hpp"
+#include "run/inference/inference.hpp"
 #include "run/inference/predictor.hpp"
-#include "run/inference/trained_model.hpp"
 
 namespace lockstep {
 namespace {

@@ -11,13 +11,12 @@
 #include <optional>
 
 #include "checkpoint/training_arrays.hpp"
-#include "data/held_out.hpp"
+#include "data/dataset/dataset.hpp"
 #include "io/array_file.hpp"
-#include "io/replace_file.hpp"
+#include "io/output_file.hpp"
 #include "run/experiment/experiment.hpp"
 #include "run/experiment/provenance.hpp"
 #include "run/inference/inference.hpp"
-#include "run/inference/trained_model.hpp"
 
 namespace lockstep {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "run/reports/data_scan.hpp"
+#include "run/reports/reports.hpp"
 
 #include <fmt/format.h>
 

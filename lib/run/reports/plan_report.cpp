@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "run/reports/plan_report.hpp"
+#include "run/reports/reports.hpp"
 
 #include <fmt/ranges.h>
 
@@ -16,19 +16,18 @@
 #include "config/deck.hpp"
 #include "core/device.hpp"
 #include "core/execution.hpp"
-#include "io/scratch_file.hpp"
-#include "ops/device_description.hpp"
+#include "io/block_file.hpp"
+#include "ops/products/device_description.hpp"
 #include "parallel/local/local_parallel.hpp"
 #include "parallel/parallel_memory.hpp"
-#include "parallel/shard_groups.hpp"
 #include "run/experiment/experiment.hpp"
 #include "run/experiment/starting_weights.hpp"
 #include "run/folder/run_folder.hpp"
 #include "run/training/batch_feed.hpp"
+#include "run/training/prepared_run.hpp"
 #include "run/training/resume.hpp"
 #include "run/training/run_state.hpp"
-#include "run/training/trainer_setup.hpp"
-#include "train/choose_shard.hpp"
+#include "train/memory_estimate.hpp"
 
 namespace lockstep {
 namespace fs = std::filesystem;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "run/reports/scaling_report.hpp"
+#include "run/reports/reports.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,7 +10,7 @@
 
 #include "base/log.hpp"
 #include "base/text.hpp"
-#include "nn/metric_table.hpp"
+#include "nn/metrics/metric.hpp"
 #include "run/folder/run_results.hpp"
 
 namespace lockstep {

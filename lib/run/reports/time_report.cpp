@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "run/reports/time_report.hpp"
+#include "run/reports/reports.hpp"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,6 @@
 #include "base/duration.hpp"
 #include "base/median.hpp"
 #include "base/text.hpp"
-#include "base/timer.hpp"
 #include "run/training/training_run.hpp"
 
 namespace lockstep {
@@ -64,9 +63,9 @@ TimedSteps timed_steps(const RunConfig& config, const Communicator& comm, std::s
   PhaseClock& clock = run.trainer().clock();
   const auto passed = [&] {
     clock.catch_up();
-    return TimedStep{.forward = clock.seconds(StepPhase::forward),
-                     .backward = clock.seconds(StepPhase::backward),
-                     .optimizer = clock.seconds(StepPhase::optimizer)};
+    return TimedStep{.forward = clock.seconds(RunPhase::forward),
+                     .backward = clock.seconds(RunPhase::backward),
+                     .optimizer = clock.seconds(RunPhase::optimizer)};
   };
   TimedSteps timed{.all = run.total_steps()};
   const Timer all;

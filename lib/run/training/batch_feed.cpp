@@ -2,15 +2,60 @@
 #include "run/training/batch_feed.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
+#include "data/batch/batch_partition.hpp"
 
 namespace lockstep {
+namespace {
+
+/// Steps between two comparisons of ranks' times.
+constexpr std::int64_t comparison_period = 16;
+
+}  // namespace
+
+std::vector<double> PassTimes::medians(const Communicator& ranks) const {
+  std::array<double, kept> sorted = seconds_;
+  const auto end = sorted.begin() + std::min(steps_, kept), middle = sorted.begin() + (end - sorted.begin()) / 2;
+  std::nth_element(sorted.begin(), middle, end);
+  const std::vector<std::int64_t> all = ranks.all_gather(steps_ == 0 ? 0 : std::llround(1e12 * *middle));
+  if (std::ranges::min(all) <= 0) return {};
+  return {all.begin(), all.end()};
+}
+
+ShareBalance::ShareBalance(const Communicator& comm, Trainer& trainer, std::int64_t batch)
+    : comm_(comm),
+      trainer_(trainer),
+      partition_(trainer.partition()),
+      total_(partition_.separate ? partition_.ranks * partition_.shards : batch) {
+  if (!partition_.rank_shares.empty()) return;
+  for (int rank = 0; rank < comm.size(); ++rank)
+    partition_.rank_shares.push_back(share_of(total_, rank, comm.size()).count);
+}
+
+std::optional<std::vector<std::int64_t>> ShareBalance::step_done(const Trainer::ExposedSeconds& exposed) {
+  const double before = std::exchange(pass_seconds_, trainer_.clock().pass_seconds());
+  // Passes wait for statistics only: gradients are summed after them, or at the same time.
+  const double seconds = pass_seconds_ - before - exposed.statistics.value_or(0);
+  const std::int64_t examples = trainer_.own_examples();
+  if (examples > 0) times_.add(seconds / static_cast<double>(examples));
+  return trainer_.steps() % comparison_period == 0 ? compare() : std::nullopt;
+}
+
+std::optional<std::vector<std::int64_t>> ShareBalance::compare() const {
+  const std::vector<double> times = times_.medians(comm_);
+  if (total_ < comm_.size() || times.empty()) return std::nullopt;
+  const std::int64_t most = partition_.share_limit * share_of(total_, 0, comm_.size()).count;
+  std::vector<std::int64_t> next = shares_by_speed(times, total_, 1, std::min(total_, most));
+  if (!is_worth_changing(times, partition_.rank_shares, next)) return std::nullopt;
+  return next;
+}
 
 BatchFeed::BatchFeed(const PreparedRun& deck, DataPosition& state)
-    : deck_(deck), trainer_(*deck.trainer), batch_dealing_(trainer_.strategy()), state_(state) {
+    : deck_(deck), trainer_(*deck.trainer), dealing_(trainer_.strategy().traits().dealing), state_(state) {
   if (deck.config.parallel.measures_shares() && deck.comm.size() > 1)
     shares_.emplace(deck.comm, trainer_, deck.largest_batch());
   deck.comm.run_collectively([&] { with_positions(deck.config.source, [&] { prepare(trainer_.partition()); }); });
@@ -54,8 +99,6 @@ void BatchFeed::begin() {
   const Sampling sampling = with_positions(config.source, [&] {
     return sampling_of(config.data, *deck_.data.train, deck_.comm.size(), order_seed, ignored);
   });
-  using Dealing = BatchDealing::Dealing;
-  const Dealing dealing = batch_dealing_.dealing();
   const Sampler sampler(
       {.dataset_size = deck_.examples(),
        .global_batch = deck_.largest_batch(),
@@ -66,27 +109,25 @@ void BatchFeed::begin() {
        .interleaved = interleaved,
        .rank = deck_.comm.rank(),
        .partition = partition(),
-       .parts_of_batch = batch_dealing_.parts_of_batch(),
+       .parts_of_batch = dealing_.parts_of_batch,
        .batches = trainer_.steps(),
-       .parts_of = dealing == Dealing::in_known_order
-                       ? [this](std::int64_t step) { return batch_dealing_.parts_of(step); }
-                       : std::function<std::span<const std::int64_t>(std::int64_t)>()},
+       .parts_of = dealing_.parts_of},
       state_.position);
   loader_ = std::make_unique<DataLoader>(*deck_.data.train, sampler, trainer_.partition().room(deck_.largest_batch()),
                                          config.data.augment, static_cast<std::uint64_t>(config.run.seed),
-                                         dealing == Dealing::as_they_come ? DataLoader::on_demand : DataLoader::ahead);
+                                         dealing_.next_part ? DataLoader::on_demand : DataLoader::ahead);
 }
 
 const HostBatch& BatchFeed::next() {
-  const bool asks = batch_dealing_.dealing() == BatchDealing::Dealing::as_they_come;
+  const bool asks = static_cast<bool>(dealing_.next_part);
   const PartRequest request = asks ? next_part() : PartRequest{};
-  const PhaseClock::Scope phase(trainer_.clock(), StepPhase::data);
+  const PhaseClock::Scope phase(trainer_.clock(), RunPhase::data);
   return asks ? loader_->take(request) : *loader_->next();
 }
 
 PartRequest BatchFeed::next_part() {
-  const PhaseClock::Scope phase(trainer_.clock(), StepPhase::reduce);
-  return batch_dealing_.next_part(ExecSpace());
+  const PhaseClock::Scope phase(trainer_.clock(), RunPhase::reduce);
+  return dealing_.next_part(ExecSpace());
 }
 
 void BatchFeed::balance(const Trainer::ExposedSeconds& exposed) {

@@ -5,12 +5,38 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "checkpoint/checkpoint.hpp"
 #include "data/data_config.hpp"
 #include "run/deck/run_config.hpp"
 #include "train/trainer.hpp"
 
 namespace lockstep {
+
+/// Throws if so many ranks cannot train by this deck, whatever its data are.
+void check_deck(const RunConfig& config, int ranks);
+
+/// Makes the Trainer of a deck. `train` outlives it. The parameters are not initialised. Collective; whatever is wrong
+/// on any rank is thrown on all of them.
+std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss,
+                                      const Dataset& train, const Communicator& comm);
+
+/// Throws KeyError if so many ranks cannot train as the deck says on so many examples.
+void check_examples(const RunConfig& config, std::int64_t examples, int ranks);
+
+/// Returns the order in which parallel.asynchronous applies gradients, simulated or from its record; empty if there is
+/// none. Throws if the record, or the deck, does not suit it. Collective.
+PushOrder planned_pushes(const RunConfig& config, std::int64_t examples, const Communicator& comm);
+
+/// Sets the parameters with which training begins: by run.seed, and by model.weights if given, which is then logged.
+/// Returns what it has taken of model.weights. On rank 0, whose parameters the others get when they are shared; except
+/// for what ranks own if the values are divided.
+std::vector<NamedArray> initialize_parameters(const RunConfig& config, Model& model);
+/// If the values are divided, sets what the other ranks own. `weights`: on rank 0, what initialize_parameters has
+/// returned. Collective.
+void initialize_other_ranks(const RunConfig& config, Model& model, std::vector<NamedArray> weights,
+                            const Communicator& comm);
 
 /// A deck that all ranks have agreed on, with the data that it names and a trainer of its network.
 struct PreparedRun {

@@ -7,7 +7,7 @@
 #include "base/log.hpp"
 #include "checkpoint/checkpoint_reader.hpp"
 #include "checkpoint/training_arrays.hpp"
-#include "parallel/asynchronous/update_steps.hpp"
+#include "parallel/asynchronous/push_order.hpp"
 #include "run/deck/deck_changes.hpp"
 #include "run/training/run_state.hpp"
 

@@ -8,9 +8,56 @@
 #include "base/error.hpp"
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
-#include "checkpoint/neighbour_recovery.hpp"
+#include "checkpoint/neighbour_copies.hpp"
+#include "comm/collective/algorithm.hpp"
 
 namespace lockstep {
+namespace {
+
+/// Says what else than a fault may have made replicas differ, for the message.
+std::string other_cause(const ParallelConfig& parallel) {
+  const bool by_library = parallel.sums.all_reduce && parallel.sums.all_reduce->by_library;
+  if (!by_library && parallel.sums.all_reduce_table.empty()) return "";
+  return "; or the MPI library's all-reduce (parallel.all_reduce: mpi, or in a table) gave some ranks different "
+         "bits, which the MPI standard forbids: use another algorithm";
+}
+
+}  // namespace
+
+StateAudit::StateAudit(const PreparedRun& deck)
+    : trainer_(*deck.trainer), comm_(deck.comm), every_(deck.config.parallel.audit_every) {
+  if (comm_.size() == 1 || every_ == 0) return;
+  const ParallelStrategy::Traits& traits = trainer_.strategy().traits();
+  audit_.emplace(comm_, traits.ranks_of_same_part, trainer_.model().parameters(), trainer_.optimizer(),
+                 traits.ranks_have_same_states ? ReplicaAudit::States::alike : ReplicaAudit::States::own,
+                 other_cause(deck.config.parallel));
+  if (audit_->compares_anything()) return;
+  audit_.reset();
+  if (comm_.is_root())
+    warn(
+        "parallel.audit_every: there is nothing to compare (with parallel.shard, only one rank holds each value); "
+        "leave it out, or shard the model within groups (parallel.shard_group), which are compared");
+}
+
+void StateAudit::compare_if_due(std::int64_t steps) {
+  if (!audit_) return;
+  is_due_ |= trainer_.steps() % every_ < steps;
+  if (is_due_ && trainer_.has_common_parameters()) compare();
+}
+
+void StateAudit::compare() {
+  is_due_ = false;
+  if (!audit_ || std::exchange(audited_step_, trainer_.steps()) == trainer_.steps()) return;
+  trainer_.strategy().finish_update(space_);
+  audit_->compare(space_, trainer_.steps());
+}
+
+bool StateAudit::is_good() {
+  compare();
+  if (!trainer_.update().guard().parameters_are_finite(space_)) return false;
+  space_.fence("lockstep::checkpoint");
+  return true;
+}
 
 RunCheckpoints::RunCheckpoints(const PreparedRun& deck, RunFolder& folder, RunCheckpointState& state, StateAudit& audit,
                                Selection& selection, Progress& progress)
@@ -74,7 +121,7 @@ void RunCheckpoints::recover_from_neighbours(bool takes_up) {
 void RunCheckpoints::flush_files() {
   const UsesFiles files;
   progress_.file()->flush_to_disk();
-  trainer_.strategy().flush_files();
+  trainer_.strategy().traits().flush_files();
 }
 
 std::function<void()> RunCheckpoints::before_commit() {
@@ -89,10 +136,12 @@ CheckpointWriter::Contents RunCheckpoints::contents() {
   return {.texts = state_.texts(), .before_commit = before_commit(), .best = best_in_newest_};
 }
 
-bool RunCheckpoints::copies_at_once() const { return memory_is_separate || trainer_.strategy().states_change_early(); }
+bool RunCheckpoints::copies_at_once() const {
+  return memory_is_separate || trainer_.strategy().traits().states_change_early;
+}
 
 void RunCheckpoints::write() {
-  const PhaseClock::Scope phase(trainer_.clock(), StepPhase::checkpoint);
+  const PhaseClock::Scope phase(trainer_.clock(), RunPhase::checkpoint);
   if (!audit_.is_good()) return;
   if (copies_) copies_->wait();
   const bool at_once = copies_at_once();
@@ -116,7 +165,7 @@ void RunCheckpoints::write() {
 }
 
 void RunCheckpoints::write_copies() {
-  const PhaseClock::Scope phase(trainer_.clock(), StepPhase::checkpoint);
+  const PhaseClock::Scope phase(trainer_.clock(), RunPhase::checkpoint);
   if (!audit_.is_good()) return;
   wait();
   std::map<std::string, std::string> texts;
@@ -126,7 +175,7 @@ void RunCheckpoints::write_copies() {
 }
 
 void RunCheckpoints::finish() {
-  const PhaseClock::Scope phase(trainer_.clock(), StepPhase::checkpoint);
+  const PhaseClock::Scope phase(trainer_.clock(), RunPhase::checkpoint);
   audit_.compare();
   space_.fence("lockstep::checkpoint");
   comm_.run_collectively([&] {
@@ -158,13 +207,13 @@ void RunCheckpoints::finish() {
 }
 
 void RunCheckpoints::end_without_checkpoint() {
-  const PhaseClock::Scope phase(trainer_.clock(), StepPhase::checkpoint);
+  const PhaseClock::Scope phase(trainer_.clock(), RunPhase::checkpoint);
   comm_.run_collectively([&] { wait(); });
   remove_copies();
 }
 
 void RunCheckpoints::complete() {
-  const PhaseClock::Scope phase(trainer_.clock(), StepPhase::checkpoint);
+  const PhaseClock::Scope phase(trainer_.clock(), RunPhase::checkpoint);
   comm_.run_on_root([&] { flush_files(); });
   comm_.run_on_root([&] { tidy(); });
 }
@@ -192,7 +241,7 @@ void RunCheckpoints::go_back_to(std::int64_t step) {
 
 void RunCheckpoints::forget_unwritten_best() {
   if (selection_.best_steps().empty()) return;
-  const PhaseClock::Scope phase(trainer_.clock(), StepPhase::checkpoint);
+  const PhaseClock::Scope phase(trainer_.clock(), RunPhase::checkpoint);
   wait();  // so that the next evaluation is compared with none whose checkpoint turns out to be missing
   const std::int64_t failed = comm_.from_root(writer_ ? writer_->take_failed_step() : -1);
   if (failed >= 0 && selection_.forget_best([failed](std::int64_t step) { return step == failed; }))

@@ -40,13 +40,13 @@ std::optional<Metrics> RunEvaluations::evaluate(const Dataset& data, const Inter
   });
 }
 
-std::optional<StepFinding> RunEvaluations::validate(const Interruption& interruption) {
+std::optional<StepOutcome> RunEvaluations::validate(const Interruption& interruption) {
   const std::optional<Metrics> result = evaluate(*data_.validation, interruption);
   if (!result) return std::nullopt;
   const Metrics& metrics = validation_.emplace(*result);
   const std::int64_t step = trainer_.steps();
-  StepFinding finding = trainer_.update().guard().inspect_validation(metrics, step);
-  if (finding.status == StepStatus::fatal || finding.status == StepStatus::rollback) return finding;
+  StepOutcome finding = trainer_.update().guard().inspect_validation(metrics, step);
+  if (finding.status == StepOutcome::Status::fatal || finding.status == StepOutcome::Status::rollback) return finding;
   if (!finding.message.empty()) warn("{}", finding.message);
   // If the checkpoint of this step holds the result already, so do the curves.
   const bool again = state_.evaluated_step == step;

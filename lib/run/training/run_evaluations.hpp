@@ -7,9 +7,9 @@
 
 #include "monitor/progress.hpp"
 #include "monitor/selection.hpp"
-#include "run/training/completed_steps.hpp"
 #include "run/training/prepared_run.hpp"
 #include "run/training/run_owner.hpp"
+#include "run/training/run_schedule.hpp"
 #include "run/training/run_state.hpp"
 
 namespace lockstep {
@@ -38,7 +38,7 @@ class RunEvaluations {
   };
   /// Evaluates on validation data, and returns what the loss says of the run; `skipped` is no reason to stop. Returns
   /// none, and changes nothing, if it was interrupted. Collective.
-  std::optional<StepFinding> validate(const Interruption& interruption);
+  std::optional<StepOutcome> validate(const Interruption& interruption);
   /// Evaluates on test data. Returns false if it was interrupted. Collective.
   bool test(const Interruption& interruption);
 

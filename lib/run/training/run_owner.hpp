@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "comm/communicator.hpp"
-#include "train/metrics.hpp"
+#include "train/results.hpp"
 
 namespace lockstep {
 

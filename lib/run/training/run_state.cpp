@@ -1,11 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "run/training/run_state.hpp"
 
-#include "checkpoint/state_text.hpp"
+#include <algorithm>
+#include <filesystem>
+
+#include "base/heartbeat.hpp"
+#include "base/log.hpp"
+#include "checkpoint/checkpoint.hpp"
+#include "run/deck/deck_changes.hpp"
+#include "run/deck/deck_values.hpp"
+#include "run/experiment/provenance.hpp"
+#include "run/training/resume.hpp"
 
 namespace lockstep {
+namespace {
 
-void StepRecord::describe_state(StateFields& fields) {
+/// Whether losses of the checkpoint's run and of one with the resolved `deck` cannot be compared, on whatever data.
+bool has_other_losses(const Checkpoint& checkpoint, const std::string& deck) {
+  const auto before = checkpoint.texts.find("deck");
+  if (before == checkpoint.texts.end()) return false;
+  return std::ranges::any_of(changes_between(before->second, deck), [](const DeckChange& change) {
+    return is_below(change.key, "loss") || is_below(change.key, "data.normalize");
+  });
+}
+
+}  // namespace
+
+void CurveRecord::describe_state(StateFields& fields) {
   fields.integer("step", step);
   fields.real("loss", numbers.metrics.loss);
   if (fields.has("accuracy", numbers.metrics.accuracy.has_value())) {
@@ -46,7 +67,7 @@ void RunState::describe_state(StateFields& fields) {
   fields.integer("rollbacks", data.rollbacks);
   if (fields.has("went_back_to", data.went_back_to >= 0)) fields.integer("went_back_to", data.went_back_to);
   else data.went_back_to = -1;
-  std::optional<StepRecord>& record = curves.record;
+  std::optional<CurveRecord>& record = curves.record;
   if (!fields.has("record", record.has_value())) {
     record.reset();
     return;
@@ -76,6 +97,99 @@ std::int64_t optimizer_steps_of(const Checkpoint& checkpoint, const std::string&
   StepCount count;
   restore_state(checkpoint, file, [&](StateFields& fields) { count.describe_state(fields); });
   return count.optimizer_steps();
+}
+
+RunCheckpointState::RunCheckpointState(const PreparedRun& deck, const RunPaths& folder, RunState& state,
+                                       Selection& selection, Progress& progress)
+    : deck_(deck),
+      folder_(folder),
+      trainer_(*deck.trainer),
+      state_(state),
+      selection_(selection),
+      progress_(progress),
+      numbers_(deck.comm, trainer_.strategy().sharded_states()) {}
+
+void RunCheckpointState::describe(StateFields& fields) {
+  trainer_.describe_state(fields);
+  state_.describe_state(fields);
+  selection_.describe_state(fields);
+  ExampleOrder order(deck_.config, deck_.examples());  // check_resume has made sure that it is the checkpoint's
+  order.describe_state(fields);
+}
+
+std::map<std::string, std::string> RunCheckpointState::texts() {
+  std::map<std::string, std::string> texts{{"deck", deck_.text}, {"provenance", deck_.provenance}};
+  if (const std::string vocabulary = deck_.data.train->vocabulary(); !vocabulary.empty())
+    texts["vocabulary"] = vocabulary;
+  state_.curves.metrics_rows = progress_.file()->rows();
+  texts["state"] = state_text([this](StateFields& fields) { describe(fields); });
+  return texts;
+}
+
+void RunCheckpointState::restore(const Checkpoint& checkpoint, const std::string& file) {
+  with_positions(deck_.config.source, [&] {
+    check_resume(checkpoint, file, deck_.config, deck_.examples(), trainer_.model().parameters().parameters());
+  });
+  const auto provenance = checkpoint.texts.find("provenance");
+  auto now = data_fingerprints(deck_.provenance),
+       before = provenance == checkpoint.texts.end() ? now : data_fingerprints(provenance->second);
+  if (now != before)
+    warn("{}: was written with data that differ from the present data; the run continues with the present data", file);
+  if (provenance != checkpoint.texts.end()) warn_of_other_input_type(*deck_.data.train, provenance->second, file);
+  restored_.emplace(file);
+  restore_state(checkpoint, file, [&](StateFields& fields) { describe(fields); });
+  LossWatch& loss_watch = trainer_.update().guard().loss_watch();
+  const bool other_losses = has_other_losses(checkpoint, deck_.text);
+  if (other_losses || now["train"] != before["train"]) loss_watch.forget_losses();
+  const bool other_data = now["validation"] != before["validation"];
+  if (other_losses || other_data) loss_watch.forget_validation_losses();
+  if ((other_losses || other_data) && selection_.forget_evaluations())
+    log("{} from here on: earlier evaluations count neither for run.patience and run.target nor for "
+        "checkpoint.keep_best",
+        other_data ? "validation data differ" : "losses are not comparable");
+  selection_.forget_best([&](std::int64_t step) {  // its checkpoint is in another folder, or removed
+    return step != trainer_.steps() && !std::filesystem::exists(folder_.checkpoints() / checkpoint_name(step));
+  });
+}
+
+void RunCheckpointState::branch() {
+  const RunConfig& config = deck_.config;
+  const std::string& file = config.run.branch_from;
+  const Checkpoint checkpoint = with_positions(
+      config.source, [&] { return open_branching_point(config, [] { heartbeat().beat(); }); });
+  with_positions(config.source,
+                 [&] { check_branch(checkpoint, file, config.optimizer, trainer_.model().parameters().parameters()); });
+  warn_of_trained_examples(checkpoint.texts, file, config);
+  restored_.emplace(file);
+  StepCount count;
+  double learning_rate = 0;
+  restore_state(checkpoint, file, [&](StateFields& fields) {
+    count.describe_state(fields);
+    describe_last_learning_rate(fields, count, learning_rate);
+  });
+  const std::int64_t steps = count.optimizer_steps();
+  trainer_.update().branch_after(steps, learning_rate);
+  log("{}: the run starts from its parameters and optimizer state, the result of {} steps", file, steps);
+}
+
+void RunCheckpointState::share() {
+  const auto described = [this](StateFields& fields) { describe(fields); };
+  std::string text = state_text(described);
+  deck_.comm.broadcast(text);
+  restore_state(text, described);
+  heartbeat().step = trainer_.steps() + 1;
+  share_numbers();
+  trainer_.share_parameters();
+}
+
+/// Sends each rank its part of the checkpoint that rank 0 has read, if it has. Collective.
+void RunCheckpointState::share_numbers() {
+  deck_.comm.run_collectively([&] {
+    if (!deck_.comm.is_root()) return numbers_.serve();
+    const CheckpointTransfer::Turn turn(numbers_);
+    if (restored_) restore_numbers(numbers_, *restored_, [] { heartbeat().beat(); });
+    restored_.reset();
+  });
 }
 
 }  // namespace lockstep

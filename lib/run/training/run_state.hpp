@@ -2,21 +2,28 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
 #include "checkpoint/checkpoint.hpp"
+#include "checkpoint/checkpoint_reader.hpp"
+#include "checkpoint/checkpoint_transfer.hpp"
 #include "config/state_fields.hpp"
-#include "data/sampler.hpp"
+#include "data/batch/sampler.hpp"
+#include "monitor/progress.hpp"
+#include "monitor/selection.hpp"
 #include "run/deck/run_config.hpp"
+#include "run/folder/run_folder.hpp"
+#include "run/training/prepared_run.hpp"
 #include "train/trainer.hpp"
 
 namespace lockstep {
 
 /// What the curves show of a step and nothing else remembers.
-struct StepRecord {
+struct CurveRecord {
   std::int64_t step = 0;  ///< from 1
-  StepMetrics numbers;
+  LoggedMetrics numbers;
   bool skipped = false;
   bool logged = false;  ///< its row was written before the checkpoint
 
@@ -54,7 +61,7 @@ struct EvaluationState {
 
 struct CurveState {
   std::int64_t metrics_rows = 0;
-  std::optional<StepRecord> record;  ///< the last step that the curves show
+  std::optional<CurveRecord> record;  ///< the last step that the curves show
 
   /// Whether the record of the last step has no row yet.
   bool has_unlogged(std::int64_t last_step) const { return record && record->step == last_step && !record->logged; }
@@ -78,5 +85,38 @@ void restore_state(const Checkpoint& checkpoint, const std::string& file, const 
 std::int64_t step_of(const Checkpoint& checkpoint, const std::string& file);
 /// Number of steps that have made the checkpoint's optimizer state (StepCount::optimizer_steps).
 std::int64_t optimizer_steps_of(const Checkpoint& checkpoint, const std::string& file);
+
+/// The state of a run as its checkpoints hold it: texts (the deck, its provenance, the state of components), and the
+/// numbers of all ranks (parameters, optimizer states). Rank 0 reads it from a file, and then shares it with all ranks.
+class RunCheckpointState {
+ public:
+  /// All arguments outlive this. Collective.
+  RunCheckpointState(const PreparedRun& deck, const RunPaths& folder, RunState& state, Selection& selection,
+                     Progress& progress);
+
+  /// The texts of a checkpoint, by name; on rank 0.
+  std::map<std::string, std::string> texts();
+  CheckpointTransfer& numbers() { return numbers_; }
+
+  /// Restores the run from this checkpoint, which its reader has found sound. On rank 0; `share` must follow.
+  void restore(const Checkpoint& checkpoint, const std::string& file);
+  /// Begins the run with the parameters and the optimizer's state of run.branch_from. On rank 0; `share` must follow.
+  void branch();
+  /// Sends rank 0's state to all ranks, while no checkpoint is being written. Collective.
+  void share();
+
+ private:
+  void describe(StateFields& fields);
+  void share_numbers();
+
+  const PreparedRun& deck_;
+  const RunPaths& folder_;
+  Trainer& trainer_;
+  RunState& state_;
+  Selection& selection_;
+  Progress& progress_;
+  CheckpointTransfer numbers_;
+  std::optional<CheckpointReader> restored_;  ///< on rank 0, until all ranks have their parts
+};
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "run/training/surviving_run.hpp"
+#include "run/training/training_run.hpp"
 
 #include <fmt/ranges.h>
 

@@ -70,7 +70,7 @@ ExitStatus TrainingRun::run() {
     else checkpoints_.finish();
     if (ends_between_rows()) log_step();
     if (!evaluations_.have_validated(trainer_.steps())) {
-      const std::optional<StepFinding> finding = validate();
+      const std::optional<StepOutcome> finding = validate();
       if (!finding) return stop();
       if (!act_on(*finding)) continue;
     }
@@ -97,7 +97,7 @@ ExitStatus TrainingRun::run() {
 bool TrainingRun::train_to_the_end() {
   for (;;) {
     if (evaluation_due()) {  // a run that was stopped may have left it to this one
-      const std::optional<StepFinding> finding = validate();
+      const std::optional<StepOutcome> finding = validate();
       if (!finding) return false;
       checkpoints_.outdate();
       if (act_on(*finding)) checkpoint_if_due();
@@ -132,9 +132,9 @@ void TrainingRun::step_once() {
   const std::int64_t number = trainer_.steps() + 1;
   const Timer timer;
   last_step_ = trainer_.step(batch, [this] {
-    return StepRequests{
-        .stop = stop_vote_.is_for_stop(trainer_.strategy().steps_between_syncs(), checkpoints_.seconds_for_next()),
-        .checkpoint = comm_.is_root() && checkpoint_schedule_.minutes_have_passed()};
+    return RankRequests{.stop = stop_vote_.is_for_stop(trainer_.strategy().traits().steps_between_syncs,
+                                                       checkpoints_.seconds_for_next()),
+                        .checkpoint = comm_.is_root() && checkpoint_schedule_.minutes_have_passed()};
   });
   if (last_step_.finding) report(*last_step_.finding);
   watchdog_->extend_timeout(false);
@@ -156,9 +156,9 @@ void TrainingRun::step_once() {
 }
 
 /// Logs if the step was left out or has a warning.
-void TrainingRun::report(const StepFinding& finding) {
-  if (finding.status == StepStatus::skipped) log("step {:>7}  left out: {}", finding.number, finding.message);
-  if (finding.status == StepStatus::applied && !finding.message.empty()) warn("{}", finding.message);
+void TrainingRun::report(const StepOutcome& finding) {
+  if (finding.status == StepOutcome::Status::skipped) log("step {:>7}  left out: {}", finding.number, finding.message);
+  if (finding.status == StepOutcome::Status::applied && !finding.message.empty()) warn("{}", finding.message);
 }
 
 /// Returns false if ranks have voted to stop.
@@ -177,15 +177,15 @@ bool TrainingRun::after_steps(std::int64_t steps, double seconds) {
   audit_.compare_if_due(steps_at_once_);
   const bool logged = steps_done().have_come_to(deck_.config.run.log_every);
   if (logged || trainer_.steps() == total_steps())
-    state_.curves.record = StepRecord{
+    state_.curves.record = CurveRecord{
         .step = trainer_.steps(),
         .numbers = trainer_.step_metrics(),
-        .skipped = last_step_.finding && last_step_.finding->status == StepStatus::skipped,
+        .skipped = last_step_.finding && last_step_.finding->status == StepOutcome::Status::skipped,
         .logged = logged};
   if (logged) log_step();
   bool stops = last_step_.requests.stop && !finished();
   if (!stops && evaluation_due()) {
-    const std::optional<StepFinding> finding = validate();
+    const std::optional<StepOutcome> finding = validate();
     if (finding && !act_on(*finding)) return true;
     stops = !finding;
   }
@@ -195,8 +195,8 @@ bool TrainingRun::after_steps(std::int64_t steps, double seconds) {
 
 /// Does what a finding asks for. Returns true if the run goes on as it is, and false if it has gone back to a
 /// checkpoint, from which it goes on. Throws if it can do neither.
-bool TrainingRun::act_on(const StepFinding& finding) {
-  if (finding.status == StepStatus::fatal) give_up(finding);
+bool TrainingRun::act_on(const StepOutcome& finding) {
+  if (finding.status == StepOutcome::Status::fatal) give_up(finding);
   if (finding.done()) return true;
   roll_back(finding);
   return false;
@@ -204,7 +204,7 @@ bool TrainingRun::act_on(const StepFinding& finding) {
 
 /// Logs the step that the state has a record of.
 void TrainingRun::log_step() {
-  const StepRecord& record = *state_.curves.record;
+  const CurveRecord& record = *state_.curves.record;
   progress_.log({.number = record.step,
                  .epoch = state_.data.epoch(),
                  .left = total_steps() - record.step,
@@ -220,7 +220,7 @@ void TrainingRun::log_step() {
 
 RunEvaluations::Interruption TrainingRun::interruption() {
   const auto is_wanted = [this, saved = checkpoints_.is_saved()] {
-    return stop_vote_.is_for_stop(trainer_.strategy().steps_between_syncs(),
+    return stop_vote_.is_for_stop(trainer_.strategy().traits().steps_between_syncs,
                                   saved ? 0 : checkpoints_.seconds_for_next());
   };
   return {.is_wanted = is_wanted, .longest_step = stop_vote_.longest_step()};
@@ -228,10 +228,10 @@ RunEvaluations::Interruption TrainingRun::interruption() {
 
 /// Returns what the parameters and their validation loss say of the run. Returns none if ranks vote to stop first: then
 /// the run that goes on evaluates.
-std::optional<StepFinding> TrainingRun::validate() {
-  if (!deck_.data.validation) return StepFinding();
+std::optional<StepOutcome> TrainingRun::validate() {
+  if (!deck_.data.validation) return StepOutcome();
   checkpoints_.forget_unwritten_best();
-  const StepFinding finding = inspect_parameters();
+  const StepOutcome finding = inspect_parameters();
   return finding.done() ? evaluations_.validate(interruption()) : finding;
 }
 
@@ -250,8 +250,8 @@ void TrainingRun::checkpoint_if_due() {
 
 /// Goes back to the newest checkpoint, and on from there with the examples in another order. Writes that checkpoint
 /// again first, so that a run that is killed before the next one goes on with this rollback and its counts.
-void TrainingRun::roll_back(StepFinding finding) {
-  const PhaseClock::Scope phase(trainer_.clock(), StepPhase::set_up);
+void TrainingRun::roll_back(StepOutcome finding) {
+  const PhaseClock::Scope phase(trainer_.clock(), RunPhase::set_up);
   const std::int64_t rollbacks = state_.data.rollbacks + 1,
                      anomalies = trainer_.update().guard().loss_watch().anomalies();
   std::optional<RunFolder::Found> found;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,16 +12,12 @@
 #include "resilience/watchdog.hpp"
 #include "run/folder/run_folder.hpp"
 #include "run/training/batch_feed.hpp"
-#include "run/training/checkpoint_schedule.hpp"
-#include "run/training/completed_steps.hpp"
 #include "run/training/prepared_run.hpp"
-#include "run/training/run_checkpoint_state.hpp"
 #include "run/training/run_checkpoints.hpp"
 #include "run/training/run_evaluations.hpp"
 #include "run/training/run_owner.hpp"
+#include "run/training/run_schedule.hpp"
 #include "run/training/run_state.hpp"
-#include "run/training/state_audit.hpp"
-#include "run/training/stop_vote.hpp"
 
 namespace lockstep {
 
@@ -64,9 +61,9 @@ class TrainingRun {
   bool train_to_the_end();
   bool finished() const { return trainer_.steps() >= total_steps() || evaluations_.end_run(); }
   void step_once();
-  void report(const StepFinding& finding);
+  void report(const StepOutcome& finding);
   bool after_steps(std::int64_t steps, double seconds);
-  bool act_on(const StepFinding& finding);
+  bool act_on(const StepOutcome& finding);
   void log_step();
   bool ends_between_rows() const {
     return trainer_.steps() == total_steps() && state_.curves.has_unlogged(trainer_.steps());
@@ -79,13 +76,13 @@ class TrainingRun {
   /// only because it is the last, `run` writes that row, after the last checkpoint, and evaluates then.
   bool evaluation_due() const { return !ends_between_rows() && evaluations_.is_due(steps_done()); }
   RunEvaluations::Interruption interruption();
-  std::optional<StepFinding> validate();
+  std::optional<StepOutcome> validate();
   void checkpoint_if_due();
-  void roll_back(StepFinding finding);
+  void roll_back(StepOutcome finding);
 
   // training_run_end.cpp
-  StepFinding inspect_parameters();
-  [[noreturn]] void give_up(const StepFinding& finding);
+  StepOutcome inspect_parameters();
+  [[noreturn]] void give_up(const StepOutcome& finding);
   ExitStatus stop();
   void write_summary(const std::string& status, const std::string& failure = "");
 
@@ -111,5 +108,13 @@ class TrainingRun {
   std::int64_t steps_at_once_ = 1;  ///< steps of the run that the last call of `step` has done
   double start_seconds_ = 0;        ///< seconds from the start of the process to the first step
 };
+
+/// Trains a deck with parallel.survive: when a rank is lost, the remaining ones begin a new TrainingRun in the same
+/// processes, which goes on from the newest checkpoint as a new start on so many ranks would, or begins anew.
+/// `over_network`: returns these ranks over the network that they are to use; collective. Returns and throws what
+/// TrainingRun::run does; also throws DeckError if ranks cannot outlive each other, and rank_lost if one dies before
+/// the run has begun. Collective.
+ExitStatus train_surviving(const RunConfig& config, const Communicator& all,
+                           const std::function<Communicator(const Communicator&)>& over_network);
 
 }  // namespace lockstep

@@ -11,15 +11,15 @@
 namespace lockstep {
 
 /// Whether the last update has left the parameters finite. Collective.
-StepFinding TrainingRun::inspect_parameters() {
+StepOutcome TrainingRun::inspect_parameters() {
   return trainer_.update().guard().inspect_parameters(ExecSpace(), trainer_.steps());
 }
 
 /// Ends the run with an error. If the step could not be done, the state before it is written; parameters that are not
 /// finite are not.
-void TrainingRun::give_up(const StepFinding& finding) {
+void TrainingRun::give_up(const StepOutcome& finding) {
   if (finding.bad_parameters) {
-    const PhaseClock::Scope phase(trainer_.clock(), StepPhase::checkpoint);
+    const PhaseClock::Scope phase(trainer_.clock(), RunPhase::checkpoint);
     comm_.run_collectively([&] { checkpoints_.wait(); });
   } else {
     checkpoints_.finish();
@@ -61,7 +61,7 @@ void TrainingRun::write_summary(const std::string& status, const std::string& fa
       .measured = progress_.measured(comm_, trainer_.clock()),
       .gradients = trainer_.strategy().gradient_counts(trainer_.steps()),
       .groups = deck_.config.parallel.asynchronous.groups,
-      .examples_per_step = trainer_.strategy().examples_of_update(deck_.largest_batch()),
+      .examples_per_step = trainer_.strategy().traits().dealing.examples_of_update(deck_.largest_batch()),
       .flops_per_example = trainer_.model().training_flops(1),
       .checkpoints = checkpoints_.writer() ? checkpoints_.writer()->times() : CheckpointWriter::Times(),
       .start_seconds = start_seconds_,
@@ -71,7 +71,7 @@ void TrainingRun::write_summary(const std::string& status, const std::string& fa
       .provenance = deck_.provenance,
       .deck = deck_.text};
   if (!comm_.is_root()) return;
-  heartbeat().enter(static_cast<std::int32_t>(StepPhase::checkpoint));  // it may have to wait for the disk
+  heartbeat().enter(static_cast<std::int32_t>(RunPhase::checkpoint));  // it may have to wait for the disk
   try {
     folder_.lock().require();
     folder_.write_text("summary.json", summary_json(summary));

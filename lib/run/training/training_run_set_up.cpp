@@ -3,9 +3,9 @@
 #include <filesystem>
 #include <optional>
 
-#include "core/freed_memory.hpp"
+#include "core/host_memory.hpp"
+#include "run/training/prepared_run.hpp"
 #include "run/training/resume.hpp"
-#include "run/training/trainer_setup.hpp"
 #include "run/training/training_run.hpp"
 
 namespace lockstep {

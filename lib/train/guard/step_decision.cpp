@@ -11,17 +11,18 @@ KOKKOS_INLINE_FUNCTION bool loses_gradients(const DecisionInputs& inputs) {
   return false;
 }
 
-KOKKOS_INLINE_FUNCTION StepOutcome outcome_of(const DecisionInputs& inputs, StepDecision& decision) {
-  if (inputs.bad_parameters || *inputs.nonfinite_parameters != 0) return StepOutcome::bad_parameters;
-  if (inputs.loss.examples == 0) return StepOutcome::empty;
+KOKKOS_INLINE_FUNCTION StepDecision::Outcome outcome_of(const DecisionInputs& inputs, StepDecision& decision) {
+  if (inputs.bad_parameters || *inputs.nonfinite_parameters != 0) return StepDecision::Outcome::bad_parameters;
+  if (inputs.loss.examples == 0) return StepDecision::Outcome::empty;
   if (inputs.nonfinite_gradients && *inputs.nonfinite_gradients > 0)
-    return inputs.scaling.at_floor(decision.scaler) ? StepOutcome::at_floor : StepOutcome::overflow;
-  if (inputs.watched || decision.has_loss == 0) return StepOutcome::applied;
+    return inputs.scaling.at_floor(decision.scaler) ? StepDecision::Outcome::at_floor : StepDecision::Outcome::overflow;
+  if (inputs.watched || decision.has_loss == 0) return StepDecision::Outcome::applied;
   const bool lost = is_nonfinite(decision.mean_loss);
   decision.lost_before = decision.loss_was_nonfinite;
   decision.loss_was_nonfinite = lost ? 1 : 0;
-  if (!lost) return StepOutcome::applied;
-  return decision.lost_before != 0 || loses_gradients(inputs) ? StepOutcome::lost : StepOutcome::suspicious;
+  if (!lost) return StepDecision::Outcome::applied;
+  return decision.lost_before != 0 || loses_gradients(inputs) ? StepDecision::Outcome::lost
+                                                              : StepDecision::Outcome::suspicious;
 }
 
 KOKKOS_INLINE_FUNCTION void judge(const DecisionInputs& inputs, const UpdateOptions& options, StepDecision& decision) {
@@ -29,7 +30,7 @@ KOKKOS_INLINE_FUNCTION void judge(const DecisionInputs& inputs, const UpdateOpti
   scalars.left_out = 1;
   scalars.nonfinite_before = *inputs.nonfinite_parameters;
   if (decision.halted != 0) {
-    decision.outcome = StepOutcome::halted;
+    decision.outcome = StepDecision::Outcome::halted;
     return;
   }
   decision.mean_loss = inputs.loss.mean();
@@ -38,8 +39,8 @@ KOKKOS_INLINE_FUNCTION void judge(const DecisionInputs& inputs, const UpdateOpti
   decision.scaler_before = decision.scaler;
   decision.outcome = outcome_of(inputs, decision);
   switch (decision.outcome) {
-    case StepOutcome::applied:
-    case StepOutcome::suspicious:
+    case StepDecision::Outcome::applied:
+    case StepDecision::Outcome::suspicious:
       scalars.left_out = 0;
       scalars.first = decision.has_moved == 0 && options.coefficients->before == 0 ? 1 : 0;
       decision.has_moved = 1;
@@ -49,11 +50,11 @@ KOKKOS_INLINE_FUNCTION void judge(const DecisionInputs& inputs, const UpdateOpti
       ++decision.applied;
       if (inputs.nonfinite_gradients) decision.scaler = inputs.scaling.after_good_step(decision.scaler);
       break;
-    case StepOutcome::overflow:
+    case StepDecision::Outcome::overflow:
       decision.scaler = inputs.scaling.after_overflow(decision.scaler);
       decision.applied += inputs.is_local ? 1 : 0;
       break;
-    case StepOutcome::empty: decision.applied += 1; break;
+    case StepDecision::Outcome::empty: decision.applied += 1; break;
     default: decision.halted = 1;
   }
 }

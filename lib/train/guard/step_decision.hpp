@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include "core/finite.hpp"
-#include "ops/loss.hpp"
-#include "optim/gradient_scale.hpp"
+#include "core/dtype.hpp"
+#include "ops/loss/loss.hpp"
 #include "optim/loss_scaler.hpp"
 #include "optim/update_scalars.hpp"
 
@@ -11,19 +10,19 @@
 // host, which learns of the decision later.
 namespace lockstep {
 
-enum class StepOutcome : std::int32_t {
-  applied,
-  suspicious,      ///< applied although its loss is not finite, because its gradients are
-  overflow,        ///< left out because scaled gradients are not finite
-  at_floor,        ///< cannot be done: scaled gradients are not finite even at the smallest loss scale
-  lost,            ///< cannot be done: parameters would not be finite, or the loss is not finite twice in a row
-  bad_parameters,  ///< cannot be done: the update before it has left parameters that are not finite
-  empty,           ///< left out: its ranks have no examples
-  halted,          ///< follows a step that cannot be done, and changes nothing
-};
-
 /// Lies in device memory; the host has copies.
 struct StepDecision {
+  enum class Outcome : std::int32_t {
+    applied,
+    suspicious,      ///< applied although its loss is not finite, because its gradients are
+    overflow,        ///< left out because scaled gradients are not finite
+    at_floor,        ///< cannot be done: scaled gradients are not finite even at the smallest loss scale
+    lost,            ///< cannot be done: parameters would not be finite, or the loss is not finite twice in a row
+    bad_parameters,  ///< cannot be done: the update before it has left parameters that are not finite
+    empty,           ///< left out: its ranks have no examples
+    halted,          ///< follows a step that cannot be done, and changes nothing
+  };
+
   // Carried from step to step:
   LossScaleRule::State scaler;
   std::int64_t applied = 0;             ///< applied steps; of local steps, those left out count too
@@ -32,7 +31,7 @@ struct StepDecision {
   std::int32_t halted = 0;
   // About the last step:
   std::int64_t steps_before = 0;  ///< steps done in the run before this one, skipped ones included
-  StepOutcome outcome = StepOutcome::applied;
+  Outcome outcome = Outcome::applied;
   std::int32_t lost_before = 0;        ///< the loss before it was not finite
   LossScaleRule::State scaler_before;  ///< before this step
   double loss_factor = 1;              ///< what the loss was multiplied with

@@ -6,6 +6,47 @@
 
 namespace lockstep {
 
+void DecisionQueue::begin(const ExecSpace& space, std::int64_t step) {
+  if (std::exchange(is_changed_, false))
+    copy_from_host(space, &last_, memory_.tensor(0, DType::u8, {sizeof(StepDecision)}));
+  if (untaken() == 0) taken_ = step - 1;
+  decided_ = step - 1;
+}
+
+std::int64_t DecisionQueue::decided(const ExecSpace& space) {
+  ++decided_;
+  copy_of(decided_).start(space, on_device());
+  return decided_;
+}
+
+std::int64_t DecisionQueue::take() {
+  ++taken_;
+  last_ = copy_of(taken_).take();
+  return taken_;
+}
+
+void DecisionQueue::drop_later() {
+  for (; untaken() > 0; ++taken_) static_cast<void>(copy_of(taken_ + 1).take());
+  change_last().halted = 0;
+}
+
+void DecisionQueue::agree(const ExecSpace& space, const Communicator& comm, bool scales) {
+  const Tensor memory = memory_.tensor(0, DType::u8, {sizeof(StepDecision)});
+  StepDecision decision;
+  copy_to_host(space, memory, &decision);
+  decision.loss_was_nonfinite = comm.any_rank(decision.loss_was_nonfinite != 0) ? 1 : 0;
+  if (scales) {
+    LossScaleRule::State& scaler = decision.scaler;
+    scaler.scale = static_cast<float>(comm.all_reduce_min(double{scaler.scale}));
+    scaler.good_steps = comm.all_reduce_min(scaler.good_steps);
+    scaler.hysteresis_left = comm.all_reduce_min(scaler.hysteresis_left);
+  }
+  copy_from_host(space, &decision, memory);
+  if (untaken() > 0) return copy_of(decided_).start(space, on_device());
+  last_.scaler = decision.scaler;
+  last_.loss_was_nonfinite = decision.loss_was_nonfinite;
+}
+
 StepGuard::StepGuard(const TrainingConfig& config, const Communicator& comm, const Dataset& data, const Model& model,
                      const Optimizer& optimizer, std::int64_t sums)
     : comm_(comm),
@@ -20,7 +61,7 @@ StepGuard::StepGuard(const TrainingConfig& config, const Communicator& comm, con
   decisions_.change_last().scaler = scaler_.state();
 }
 
-void StepGuard::begin(const ExecSpace& space, const BatchPlan& plan, const StepScope& scope, std::int64_t step) {
+void StepGuard::begin(const ExecSpace& space, const BatchPlan& plan, const UpdateScope& scope, std::int64_t step) {
   scope_ = scope;
   decisions_.begin(space, step);
   nonfinite_.begin_step(step, plan.examples);
@@ -45,7 +86,9 @@ void StepGuard::judge(const ExecSpace& space, ParallelStrategy& strategy, const 
                .bad_parameters = bad_parameters,
                .is_local = scope_.group != nullptr,
                .nonfinite_parameters = optimizer_.nonfinite().as<const std::int32_t>(),
-               .nonfinite_gradients = scales_ ? strategy.nonfinite_gradients(space).as<const double>() : nullptr,
+               .nonfinite_gradients =
+                   scales_ ? strategy.measure_gradients(space, ParallelStrategy::Measure::nonfinite).as<const double>()
+                           : nullptr,
                .scaling = scaler_.rule(),
                .lost_gradients = nonfinite_.gradient_counts().as<const double>(),
                .tensors = nonfinite_.gradient_counts().count()},
@@ -57,73 +100,75 @@ void StepGuard::judged(const ExecSpace& space) {
   if (scales_) overflow_.end(space, step);
 }
 
-StepFinding StepGuard::take(const ExecSpace& space) {
+StepOutcome StepGuard::take(const ExecSpace& space) {
   const std::int64_t step = decisions_.take();
-  StepFinding finding = explain(space, step);
+  StepOutcome finding = explain(space, step);
   finding.number = step;
   if (!finding.done()) decisions_.drop_later();
   return finding;
 }
 
-StepFinding StepGuard::explain(const ExecSpace& space, std::int64_t step) {
+StepOutcome StepGuard::explain(const ExecSpace& space, std::int64_t step) {
   switch (decisions_.last().outcome) {
-    case StepOutcome::applied: return watches_ ? watch_loss(step) : StepFinding();
-    case StepOutcome::suspicious:
-    case StepOutcome::lost: return report_loss(space, step);
-    case StepOutcome::overflow:
-    case StepOutcome::at_floor: return report_overflow(space, step);
-    case StepOutcome::empty: return {};
-    case StepOutcome::bad_parameters:
-    case StepOutcome::halted: break;
+    case StepDecision::Outcome::applied: return watches_ ? watch_loss(step) : StepOutcome();
+    case StepDecision::Outcome::suspicious:
+    case StepDecision::Outcome::lost: return report_loss(space, step);
+    case StepDecision::Outcome::overflow:
+    case StepDecision::Outcome::at_floor: return report_overflow(space, step);
+    case StepDecision::Outcome::empty: return {};
+    case StepDecision::Outcome::bad_parameters:
+    case StepDecision::Outcome::halted: break;
   }
   return act_on_bad_parameters(space, judges(), step - 1);
 }
 
-StepFinding StepGuard::report_overflow(const ExecSpace& space, std::int64_t step) const {
+StepOutcome StepGuard::report_overflow(const ExecSpace& space, std::int64_t step) const {
   const std::string what = overflow_.describe(space, judges(), scope_.numbers, step);
   const StepDecision& last = decisions_.last();
   const double scale = last.scaler_before.scale;
-  if (last.outcome == StepOutcome::at_floor)
-    return {StepStatus::fatal,
+  if (last.outcome == StepDecision::Outcome::at_floor)
+    return {StepOutcome::Status::fatal,
             fmt::format("step {}: {} at the smallest loss scale, {:g} (precision.loss_scale.floor); continue from "
                         "the checkpoint of the step before, with a smaller learning rate or precision.compute: bf16",
                         step, what, scale)};
-  return {StepStatus::skipped, fmt::format("{}; loss scale {:g} → {:g}", what, scale, last.scaler.scale)};
+  return {StepOutcome::Status::skipped, fmt::format("{}; loss scale {:g} → {:g}", what, scale, last.scaler.scale)};
 }
 
 /// Returns what loss_watch says of a step that would otherwise be applied. If it objects, the step no longer counts as
 /// applied.
-StepFinding StepGuard::watch_loss(std::int64_t step) {
+StepOutcome StepGuard::watch_loss(std::int64_t step) {
   if (decisions_.last().has_loss == 0) return {};
   const double mean = decisions_.last().mean_loss;
   const double loss = std::isnan(mean) ? std::abs(mean) : mean;  // without a NaN's sign, which means nothing
   std::string anomaly = loss_watch_.inspect(loss);
   if (anomaly.empty()) return {};
   if (!std::isfinite(loss)) anomaly += "; " + nonfinite_.inputs(judges(), step);
-  StepFinding finding = act_on_anomaly(fmt::format("step {}: {}", step, anomaly));
+  StepOutcome finding = act_on_anomaly(fmt::format("step {}: {}", step, anomaly));
   StepDecision& last = decisions_.change_last();
   last.has_moved = --last.applied > 0 ? 1 : 0;
-  if (finding.status == StepStatus::skipped) finding.message = anomaly;
+  if (finding.status == StepOutcome::Status::skipped) finding.message = anomaly;
   else last.scaler = last.scaler_before;
   return finding;
 }
 
 /// Does with an anomaly what loss_watch asks for.
-StepFinding StepGuard::act_on_anomaly(const std::string& what) {
+StepOutcome StepGuard::act_on_anomaly(const std::string& what) {
   if (loss_watch_.action() == LossWatchConfig::Action::stop || !loss_watch_.may_go_on())
-    return {StepStatus::fatal,
+    return {StepOutcome::Status::fatal,
             fmt::format("{} (loss_watch; earlier anomalies: {}); continue from the newest checkpoint, with a smaller "
                         "learning rate or another loss_watch.on_anomaly",
                         what, loss_watch_.anomalies())};
   loss_watch_.count();
-  return {loss_watch_.action() == LossWatchConfig::Action::rollback ? StepStatus::rollback : StepStatus::skipped, what};
+  return {loss_watch_.action() == LossWatchConfig::Action::rollback ? StepOutcome::Status::rollback
+                                                                    : StepOutcome::Status::skipped,
+          what};
 }
 
 /// Unless the deck says otherwise (loss_watch), a run ends where its parameters would no longer be finite, or at the
 /// second loss in a row that is not.
-StepFinding StepGuard::report_loss(const ExecSpace& space, std::int64_t step) const {
+StepOutcome StepGuard::report_loss(const ExecSpace& space, std::int64_t step) const {
   const StepDecision& last = decisions_.last();
-  const bool lost = last.outcome == StepOutcome::lost;
+  const bool lost = last.outcome == StepDecision::Outcome::lost;
   const std::string gradients = lost ? nonfinite_.gradients(space) : "";
   const double mean = last.mean_loss;
   const std::string found = fmt::format(
@@ -132,14 +177,15 @@ StepFinding StepGuard::report_loss(const ExecSpace& space, std::int64_t step) co
       : last.lost_before != 0 ? ", the second non-finite loss in a row"
                               : "",
       nonfinite_.inputs(judges(), step));
-  if (!lost) return {StepStatus::applied, found + "; the run ends if the next loss is not finite either"};
-  return {StepStatus::fatal, found +
-                                 "; the step is not applied: continue from the checkpoint before it, with a smaller "
-                                 "learning rate, optimizer.clip_norm, or other data"};
+  if (!lost) return {StepOutcome::Status::applied, found + "; the run ends if the next loss is not finite either"};
+  return {StepOutcome::Status::fatal,
+          found +
+              "; the step is not applied: continue from the checkpoint before it, with a smaller "
+              "learning rate, optimizer.clip_norm, or other data"};
 }
 
 /// Reports that step number `step` has left parameters that are not finite.
-StepFinding StepGuard::act_on_bad_parameters(const ExecSpace& space, const Communicator& ranks, std::int64_t step) {
+StepOutcome StepGuard::act_on_bad_parameters(const ExecSpace& space, const Communicator& ranks, std::int64_t step) {
   const std::string layers = nonfinite_.parameters(space), inputs = nonfinite_.inputs(ranks, step);
   // The parameters that an asynchronous rank computes by may be older than those that it has updated, and still be
   // finite.
@@ -147,24 +193,24 @@ StepFinding StepGuard::act_on_bad_parameters(const ExecSpace& space, const Commu
                                   layers.empty() ? "parameters that this rank updates" : layers, inputs);
   if (watches_ && loss_watch_.rolls_back()) {
     loss_watch_.count();
-    return {StepStatus::rollback, std::move(found), true};
+    return {StepOutcome::Status::rollback, std::move(found), true};
   }
-  return {StepStatus::fatal,
+  return {StepOutcome::Status::fatal,
           found +
               "; they are not written: start again, from the newest checkpoint if there is one, with a smaller "
               "learning rate, optimizer.clip_norm, or other data",
           true};
 }
 
-StepFinding StepGuard::inspect_parameters(const ExecSpace& space, std::int64_t step) {
-  StepFinding finding;
+StepOutcome StepGuard::inspect_parameters(const ExecSpace& space, std::int64_t step) {
+  StepOutcome finding;
   if (!parameters_are_finite(space)) finding = act_on_bad_parameters(space, comm_, step);
   finding.number = step;
   return finding;
 }
 
-StepFinding StepGuard::inspect_validation(const Metrics& metrics, std::int64_t step) {
-  StepFinding finding;
+StepOutcome StepGuard::inspect_validation(const Metrics& metrics, std::int64_t step) {
+  StepOutcome finding;
   const double loss = metrics.has_loss ? metrics.loss : 0;  // without a loss, the evaluation itself has warned
   if (const std::string anomaly = watches_ && metrics.has_loss ? loss_watch_.inspect_validation(loss) : "";
       !anomaly.empty())

@@ -1,19 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <optional>
 #include <string>
 
-#include "data/sampler.hpp"
+#include "comm/communicator.hpp"
+#include "core/host_memory.hpp"
+#include "data/batch/sampler.hpp"
 #include "parallel/parallel_strategy.hpp"
-#include "train/guard/decision_queue.hpp"
 #include "train/guard/nonfinite_report.hpp"
-#include "train/guard/overflow_watch.hpp"
-#include "train/metrics.hpp"
-#include "train/step_result.hpp"
+#include "train/guard/step_decision.hpp"
+#include "train/results.hpp"
 #include "train/training_config.hpp"
 
 namespace lockstep {
+
+/// The decision about the current step in device memory, where kernels make it, and the decisions that are on their
+/// way to the host, which takes them at once or, on devices, a step late.
+class DecisionQueue {
+ public:
+  DecisionQueue() : memory_("lockstep::step_decision", sizeof(StepDecision)) {}
+
+  /// The decision about the current step, for kernels.
+  StepDecision* on_device() const { return reinterpret_cast<StepDecision*>(memory_.data()); }
+  /// Number of steps before the current one, for kernels.
+  StepNumber steps_before() const { return StepNumber(&on_device()->steps_before); }
+  /// Factor of the current step's loss, for kernels.
+  GradientFactor loss_factor() const { return GradientFactor(&on_device()->loss_factor); }
+  /// Factor of the current step's loss, as f64 [1] in device memory.
+  Tensor loss_factor_tensor() const { return memory_.tensor(offsetof(StepDecision, loss_factor), DType::f64, {1}); }
+  /// Scalars of the current step's update, in device memory.
+  const UpdateScalars* scalars() const { return &on_device()->scalars; }
+
+  /// Begins step number `step`, from what the host has changed, if it has.
+  void begin(const ExecSpace& space, std::int64_t step);
+  /// Call when the kernels that decide about the step have been started: starts the copy to the host. Returns the
+  /// step's number.
+  std::int64_t decided(const ExecSpace& space);
+
+  /// Number of steps that are decided, and whose decision has not been taken.
+  std::int64_t untaken() const { return decided_ - taken_; }
+  /// Takes the oldest such decision, which becomes last(). Waits for the device. Returns the step's number.
+  std::int64_t take();
+  /// Takes the other decisions without regard, since the step of last() cannot be done: the device, which has left out
+  /// all steps begun after it, goes on from there.
+  void drop_later();
+  /// The last decision that was taken, and what the host has changed since.
+  const StepDecision& last() const { return last_; }
+  /// For changes by the host, of which the device learns as the next step begins.
+  StepDecision& change_last() {
+    is_changed_ = true;
+    return last_;
+  }
+
+  /// Makes the ranks go on with the smallest loss scale of any, if losses are scaled, and with the same memory of a
+  /// loss that was not finite. Waits for the device. Collective.
+  void agree(const ExecSpace& space, const Communicator& comm, bool scales);
+
+ private:
+  HostCopy<StepDecision>& copy_of(std::int64_t step) { return copies_[static_cast<std::size_t>(step % 2)]; }
+
+  Buffer memory_;  ///< a StepDecision
+  StepDecision last_;
+  bool is_changed_ = true;                        ///< the host has changed `last_`, and the device does not know yet
+  std::array<HostCopy<StepDecision>, 2> copies_;  ///< of the last even and the last odd step
+  std::int64_t decided_ = 0, taken_ = 0;          ///< numbers of the last step decided and of the last one taken
+};
 
 /// Scales the loss of each step and decides its outcome. It guards against overflows of scaled gradients,
 /// losses that are not finite or jump (loss_watch), and parameters that are not finite. A kernel decides (decide_step);
@@ -27,7 +81,7 @@ class StepGuard final : public Stateful {
             const Optimizer& optimizer, std::int64_t sums);
 
   /// Begins step number `step`, which the ranks of `scope` judge.
-  void begin(const ExecSpace& space, const BatchPlan& plan, const StepScope& scope, std::int64_t step);
+  void begin(const ExecSpace& space, const BatchPlan& plan, const UpdateScope& scope, std::int64_t step);
   /// Call gradient_ready when a range of the gradients of this rank, or of a shard, is final, and sum_done when all
   /// of them are.
   void gradient_ready(const ExecSpace& space, ElementRange range);
@@ -48,18 +102,18 @@ class StepGuard final : public Stateful {
   const DecisionQueue& decisions() const { return decisions_; }
   /// Takes the finding of the oldest step that has been judged and whose finding has not been taken. If that step
   /// cannot be done, the later ones are dropped. Waits for the device. Collective over the ranks that judge the step.
-  StepFinding take(const ExecSpace& space);
+  StepOutcome take(const ExecSpace& space);
 
   /// Checks whether the last update, that of step number `step`, has left finite parameters. Collective; during
   /// training, the votes of the next step tell it.
-  StepFinding inspect_parameters(const ExecSpace& space, std::int64_t step);
+  StepOutcome inspect_parameters(const ExecSpace& space, std::int64_t step);
   /// Whether the parameters are finite on all ranks. Collective.
   bool parameters_are_finite(const ExecSpace& space) const {
     return comm_.every_rank(nonfinite_.parameters_are_finite(space, optimizer_));
   }
   /// Returns what follows from the loss of an evaluation after step number `step`. `skipped` means: report it, and go
   /// on.
-  StepFinding inspect_validation(const Metrics& metrics, std::int64_t step);
+  StepOutcome inspect_validation(const Metrics& metrics, std::int64_t step);
 
   /// Whether the host inspects losses itself (loss_watch).
   bool watches_loss() const { return watches_; }
@@ -76,19 +130,19 @@ class StepGuard final : public Stateful {
   void describe_state(StateFields& fields) override;
 
  private:
-  StepFinding explain(const ExecSpace& space, std::int64_t step);
-  StepFinding watch_loss(std::int64_t step);
-  StepFinding act_on_anomaly(const std::string& what);
-  StepFinding report_loss(const ExecSpace& space, std::int64_t step) const;
-  StepFinding act_on_bad_parameters(const ExecSpace& space, const Communicator& ranks, std::int64_t step);
+  StepOutcome explain(const ExecSpace& space, std::int64_t step);
+  StepOutcome watch_loss(std::int64_t step);
+  StepOutcome act_on_anomaly(const std::string& what);
+  StepOutcome report_loss(const ExecSpace& space, std::int64_t step) const;
+  StepOutcome act_on_bad_parameters(const ExecSpace& space, const Communicator& ranks, std::int64_t step);
   /// Ranks that judge the step.
   const Communicator& judges() const { return scope_.group ? *scope_.group : comm_; }
-  StepFinding report_overflow(const ExecSpace& space, std::int64_t step) const;
+  StepOutcome report_overflow(const ExecSpace& space, std::int64_t step) const;
 
   Communicator comm_;
   const Optimizer& optimizer_;
   const Model& model_;
-  StepScope scope_;
+  UpdateScope scope_;
   NonfiniteReport nonfinite_;
   bool scales_, watches_;  ///< whether the deck asks for loss scaling, for loss_watch
   LossScaler scaler_;

@@ -27,7 +27,7 @@ std::size_t number(std::string_view text) {
   return value;
 }
 
-/// Renews the manifest (io/manifest.hpp) for the file's bytes: parts keep their lengths and names.
+/// Renews the manifest (io/checksum.hpp) for the file's bytes: parts keep their lengths and names.
 void mend_manifest(std::span<std::uint8_t> file) {
   constexpr std::string_view magic = "lockstep manifest 1, bytes ";
   std::string_view old(reinterpret_cast<const char*>(file.data()), file.size());

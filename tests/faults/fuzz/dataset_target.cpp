@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "data/data_config.hpp"
-#include "data/hdf5_dataset.hpp"
-#include "data/token_dataset.hpp"
+#include "data/dataset/hdf5_dataset.hpp"
+#include "data/dataset/token_dataset.hpp"
 #include "hdf5_files.hpp"
 #include "support.hpp"
 

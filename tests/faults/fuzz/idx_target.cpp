@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "data/idx.hpp"
+#include "data/import/idx.hpp"
 #include "support.hpp"
 
 namespace lockstep::fuzz {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Reads the header of a file, as `import npy` does; the numbers reach to the file's end.
-#include "data/stored_examples.hpp"
-#include "io/npy.hpp"
+#include "data/dataset/stored_examples.hpp"
+#include "io/array_file.hpp"
 #include "support.hpp"
 
 namespace lockstep::fuzz {

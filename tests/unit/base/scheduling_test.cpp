@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "base/scheduling.hpp"
+#include "base/process.hpp"
 
 #include <gtest/gtest.h>
 

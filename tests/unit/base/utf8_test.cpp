@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "base/utf8.hpp"
+#include "base/text.hpp"
 
 #include <gtest/gtest.h>
 
@@ -18,8 +18,9 @@ TEST(Utf8, ThereAndBack) {
 
 TEST(Utf8, StopsAtWhatIsNone) {
   // Lone continuation bytes, overlong encodings, surrogates, and code points beyond Unicode.
-  for (const std::string bad : {"\xff", "\x80", "\xc0\x80", "\xc1\xbf", "\xed\xa0\x80", "\xed\xbf\xbf", "\xf4\x90\x80\x80",
-                                "\xe0\x80\x80", "\xe0\x9f\xbf", "\xf0\x80\x80\x80", "\xf0\x8f\xbf\xbf", "\xc3z", "\xe2\x82z", "\xf5\x80\x80\x80"}) {
+  for (const std::string bad :
+       {"\xff", "\x80", "\xc0\x80", "\xc1\xbf", "\xed\xa0\x80", "\xed\xbf\xbf", "\xf4\x90\x80\x80", "\xe0\x80\x80",
+        "\xe0\x9f\xbf", "\xf0\x80\x80\x80", "\xf0\x8f\xbf\xbf", "\xc3z", "\xe2\x82z", "\xf5\x80\x80\x80"}) {
     EXPECT_EQ(decode_utf8("ab" + bad).bytes, 2u);
     EXPECT_FALSE(first_character(bad).cut_off);
   }

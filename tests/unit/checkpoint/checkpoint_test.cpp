@@ -11,9 +11,8 @@
 #include <limits>
 #include <numeric>
 
-#include "checkpoint/state_text.hpp"
 #include "io/hdf5.hpp"
-#include "io/replace_file.hpp"
+#include "io/output_file.hpp"
 #include "support/scratch.hpp"
 #include "support/whole_checkpoint.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "comm/shared_devices.hpp"
+#include "comm/device_all_reduce.hpp"
 #include "core/device.hpp"
 
 namespace lockstep {

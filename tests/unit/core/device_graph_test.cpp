@@ -5,7 +5,6 @@
 
 #include <vector>
 
-#include "core/step_number.hpp"
 #include "core/tensor.hpp"
 
 namespace lockstep {

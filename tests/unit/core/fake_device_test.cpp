@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "core/stream_event.hpp"
+#include "core/device.hpp"
 #include "core/tensor.hpp"
 
 namespace lockstep {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "core/float16.hpp"
+#include "core/dtype.hpp"
 
 #include <gtest/gtest.h>
 

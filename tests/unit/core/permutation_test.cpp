@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "core/permutation.hpp"
+#include "core/random.hpp"
 
 #include <gtest/gtest.h>
 

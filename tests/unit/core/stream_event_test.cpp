@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "core/stream_event.hpp"
+#include "core/device.hpp"
 
 #include <gtest/gtest.h>
 

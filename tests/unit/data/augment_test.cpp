@@ -8,7 +8,7 @@
 #include <set>
 
 #include "core/random.hpp"
-#include "data/upload.hpp"
+#include "data/batch/upload.hpp"
 #include "reference/images.hpp"
 #include "support/fixtures.hpp"
 #include "support/scratch.hpp"

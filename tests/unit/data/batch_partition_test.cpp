@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "data/batch_partition.hpp"
+#include "data/batch/batch_partition.hpp"
 
 #include <gtest/gtest.h>
 

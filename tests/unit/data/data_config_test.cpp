@@ -2,7 +2,7 @@
 #include "data/data_config.hpp"
 
 #include "config/deck.hpp"
-#include "data/synthetic.hpp"
+#include "data/dataset/synthetic.hpp"
 #include "support/scratch.hpp"
 
 namespace lockstep::test {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "data/data_loader.hpp"
+#include "data/batch/data_loader.hpp"
 
 #include <chrono>
 #include <cstring>
 #include <thread>
 
-#include "data/memory_dataset.hpp"
+#include "data/dataset/hdf5_dataset.hpp"
 #include "support/scratch.hpp"
 
 namespace lockstep::test {

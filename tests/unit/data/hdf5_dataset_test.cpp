@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "data/hdf5_dataset.hpp"
+#include "data/dataset/hdf5_dataset.hpp"
 
 #include <cstring>
 #include <numeric>

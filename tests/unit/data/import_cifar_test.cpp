@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "data/import_cifar.hpp"
+#include "data/import/importers.hpp"
 
 #include "data/data_config.hpp"
 #include "io/inspect.hpp"

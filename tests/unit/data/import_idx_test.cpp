@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "data/import_idx.hpp"
+#include "data/import/importers.hpp"
 
 #include <sys/resource.h>
 #include <zlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "data/import_npy.hpp"
+#include "data/import/importers.hpp"
 
 #include <sys/stat.h>
 
@@ -9,8 +9,8 @@
 
 #include "base/log.hpp"
 #include "data/data_config.hpp"
+#include "io/array_file.hpp"
 #include "io/inspect.hpp"
-#include "io/npy.hpp"
 #include "support/scratch.hpp"
 
 namespace lockstep::test {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "data/import_text.hpp"
+#include "data/import/importers.hpp"
 
-#include "base/utf8.hpp"
+#include "base/text.hpp"
 #include "io/hdf5.hpp"
 #include "io/inspect.hpp"
 #include "support/scratch.hpp"

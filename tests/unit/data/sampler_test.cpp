@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "data/sampler.hpp"
+#include "data/batch/sampler.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "data/share_plan.hpp"
+#include "data/batch/batch_partition.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "data/synthetic.hpp"
+#include "data/dataset/synthetic.hpp"
 
 #include <xxhash.h>
 

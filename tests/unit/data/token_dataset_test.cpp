@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "data/token_dataset.hpp"
+#include "data/dataset/token_dataset.hpp"
 
 #include <hdf5.h>
 
 #include <numeric>
 
+#include "data/batch/upload.hpp"
 #include "data/data_config.hpp"
-#include "data/synthetic.hpp"
-#include "data/upload.hpp"
+#include "data/dataset/synthetic.hpp"
 #include "support/checked_dataset.hpp"
 #include "support/scratch.hpp"
 

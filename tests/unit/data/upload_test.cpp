@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "data/upload.hpp"
+#include "data/batch/upload.hpp"
 
 #include <cstring>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "io/npy.hpp"
+#include "io/array_file.hpp"
 
 #include "support/scratch.hpp"
 

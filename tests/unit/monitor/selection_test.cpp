@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "checkpoint/state_text.hpp"
+#include "checkpoint/checkpoint.hpp"
 
 #include <limits>
 

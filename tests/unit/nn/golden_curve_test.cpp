@@ -9,7 +9,7 @@
 #include "nn/loss.hpp"
 #include "nn/model.hpp"
 #include "nn/model_config.hpp"
-#include "ops/loss.hpp"
+#include "ops/loss/loss.hpp"
 #include "optim/optimizer.hpp"
 #include "support/fixtures.hpp"
 #include "support/layer_harness.hpp"

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "nn/layer_factory.hpp"
+#include "nn/layer.hpp"
 #include "nn/loss.hpp"
-#include "ops/loss.hpp"
+#include "ops/loss/loss.hpp"
 #include "support/fixtures.hpp"
 #include "support/layer_harness.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "nn/layer_factory.hpp"
+#include "nn/layer.hpp"
 #include "support/fixtures.hpp"
 #include "support/layer_harness.hpp"
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/elementwise.hpp"
+#include "ops/elementwise/elementwise.hpp"
 #include "support/fixtures.hpp"
 
 namespace lockstep {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "nn/layer_factory.hpp"
+#include "nn/layer.hpp"
 #include "support/fixtures.hpp"
 #include "support/layer_harness.hpp"
 

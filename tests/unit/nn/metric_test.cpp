@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "nn/metric_table.hpp"
+#include "nn/metrics/metric.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "nn/metrics/confusion_matrix.hpp"
+#include "nn/metrics/class_metrics.hpp"
 #include "reference/loss.hpp"
 #include "reference/metrics.hpp"
 #include "support/fixtures.hpp"

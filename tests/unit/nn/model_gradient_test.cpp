@@ -3,7 +3,7 @@
 
 #include "nn/loss.hpp"
 #include "nn/model.hpp"
-#include "ops/loss.hpp"
+#include "ops/loss/loss.hpp"
 #include "support/fixtures.hpp"
 #include "support/layer_harness.hpp"
 

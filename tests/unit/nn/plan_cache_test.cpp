@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "nn/plan_cache.hpp"
+#include "nn/layers/plan_cache.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "nn/layers/recurrent.hpp"
-#include "ops/convert.hpp"
-#include "ops/library_recurrent.hpp"
+#include "ops/elementwise/copies.hpp"
+#include "ops/products/library_products.hpp"
 #include "support/fixtures.hpp"
 #include "support/layer_harness.hpp"
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "core/array_block.hpp"
+#include "core/element_range.hpp"
 #include "nn/model.hpp"
 #include "support/fixtures.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "ops/batch_norm.hpp"
+#include "ops/norm/norm.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "ops/bias.hpp"
+#include "ops/elementwise/elementwise.hpp"
 
 #include "products_support.hpp"
 
@@ -69,7 +69,7 @@ TEST_P(BiasTest, backward) {
     sums[i % sums.size()] += expected[i];
   }
   const OwnedTensor ty = activation_ != Activation::none ? upload(dtype_, shape_, y) : OwnedTensor();
-  const OwnedTensor workspace = workspace_of(bias_workspace_bytes(dtype_, rows_, c_));
+  const auto workspace = GuardedTensor::workspace(bias_workspace_bytes(dtype_, rows_, c_));
   const double allowed = tolerance(dtype_, rows_);
   // relu passes gradients on unchanged, hence without a rounding error.
   const double each = activation_ == Activation::none || activation_ == Activation::relu ? 0 : tolerance(dtype_, 1);
@@ -91,7 +91,7 @@ TEST_P(BiasTest, backward) {
 
 TEST_P(BiasTest, same_sums_every_time) {
   const OwnedTensor y = upload(dtype_, shape_, random_values(dtype_, shape_, 1));
-  const OwnedTensor workspace = workspace_of(bias_workspace_bytes(dtype_, rows_, c_));
+  const auto workspace = GuardedTensor::workspace(bias_workspace_bytes(dtype_, rows_, c_));
   Values first;
   for (int call = 0; call < 3; ++call) {
     const OwnedTensor dy = upload(dtype_, shape_, random_values(dtype_, shape_, 2)), dbias = not_a_number(dtype_, {c_});

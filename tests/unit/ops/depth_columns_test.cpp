@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "ops/depth_columns.hpp"
+#include "ops/products/im2col.hpp"
 
 #include <gtest/gtest.h>
 

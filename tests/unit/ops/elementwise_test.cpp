@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "ops/elementwise.hpp"
+#include "ops/elementwise/elementwise.hpp"
 
 #include <gtest/gtest.h>
 

@@ -31,9 +31,11 @@ void expect_the_definition(InnerProduct& product, const InnerProductShape& shape
                dweight_before = random_values(shape.dtype, weight_shape, 5);
   const OwnedTensor tx = upload(shape.dtype, x_shape, x), tweight = upload(shape.dtype, weight_shape, weight);
   const OwnedTensor tbias = shape.bias ? upload(master, {shape.out}, bias) : OwnedTensor();
-  const OwnedTensor tdy = upload(shape.dtype, y_shape, dy), ty = not_a_number(shape.dtype, y_shape);
-  const OwnedTensor tdx = not_a_number(shape.dtype, x_shape), tdweight = not_a_number(master, weight_shape);
-  const OwnedTensor workspace = workspace_of(product.workspace_bytes());
+  const OwnedTensor tdy = upload(shape.dtype, y_shape, dy);
+  const auto ty = GuardedTensor::not_a_number(shape.dtype, y_shape),
+             tdx = GuardedTensor::not_a_number(shape.dtype, x_shape),
+             tdweight = GuardedTensor::not_a_number(master, weight_shape),
+             workspace = GuardedTensor::workspace(product.workspace_bytes());
 
   for (int call = 0; call < 2; ++call) {  // a plan can be used repeatedly
     product.set_weight(tweight.get());
@@ -49,11 +51,16 @@ void expect_the_definition(InnerProduct& product, const InnerProductShape& shape
     product.backward_weight(space, tx.get(), tdy.get(), tdweight.get(), Store::replace, workspace.get());
     expect_near(download(tdweight.get()), expected, tolerance(shape.dtype, shape.n), storing);
 
-    const OwnedTensor total = upload(master, weight_shape, dweight_before);
+    const GuardedTensor total(master, weight_shape, dweight_before);
     for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += dweight_before[i];
     product.backward_weight(space, tx.get(), tdy.get(), total.get(), Store::add, workspace.get());
+    total.expect_guards("a weight gradient that is added to");
     expect_near(download(total.get()), expected, tolerance(shape.dtype, shape.n), storing);
   }
+  ty.expect_guards("y");
+  tdx.expect_guards("the gradient of x");
+  tdweight.expect_guards("the weight gradient");
+  workspace.expect_guards("the workspace");
 }
 
 TEST_P(InnerProductTest, agrees_with_the_definition) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "ops/layer_norm.hpp"
+#include "ops/norm/norm.hpp"
 
 #include <gtest/gtest.h>
 
-#include "ops/elementwise.hpp"
+#include "ops/elementwise/elementwise.hpp"
 #include "reference/norm.hpp"
 #include "support/fixtures.hpp"
 

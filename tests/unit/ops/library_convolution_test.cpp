@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "ops/library_convolution.hpp"
+#include "ops/products/library_products.hpp"
 
-#include "ops/convert.hpp"
-#include "ops/library_plans.hpp"
-#include "ops/transpose.hpp"
+#include "ops/elementwise/copies.hpp"
 #include "products_support.hpp"
 #include "reference/convolution.hpp"
 
@@ -99,7 +97,7 @@ TEST(LibraryConvolutionTest, adds_what_the_products_leave_out) {
   const OwnedTensor tbias = upload(DType::f32, {shape.filters}, bias), tdy = upload(DType::f32, y_shape, dy);
   const OwnedTensor ty = not_a_number(DType::f32, y_shape), tdx = not_a_number(DType::f32, x_shape);
   const OwnedTensor tdweight = not_a_number(DType::f32, weight_shape);
-  const OwnedTensor workspace = workspace_of(product->workspace_bytes());
+  const auto workspace = GuardedTensor::workspace(product->workspace_bytes());
 
   product->set_weight(tweight.get());
   product->forward(space, tx.get(), tbias.get(), ty.get(), workspace.get());
@@ -129,7 +127,7 @@ TEST(LibraryConvolutionTest, gradients_of_16_bits_become_those_of_the_parameters
   const OwnedTensor x = upload(DType::bf16, x_shape, random_values(DType::bf16, x_shape, 1));
   const OwnedTensor dy = upload(DType::bf16, y_shape, random_values(DType::bf16, y_shape, 4));
   const OwnedTensor dweight = not_a_number(DType::f32, weight_shape);
-  const OwnedTensor workspace = workspace_of(product->workspace_bytes());
+  const auto workspace = GuardedTensor::workspace(product->workspace_bytes());
   Values expected(static_cast<std::size_t>(weight_shape.count()));
   reference::convolution_backward_weight(narrow, download(x.get()), download(dy.get()), expected);
   product->backward_weight(space, x.get(), dy.get(), dweight.get(), Store::replace, workspace.get());
@@ -155,7 +153,7 @@ TEST(LibraryConvolutionTest, plans_a_shape_once_and_shares_the_weight) {
   const Values x = random_values(DType::f32, x_shape, 1), weight = random_values(DType::f32, weight_shape, 2);
   const OwnedTensor tx = upload(DType::f32, x_shape, x), tweight = upload(DType::f32, weight_shape, weight);
   const OwnedTensor ty = not_a_number(DType::f32, {2, own.h, own.w, own.filters});
-  const OwnedTensor workspace = workspace_of(smaller->workspace_bytes());
+  const auto workspace = GuardedTensor::workspace(smaller->workspace_bytes());
   first->set_weight(tweight.get());
   smaller->forward(ExecSpace(), tx.get(), {}, ty.get(), workspace.get());
   own.n = 2, own.bias = false;

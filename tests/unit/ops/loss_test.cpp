@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "ops/loss.hpp"
+#include "ops/loss/loss.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "ops/nonfinite_examples.hpp"
+#include "ops/reduction.hpp"
 
 #include <gtest/gtest.h>
 

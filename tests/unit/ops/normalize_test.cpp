@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "ops/normalize.hpp"
-#include "ops/convert.hpp"
+#include "ops/elementwise/copies.hpp"
+#include "ops/image/image_changes.hpp"
 
 #include <gtest/gtest.h>
 

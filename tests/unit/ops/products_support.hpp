@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/random.hpp"
-#include "ops/provider.hpp"
+#include "ops/products/provider.hpp"
 #include "support/print.hpp"
 
 // Shared by the tests of convolutions, inner products and biases.
@@ -96,9 +96,39 @@ inline const Provider* find_provider(std::string_view name) {
   return nullptr;
 }
 
-/// Memory for a plan's workspace, full of NaN: nothing may rely on what stands there.
-inline OwnedTensor workspace_of(std::size_t bytes) {
-  return not_a_number(DType::f64, {static_cast<std::int64_t>(bytes / sizeof(double) + 1)});
-}
+/// A tensor between guards: numbers that show whether something was written beyond it.
+class GuardedTensor {
+ public:
+  GuardedTensor(DType dtype, const Shape& shape, const Values& values) : shape_(shape) {
+    Values all(values.size() + 2 * guard, number);
+    std::ranges::copy(values, all.begin() + guard);
+    memory_ = upload(dtype, {std::ssize(all)}, all);
+  }
+  /// Full of NaN: nothing may rely on what stands there.
+  static GuardedTensor not_a_number(DType dtype, const Shape& shape) {
+    return {dtype, shape, Values(static_cast<std::size_t>(shape.count()), std::nan(""))};
+  }
+  /// Memory for a plan's workspace, full of NaN.
+  static GuardedTensor workspace(std::size_t bytes) {
+    return not_a_number(DType::bf16, {static_cast<std::int64_t>((bytes + 1) / 2)});
+  }
+
+  Tensor get() const {
+    const Tensor& all = memory_.get();
+    return {static_cast<std::byte*>(all.data) + guard * size_of(all.dtype), all.dtype, shape_};
+  }
+  void expect_guards(std::string_view what) const {
+    const Values all = download(memory_.get());
+    const auto untouched = [](double value) { return value == number; };
+    EXPECT_TRUE(std::all_of(all.begin(), all.begin() + guard, untouched)) << "written before " << what;
+    EXPECT_TRUE(std::all_of(all.end() - guard, all.end(), untouched)) << "written beyond " << what;
+  }
+
+ private:
+  static constexpr int guard = 256;  // keeps the tensor aligned as its allocation is
+  static constexpr double number = 77;
+  Shape shape_;
+  OwnedTensor memory_;
+};
 
 }  // namespace lockstep::test

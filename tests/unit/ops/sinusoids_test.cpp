@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "ops/sinusoids.hpp"
+#include "ops/sequence/embedding.hpp"
 
 #include <gtest/gtest.h>
 

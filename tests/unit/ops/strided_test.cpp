@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "ops/strided.hpp"
+#include "ops/elementwise/copies.hpp"
 
 #include <gtest/gtest.h>
 

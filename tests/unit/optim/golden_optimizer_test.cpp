@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "optim/gradient_scale.hpp"
 #include "optim/optimizer.hpp"
+#include "optim/update_scalars.hpp"
 #include "support/fixtures.hpp"
 #include "support/layer_harness.hpp"
 

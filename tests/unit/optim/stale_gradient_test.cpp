@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "optim/stale_gradient.hpp"
+#include "optim/replica_steps.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/collective/algorithm.hpp"
-#include "parallel/choose_device_sums.hpp"
+#include "parallel/parallel_memory.hpp"
 #include "support/scratch.hpp"
 
 namespace lockstep {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/local/outer_optimizer.hpp"
+#include "parallel/local/replica_update.hpp"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "ops/elementwise.hpp"
+#include "ops/elementwise/elementwise.hpp"
 #include "support/fixtures.hpp"
 
 namespace lockstep {

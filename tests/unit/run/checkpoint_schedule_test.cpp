@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "run/training/checkpoint_schedule.hpp"
+#include "run/training/run_schedule.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "run/training/completed_steps.hpp"
+#include "run/training/run_schedule.hpp"
 
 #include <gtest/gtest.h>
 

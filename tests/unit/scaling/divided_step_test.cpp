@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Compares predicted steps of ranks that shard their model with closed formulas.
-#include "scaling/divided_step.hpp"
+#include "scaling/timeline.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,6 @@
 
 #include "core/execution.hpp"
 #include "parallel/parallel_memory.hpp"
-#include "scaling/lanes.hpp"
 #include "scaling/prediction.hpp"
 
 namespace lockstep {

@@ -5,8 +5,7 @@
 
 #include <cmath>
 
-#include "scaling/noise.hpp"
-#include "scaling/replay.hpp"
+#include "scaling/exchange_cost.hpp"
 #include "scaling/timeline.hpp"
 #include "step_simulation.hpp"
 #include "support/scratch.hpp"

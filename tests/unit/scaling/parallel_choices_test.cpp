@@ -10,9 +10,9 @@
 
 #include "core/execution.hpp"
 #include "parallel/parallel_memory.hpp"
-#include "scaling/shard_times.hpp"
+#include "scaling/prediction.hpp"
 #include "support/scratch.hpp"
-#include "train/choose_shard.hpp"
+#include "train/memory_estimate.hpp"
 
 namespace lockstep {
 namespace {

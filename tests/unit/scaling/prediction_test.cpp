@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "parallel/reducers/buckets.hpp"
-#include "scaling/noise.hpp"
+#include "parallel/reducers/gradient_reducer.hpp"
+#include "scaling/machine.hpp"
 #include "step_simulation.hpp"
 
 namespace lockstep {

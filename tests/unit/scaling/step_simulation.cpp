@@ -7,7 +7,7 @@
 #include <queue>
 #include <random>
 
-#include "comm/collective/fastest.hpp"
+#include "comm/collective/all_reduce_table.hpp"
 
 namespace lockstep::test {
 namespace {

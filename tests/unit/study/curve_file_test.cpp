@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "study/curve_file.hpp"
+#include "study/results.hpp"
 
 #include <gtest/gtest.h>
 

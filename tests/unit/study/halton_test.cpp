@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "study/halton.hpp"
+#include "study/search_space.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "study/regimes.hpp"
+#include "study/curves.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "checkpoint/state_text.hpp"
+#include "checkpoint/checkpoint.hpp"
 
 namespace lockstep {
 namespace {
