@@ -135,7 +135,8 @@ class PackedWeight {
   std::size_t holds_ = as_given;  // the packing whose layout packed_ has; as_given: none
 };
 
-// Products by oneDNN. These functions throw dnnl::error if oneDNN refuses the shape.
+// Products by oneDNN. These functions throw dnnl::error if oneDNN refuses the shape; onednn_convolution returns null if
+// oneDNN would compute it wrongly.
 std::unique_ptr<InnerProduct> onednn_inner_product(const InnerProductShape& shape);
 std::unique_ptr<Convolution> onednn_convolution(const ConvolutionShape& shape);
 

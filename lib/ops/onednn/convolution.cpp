@@ -208,10 +208,19 @@ class OnednnConvolution final : public Convolution {
   std::size_t backward_weight_bytes_ = 0;
 };
 
+/// For 1×1 convolutions with strides, oneDNN (3.6) first gathers pixels in whole vectors. Where channels do not fill
+/// these, it writes beyond its workspace.
+bool writes_beyond_its_workspace(const ConvolutionShape& shape) {
+  const std::int64_t vector = onednn_uses_avx2() ? 8 : 16;
+  return shape.kernel_h == 1 && shape.kernel_w == 1 && shape.stride > 1 && shape.c / shape.groups % vector != 0;
+}
+
 }  // namespace
 
 std::unique_ptr<Convolution> onednn_convolution(const ConvolutionShape& shape) {
-  return std::make_unique<OnednnConvolution>(shape);
+  static const OnednnGemm gemm;
+  if (!writes_beyond_its_workspace(shape)) return std::make_unique<OnednnConvolution>(shape);
+  return shape.dtype == DType::f32 ? convolution_from(gemm, shape) : nullptr;
 }
 
 }  // namespace lockstep
