@@ -132,8 +132,8 @@ class CheckEndsAsTrain(LockstepTest):
 
     def test_a_missing_file_and_a_contradiction_are_both_said(self):
         missing = "data.file: nowhere.h5: no such file"
-        for why, parallel in (("parallel.shard: compressed sums are not divided", {"compress": {}, "shard": "optimizer"}),
-                              ("data.sampler: distributed_sampler makes batches depend on the ranks", {"deterministic": {"shards": 4}})):
+        for why, parallel in (("parallel.shard: optimizer needs sums that can be divided", {"compress": {}, "shard": "optimizer"}),
+                              ("data.sampler: distributed_sampler needs", {"deterministic": {"shards": 4}})):
             self.deck(data={"file": "nowhere.h5", "sampler": "distributed_sampler"}, parallel=parallel)
             for command in ("check", "train"):
                 for ranks in (1, 2):
