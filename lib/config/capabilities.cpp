@@ -90,8 +90,12 @@ constexpr auto capability_texts = std::to_array<CapabilityText>({
      "Nothing of a step that is left out comes back in later steps."},
 });
 
+static_assert(capability_texts.size() == static_cast<std::size_t>(Capability::forgotten_gradients) + 1 &&
+                  std::ranges::is_sorted(capability_texts, {}, &CapabilityText::capability),
+              "each Capability has its text, in the order of the enum");
+
 const CapabilityText& words_for(Capability capability) {
-  return *std::ranges::find(capability_texts, capability, &CapabilityText::capability);
+  return capability_texts[static_cast<std::size_t>(capability)];
 }
 
 bool claims_alike(const std::vector<CapabilityUse>& a, const std::vector<CapabilityUse>& b) {
@@ -151,7 +155,7 @@ std::string page_label(const Option& option) {
 }
 
 /// Lists the options that claim the capability, with their reasons.
-std::string claims_text(std::span<const Option> options, std::vector<CapabilityUse> Option::*claims,
+std::string claims_text(std::span<const Option> options, std::vector<CapabilityUse> Option::* claims,
                         Capability capability) {
   std::vector<std::string> lines;
   for (const Option& option : options)

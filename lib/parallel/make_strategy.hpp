@@ -36,8 +36,8 @@ SumMemory sum_memory(const ParallelConfig& config, const DeckNode& source, const
 
 /// The order in which gradients of workers that do not wait for each other are applied.
 struct GradientOrder {
-  PushOrder pushes;              ///< if it is simulated, or that of a record; else empty
-  std::int64_t known_steps = 0;  ///< steps whose gradients have a known order: all, unless a record ends earlier
+  PushOrder pushes;          ///< if it is simulated, or that of a record; else empty
+  std::int64_t known_steps;  ///< steps whose gradients have a known order: all, unless a record ends earlier
   std::function<bool(std::int64_t)> syncs = [](std::int64_t) { return true; };  ///< see WorkersCourse
 };
 

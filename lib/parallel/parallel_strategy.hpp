@@ -46,7 +46,8 @@ struct BatchDealing {
   std::int64_t parts_of_batch = 0;
   /// Returns the parts that step number `step` takes, if their order is known; empty: they have no order of their own.
   std::function<std::span<const std::int64_t>(std::int64_t step)> parts_of{};
-  /// Returns the part of this rank's next step, and waits for it; empty: ranks do not ask for parts.
+  /// Returns the part of this rank's next step, and waits for it; empty: ranks do not ask for parts. At most one of
+  /// `parts_of` and `next_part` is set.
   std::function<PartRequest(const ExecSpace& space)> next_part{};
   /// An update takes so many gradients, of one in so many equal parts of a batch each.
   std::int64_t gradients_of_update = 1, gradients_of_batch = 1;
@@ -86,8 +87,8 @@ class ParallelStrategy {
   /// What holds throughout a run.
   struct Traits {
     BatchDealing dealing{};
-    std::int64_t steps_between_syncs =
-        1;                               ///< largest number of steps from one that leaves common parameters to the next
+    /// Largest number of steps from one that leaves common parameters to the next.
+    std::int64_t steps_between_syncs = 1;
     bool ranks_have_same_states = true;  ///< ranks with the same parameters have the same optimizer states
     /// Ranks that own what this one does, if ranks divide what is trained; null: no other rank does, or nothing is
     /// divided.

@@ -27,7 +27,7 @@ PLATFORM = """<?xml version='1.0'?>
 NETWORK = (MEGABYTES, BUCKET_MB, FORWARD_MS, BACKWARD_MS)
 WHAT = "gather scatter none optimizer parameters".split()  # with one micro-batch a step, `gradients` sends the same as `optimizer`
 MOST_RANKS_OF_BOTH = 64
-PARALLEL = ("parallel_memory", "shard_groups", "reducers/bucketed_reducer", "reducers/buckets", "reducers/grouped_sum")  # the files that step.cpp needs, besides config/
+PARALLEL = ("parallel_memory", "reducers/bucketed_reducer", "reducers/gradient_reducer")  # the files that step.cpp needs, besides config/
 REAL = ["--cfg=smpi/simulate-computation:no", "--cfg=smpi/grow-injected-times:no"]  # adding takes no time, and looking for a message as long each time
 SMPIRUN = ["smpirun", "--cfg=contexts/factory:ucontext", "--cfg=contexts/stack-size:1024", "--cfg=network/model:CM02", "--cfg=smpi/test:1e-7",
            "--cfg=smpi/host-speed:100Gf", "--log=root.thresh:warning"]

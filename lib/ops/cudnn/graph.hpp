@@ -10,9 +10,9 @@
 #include "ops/products/library_products.hpp"
 #include "ops/products/products.hpp"
 
-namespace lockstep {
-
 struct cudnnContext;
+
+namespace lockstep {
 
 /// The device that graphs are planned for: that of this process, or a described one that need not be present.
 class CudnnDevice {

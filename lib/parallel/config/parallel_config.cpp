@@ -51,12 +51,10 @@ int ParallelConfig::workers(int ranks) const {
 std::int64_t ParallelConfig::gradients_of_update(int ranks) const {
   if (!backup.present) return asynchronous.collect;
   const int workers = this->workers(ranks);
-  validate_key(
-      backup.ranks<workers, "parallel.backup.ranks",
-                   "{} of {} ranks that compute leave none for a step to wait for{}; give fewer, or start more ranks",
-                   backup.ranks, workers, servers> 0
-          ? fmt::format(" (parallel.servers: {} compute nothing)", servers)
-          : "");
+  const std::string idle = servers > 0 ? fmt::format(" (parallel.servers: {} compute nothing)", servers) : "";
+  validate_key(workers > backup.ranks, "parallel.backup.ranks",
+               "{} of {} ranks that compute leave none for a step to wait for{}; give fewer, or start more ranks",
+               backup.ranks, workers, idle);
   return workers - backup.ranks;
 }
 

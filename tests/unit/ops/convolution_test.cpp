@@ -112,7 +112,7 @@ const ConvolutionCase convolution_cases[] = {
     {"depthwise", 2, 9, 8, 7, 7, 3, 3, 1, 1, 1, 1, 1, 7},
     {"depthwise_pointwise", 2, 5, 4, 3, 3, 1, 1, 1, 0, 0, 0, 0, 3},
     {"depthwise_stride_2", 2, 9, 8, 5, 10, 3, 3, 2, 1, 1, 1, 1, 5},
-    // Shapes wide enough for weight gradients from windows (portable/window_gradient.hpp).
+    // Shapes wide enough for weight gradients from windows (has_window_gradient).
     {"wide", 2, 9, 17, 6, 16, 3, 3, 1, 1, 1, 1, 1},
     {"wide_one_line", 3, 4, 150, 5, 21, 2, 4, 1, 1, 3, 0, 0},
     {"wide_stride_2", 3, 21, 37, 7, 40, 3, 3, 2, 0, 2, 1, 1, 1, false},
