@@ -208,7 +208,7 @@ class OnednnConvolution final : public Convolution {
   std::size_t backward_weight_bytes_ = 0;
 };
 
-/// For 1×1 convolutions with strides, oneDNN (3.6) first gathers pixels in whole vectors. Where channels do not fill
+/// For 1×1 convolutions with strides, oneDNN (3.7) first gathers pixels in whole vectors. Where channels do not fill
 /// these, it writes beyond its workspace.
 bool writes_beyond_its_workspace(const ConvolutionShape& shape) {
   const std::int64_t vector = onednn_uses_avx2() ? 8 : 16;

@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(providers, ConvolutionTest,
                                   std::get<2>(info.param).name;
                          });
 
-/// Libraries gather the pixels of strided 1×1 convolutions in vectors, which few channels do not fill: oneDNN 3.6
+/// Libraries gather the pixels of strided 1×1 convolutions in vectors, which few channels do not fill: oneDNN 3.7
 /// writes beyond its workspace there.
 class StridedPointwiseTest : public testing::TestWithParam<std::string> {};
 
