@@ -62,7 +62,7 @@ enum class Capability {
   forgotten_gradients,
 };
 
-/// That an option needs a capability, or takes it away.
+/// A capability that an option needs or takes away, and the reason.
 struct CapabilityUse {
   Capability capability;
   std::string why;           ///< for the user, in parentheses
