@@ -18,7 +18,7 @@ namespace lockstep {
 /// Groups of ranks that work together.
 struct RankGroups {
   ShardGroups shards;  ///< the ranks that divide the model, and all ranks
-  Topology step;  ///< the ranks that do a step together: those of a worker, those of a group of parallel.local, or all
+  Topology step;       ///< the ranks that do a step together: those of an asynchronous worker, or all
 };
 /// Returns the groups that the deck asks for. `source`: see StrategyRun. Throws KeyError, with its position, if ranks
 /// cannot be divided so. Collective.
@@ -45,17 +45,18 @@ struct GradientOrder {
 struct StrategyRun {
   const DeckNode& source;                  ///< the deck; error messages name its lines
   std::int64_t batch = 0;                  ///< examples of a batch
-  std::int64_t steps = 0;                  ///< of the whole run
   std::uint64_t seed = 0;                  ///< of random draws
-  bool counts_own_steps = false;           ///< groups of parallel.local count the steps of their optimizers (OwnSteps)
   std::span<const AllReduceRow> measured;  ///< see make_all_reduce
   GradientOrder order;
 };
 
-/// Makes the strategy by which the deck's ranks share the work. `partition` divides batches among all ranks. What is
-/// taken by reference, except `config`, `groups` and `run.source`, must outlive it. Collective.
+/// Makes the strategy by which ranks share the work, without parallel.local. What is taken by reference, except
+/// `config`, `groups` and `run.source`, must outlive it. Collective.
 std::unique_ptr<ParallelStrategy> make_strategy(const ParallelConfig& config, StrategyRun run, const RankGroups& groups,
-                                                SumMemory memory, const BatchPartition& partition,
-                                                ParameterBuffer& parameters);
+                                                SumMemory memory, ParameterBuffer& parameters);
+
+/// Returns the all-reduce between devices if the deck sums gradients in their memory; else null. Collective.
+std::unique_ptr<DeviceAllReduce> sums_on_devices(const ParallelConfig& config, const DeckNode& source,
+                                                 const Communicator& comm);
 
 }  // namespace lockstep

@@ -40,14 +40,13 @@ void OwnSteps::set(const ExecSpace& space, double next) {
   is_on_its_way_ = false;
 }
 
-void OwnSteps::add_sharded_states(const OwnSteps* own, std::optional<ShardedState::Replica> replica,
-                                  std::vector<ShardedState>& all) {
+void add_next_step(const Tensor& next, bool has_it, std::optional<ShardedState::Replica> replica,
+                   std::vector<ShardedState>& all) {
   Parameter number{};
   number.name = next_step_array;
   number.shape = {1};
   number.range = {0, 1};
-  all.push_back(state_of_one_rank(next_step_state, std::vector{number},
-                                  own ? own->next_.get() : Tensor{nullptr, DType::f64, {1}}, own != nullptr));
+  all.push_back(state_of_one_rank(next_step_state, std::vector{number}, next, has_it));
   all.back().replica = replica;
   all.back().is_optional = true;
 }

@@ -15,6 +15,11 @@ namespace lockstep {
 /// sum += count, unless the step is left out, which the host may learn later. Pointers are into device memory.
 void count_done(const ExecSpace& space, double count, const std::int32_t* left_out, double* sum);
 
+/// Adds what a checkpoint holds of the steps behind the optimizer states of this replica; no replica: of those of all
+/// ranks. `next`, f64 [1], is the number of the next step on the rank that `has_it`.
+void add_next_step(const Tensor& next, bool has_it, std::optional<ShardedState::Replica> replica,
+                   std::vector<ShardedState>& all);
+
 /// Counts the steps that the states of an optimizer result from, for ranks that leave out some of the run's steps. What
 /// the optimizer divides by a function of that number (Adam's bias correction) follows this count.
 class OwnSteps {
@@ -35,16 +40,14 @@ class OwnSteps {
   /// Number of steps done, as of the last look. Waits for its copy.
   std::int64_t done();
 
-  /// Adds what a checkpoint holds of the count of this replica; no replica: of the count of all ranks. `own` is the
-  /// count on the rank that holds it, and null on others.
-  static void add_sharded_states(const OwnSteps* own, std::optional<ShardedState::Replica> replica,
-                                 std::vector<ShardedState>& all);
+  /// f64 [1]: number of the next step, from 1 on; 0: not known.
+  const Tensor& next() const { return next_.get(); }
 
  private:
   void set(const ExecSpace& space, double next);
 
   Communicator ranks_;
-  OwnedTensor next_;  ///< f64 [1]: number of the next step, from 1 on; 0: not known
+  OwnedTensor next_;
   HostCopy<double> copy_;
   double seen_ = 0;  ///< next_, as the host has seen it last
   bool is_on_its_way_ = false;

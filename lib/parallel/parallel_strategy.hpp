@@ -18,8 +18,6 @@
 
 namespace lockstep {
 
-class OwnSteps;
-
 /// What a step spans: whose gradients make one update, which ranks judge it together, and what the run counts of it.
 struct UpdateScope {
   std::int64_t examples = 0;  ///< of the step's ranks, by which the sum of gradients is divided; 0: they leave it out
@@ -27,7 +25,6 @@ struct UpdateScope {
   std::span<const std::int64_t> numbers{};  ///< numbers of the group's ranks among all ranks
   bool syncs = true;                        ///< all ranks hold the same parameters after the step
   bool one_version = true;                  ///< all gradients of the step are computed by the same parameters
-  OwnSteps* own_steps = nullptr;            ///< steps that the group's optimizer counts; null: those of the run
 
   /// A row's losses begin with this step's; or this step's are added to them; or this step's replace those of the step
   /// before, which was left out.
@@ -87,8 +84,6 @@ class ParallelStrategy {
   /// What holds throughout a run.
   struct Traits {
     BatchDealing dealing{};
-    /// Largest number of steps from one that leaves common parameters to the next.
-    std::int64_t steps_between_syncs = 1;
     bool ranks_have_same_states = true;  ///< ranks with the same parameters have the same optimizer states
     /// Ranks that own what this one does, if ranks divide what is trained; null: no other rank does, or nothing is
     /// divided.
@@ -142,9 +137,8 @@ class ParallelStrategy {
   /// `statistics_factor` times what is in the place of their gradients. Nothing changes if `step`, in the step's
   /// memory, is left out. New values may arrive later (PassHooks). Collective.
   virtual void update(const ExecSpace& space, const UpdateScalars* step, double statistics_factor) = 0;
-  /// Ends the step. Returns whether groups of ranks have synchronized that had stepped by themselves. Collective if
-  /// they do.
-  virtual bool end_step(const ExecSpace& /*space*/) { return false; }
+  /// Ends the step.
+  virtual void end_step(const ExecSpace& /*space*/) {}
 
   /// Returns what takes part in the model's passes from here on. Updates that a step has begun may then go on in
   /// passes.

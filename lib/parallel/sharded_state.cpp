@@ -54,7 +54,12 @@ ShardedState state_of_one_rank(const std::string& state, const SharedLayout& lay
 
 ShardedState state_of_strategy(const std::string& state, const SharedLayout& layout, const Tensor& values,
                                bool is_root) {
-  ShardedState numbers = state_of_one_rank(state, layout, values, is_root);
+  return state_of_strategy(state, layout, {{0, values.count()}}, values, is_root);
+}
+
+ShardedState state_of_strategy(const std::string& state, const SharedLayout& layout, std::vector<ElementRange> held,
+                               const Tensor& values, bool has_them) {
+  ShardedState numbers = held_by(has_them, state, layout, std::move(held), values);
   numbers.kind = ShardedState::Kind::strategy;
   numbers.is_optional = true;
   return numbers;

@@ -50,6 +50,9 @@ inline constexpr const char *next_step_state = "next_step", *next_step_array = "
 /// nothing.
 ShardedState state_of_one_rank(const std::string& state, const SharedLayout& layout, const Tensor& values,
                                bool has_them, const OffloadedState& offloaded = {});
+/// Returns a state of the strategy, of whose numbers a rank has the ranges `held`, or gives and takes nothing.
+ShardedState state_of_strategy(const std::string& state, const SharedLayout& layout, std::vector<ElementRange> held,
+                               const Tensor& values, bool has_them);
 /// Returns a state of the strategy that rank 0 has as a whole; other ranks give and take nothing.
 ShardedState state_of_strategy(const std::string& state, const SharedLayout& layout, const Tensor& values,
                                bool is_root);

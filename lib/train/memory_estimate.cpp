@@ -16,8 +16,8 @@
 #include "parallel/asynchronous/parameter_store.hpp"
 #include "parallel/asynchronous/simulated_gradients.hpp"
 #include "parallel/compression/compression.hpp"
-#include "parallel/local/adasum_exchange.hpp"
-#include "parallel/local/streaming_sync.hpp"
+#include "parallel/groups/adasum_exchange.hpp"
+#include "parallel/groups/streaming_sync.hpp"
 #include "parallel/parallel_memory.hpp"
 #include "parallel/reducers/deterministic_reducer.hpp"
 #include "parallel/reducers/device_reducer.hpp"
@@ -33,14 +33,21 @@ std::vector<std::pair<std::string_view, double>> needs_by_shard(const TrainingCo
                                                                 const MemoryEstimate& memory, RankCount ranks) {
   std::vector<std::pair<std::string_view, double>> needs;
   const std::optional<std::int64_t> group = config.parallel.sharding.shard_group.number;
+  const int together = synchronous_ranks(config.parallel, ranks).all;
   for (std::size_t way = 0; way < std::size(shard_names); ++way)
     if (const auto shard = static_cast<Shard>(way);
-        config.parallel.allows(shard) && (shard == Shard::none || ranks.all % group.value_or(1) == 0))
+        config.parallel.allows(shard) && (shard == Shard::none || together % group.value_or(1) == 0))
       needs.emplace_back(shard_names[way], memory_with(shard, config, graph, memory, ranks));
   return needs;
 }
 
 }  // namespace
+
+RankCount synchronous_ranks(const ParallelConfig& config, RankCount ranks) {
+  if (!config.synchronizes_groups()) return ranks;
+  const int group = static_cast<int>(config.local.group.value_or(ranks.all / ranks.nodes));
+  return {group, std::max(1, group * ranks.nodes / ranks.all)};
+}
 
 int ranks_that_share(const ParallelConfig& config, RankCount ranks) {
   const int group = shard_group_size(config, ranks.all, ranks.nodes);
@@ -140,8 +147,8 @@ double state_bytes(const DividedModel& model) {
       bytes += static_cast<double>(part.range.count) * model.master_bytes();
   if (model.divides && model.trained() > 0) bytes *= model.owned / model.trained();
   const LocalConfig& local = model.parallel.local;
-  if (model.parallel.strategy(model.ranks.all) == StrategyKind::local && local.has_momentum())
-    bytes += model.trained() * model.master_bytes();
+  if (model.parallel.synchronizes_groups() && local.has_momentum())
+    bytes += (model.divides ? model.owned : model.trained()) * model.master_bytes();
   return bytes;
 }
 
@@ -208,8 +215,10 @@ ModelMemory simulated_memory(const DividedModel& model, ModelMemory memory) {
 /// Memory for synchronizations of replicas, or of workers that step by themselves.
 ModelMemory local_memory(const DividedModel& model, ModelMemory memory) {
   const LocalConfig& local = model.parallel.local;
-  const double replica = static_cast<double>(model.layout.summed_size()) * model.master_bytes();
+  const double trained = model.divides ? model.owned : model.trained(),
+               replica = (trained + static_cast<double>(model.layout.statistics().count)) * model.master_bytes();
   memory.parameters += replica;
+  if (model.divides) memory.gradients += replica;  // differences have memory of their own
   if (local.streams()) memory.checkpoint += replica;
   if (local.outer == LocalConfig::Outer::adasum)
     memory.gradients += static_cast<double>(AdasumExchange::longest_part(model.layout)) * model.master_bytes();
@@ -237,7 +246,7 @@ double wire_bytes(const ParallelConfig& config, const ParameterLayout& layout, R
 
 ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const ExecutionPlan& plan, RankCount ranks) {
   const ParallelConfig& parallel = config.parallel;
-  const DividedModel model(config, graph, plan, ranks);
+  const DividedModel model(config, graph, plan, synchronous_ranks(parallel, ranks));
   ModelMemory memory = fixed_tree_memory(model, divided_memory(model));
   // Counted as for the first rank of a node whose ranks sum in shared memory.
   const CompressionMemory compression = compression_memory(parallel, model.layout, ranks.nodes);
@@ -250,11 +259,10 @@ ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const
                          model.master_bytes();
   if (parallel.offload.present) memory = offloaded_memory(model, memory);
   else memory.checkpoint += memory.states;
-  switch (parallel.strategy(ranks.all)) {
+  switch (parallel.strategy(model.ranks.all)) {
     case StrategyKind::free: memory = free_memory(model, memory); break;
     case StrategyKind::simulated_workers: memory = stepping_workers_memory(model, memory); break;
     case StrategyKind::simulated_gradients: memory = simulated_memory(model, memory); break;
-    case StrategyKind::local:
     case StrategyKind::sharded:
     case StrategyKind::data: break;
   }

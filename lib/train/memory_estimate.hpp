@@ -15,6 +15,8 @@ namespace lockstep {
 struct RankCount {
   int all, nodes;
 };
+/// The ranks that train synchronously together: all, or those of a group of parallel.local.
+RankCount synchronous_ranks(const ParallelConfig& config, RankCount ranks);
 /// Number of ranks of a group, on one node, that share one copy of what layers see of divided parameters.
 int ranks_that_share(const ParallelConfig& config, RankCount ranks);
 

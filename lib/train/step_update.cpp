@@ -8,25 +8,26 @@
 namespace lockstep {
 
 StepUpdate::StepUpdate(const TrainingConfig& config, const Communicator& comm, const Dataset& data,
-                       const RunLength& length, std::int64_t sums, std::unique_ptr<StepVotes> votes, const Parts& parts)
+                       const RunLength& length, StepGuard::Options options, std::unique_ptr<StepVotes> votes,
+                       const Parts& parts)
     : comm_(comm),
       parts_(parts),
       coefficients_(config, comm, parts.optimizer, length),
-      guard_(config, comm, data, parts.model, parts.optimizer, sums),
+      guard_(config, comm, data, parts.model, parts.optimizer, options),
       votes_(std::move(votes)),
       early_{.may_be = parts.optimizer.begins_early() && config.updates_early()},
-      reads_at_once_(config.groups_count_steps() && config.precision.scales_loss()) {}
+      counts_missed_(options.counts_missed),
+      reads_at_once_(options.counts_missed && config.precision.scales_loss()) {}
 
-void StepUpdate::begin(const BatchPlan& batch, const UpdateScope& scope, std::int64_t examples) {
+void StepUpdate::begin(const BatchPlan& batch, const UpdateScope& scope) {
   scope_ = scope;
-  examples_ = examples;
+  examples_ = batch.global_examples;
   has_voted_ = false;
   guard_.begin(space_, batch, scope_, count_.done + 1);
 }
 
 void StepUpdate::provide_coefficients() {
-  if (scope_.own_steps) coefficients_.provide(space_, count_, *scope_.own_steps);
-  else coefficients_.provide(space_, {.count = count_, .untaken = decisions().untaken()});
+  coefficients_.provide(space_, {.count = count_, .untaken = decisions().untaken()});
 }
 
 void StepUpdate::vote(const RankRequests& requests) {
@@ -41,6 +42,7 @@ void StepUpdate::forward_started(bool is_last, const Requests& requests) {
 }
 
 void StepUpdate::advance() {
+  parts_.between_layers();
   if (!has_voted_) return;
   if (early_.may_be) update_early();
   else votes_->advance();
@@ -116,9 +118,9 @@ std::optional<StepOutcome> StepUpdate::judge(const StepVotes::Vote& votes) {
 void StepUpdate::end() {
   const PhaseClock::Scope phase(parts_.clock, RunPhase::reduce);
   count_.done += scope_.in_run.steps;
-  if (parts_.strategy.end_step(space_)) guard_.agree(space_);
+  parts_.strategy.end_step(space_);
   if (scope_.in_run.steps == 1) return;
-  guard_.set_applied(count_.applied());
+  set_applied();
   go_on();
 }
 
@@ -126,7 +128,9 @@ void StepUpdate::end() {
 StepOutcome StepUpdate::take_finding() {
   const StepOutcome finding = guard_.take(space_);
   const bool is_local = parts_.strategy.sync_of(finding.number).is_local;
-  if (finding.status == StepOutcome::Status::skipped && !is_local) {
+  if (finding.status == StepOutcome::Status::skipped && counts_missed_) {
+    ++count_.missed;
+  } else if (finding.status == StepOutcome::Status::skipped && !is_local) {
     ++count_.skipped;
     ++count_.skipped_in_a_row;
   } else if (finding.done()) {
@@ -159,6 +163,11 @@ void StepUpdate::branch_after(std::int64_t optimizer_steps, double learning_rate
   coefficients_.begin_after(count_, learning_rate);
 }
 
+void StepUpdate::set_optimizer_steps(std::int64_t steps) {
+  count_.missed = count_.before + count_.applied() - steps;
+  set_applied();
+}
+
 void StepUpdate::describe_state(StateFields& fields) {
   count_.describe_state(fields);
   double learning_rate = coefficients_.learning_rate_before(count_);
@@ -166,7 +175,7 @@ void StepUpdate::describe_state(StateFields& fields) {
   guard_.describe_state(fields);
   if (!fields.restores()) return;
   coefficients_.begin_after(count_, learning_rate);
-  guard_.set_applied(count_.applied());
+  set_applied();
 }
 
 }  // namespace lockstep

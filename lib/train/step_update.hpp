@@ -34,17 +34,16 @@ class StepUpdate final : public Stateful {
     const MetricSums& losses;  ///< of the current step
     StepGraphs& graphs;        ///< through which kernels are started
     PhaseClock& clock;
-    std::function<void()> before_change;  ///< called before parameters change
+    std::function<void()> before_change;   ///< called before parameters change
+    std::function<void()> between_layers;  ///< called where work of ranks with each other can go on; must not wait
   };
 
-  /// `data` is the training set. `sums` is the number of gradient sums that each rank computes in a step. Throws
-  /// KeyError if the schedule does not go with the run's length.
+  /// `data` is the training set. Throws KeyError if the schedule does not go with the run's length.
   StepUpdate(const TrainingConfig& config, const Communicator& comm, const Dataset& data, const RunLength& length,
-             std::int64_t sums, std::unique_ptr<StepVotes> votes, const Parts& parts);
+             StepGuard::Options options, std::unique_ptr<StepVotes> votes, const Parts& parts);
 
-  /// Begins a step on this rank's share `batch`, of `examples` on all ranks. `scope` is what the strategy has returned
-  /// for it.
-  void begin(const BatchPlan& batch, const UpdateScope& scope, std::int64_t examples);
+  /// Begins a step on this rank's share `batch`. `scope` is what the strategy has returned for it.
+  void begin(const BatchPlan& batch, const UpdateScope& scope);
   const UpdateScope& scope() const { return scope_; }
 
   /// Asks for what this rank wants of the step, at the latest moment.
@@ -59,8 +58,7 @@ class StepUpdate final : public Stateful {
   StepVotes::Vote finish_gradients(const Requests& requests);
   /// Judges the step and updates the parameters. Collective.
   StepResult conclude(const StepVotes::Vote& votes);
-  /// Ends a step that counts. If groups of ranks have stepped by themselves and a synchronization is due, they
-  /// synchronize.
+  /// Ends a step that counts.
   void end();
 
   /// Returns the finding of the last step, if `conclude` has not returned it. Waits for it. Collective.
@@ -77,6 +75,8 @@ class StepUpdate final : public Stateful {
   }
   /// The sum of squares of the last step's gradients. Collective.
   double gradient_square() { return f64_on_host(space_, coefficients_.gradient_square(space_, parts_.strategy)); }
+  /// Call before others overwrite the last step's gradients. Collective.
+  void keep_gradient_square() { coefficients_.keep_gradient_square(space_, parts_.strategy); }
 
   /// Does `work` while the parameters are their moving average, if there is one. Collective.
   template <class Work>
@@ -100,6 +100,9 @@ class StepUpdate final : public Stateful {
   /// Takes the optimizer's state as that of a run that has applied so many steps, the last one with this learning rate
   /// (0: not known).
   void branch_after(std::int64_t optimizer_steps, double learning_rate);
+  /// Takes the optimizer's state as that of so many steps; the others are missed. Only with
+  /// TrainingProblem::counts_missed.
+  void set_optimizer_steps(std::int64_t steps);
   void describe_state(StateFields& fields) override;
   /// Call when the state was set: the next step goes on from there. Collective.
   void go_on() { coefficients_.provide(space_, {.count = count_}); }
@@ -111,6 +114,7 @@ class StepUpdate final : public Stateful {
   SummedLoss summed_loss(const StepVotes::Vote& votes) const;
   std::optional<StepOutcome> judge(const StepVotes::Vote& votes);
   StepOutcome take_finding();
+  void set_applied() { guard_.set_applied(count_.applied(), count_.applied() > count_.missed); }
 
   Communicator comm_;
   Parts parts_;
@@ -120,10 +124,11 @@ class StepUpdate final : public Stateful {
   std::unique_ptr<StepVotes> votes_;
   StepCount count_;
   UpdateScope scope_;          ///< of the last step
-  std::int64_t examples_ = 0;  ///< of all ranks, in the last step
+  std::int64_t examples_ = 0;  ///< of all ranks together, in the last step
   EarlyUpdate early_;
   bool has_voted_ = false;  ///< this rank has voted in this step
-  bool reads_at_once_;      ///< the host takes each finding at once: the group's next step needs its count
+  bool counts_missed_;      ///< see TrainingProblem
+  bool reads_at_once_;      ///< the host takes each finding at once: coefficients of the next step depend on it
 };
 
 }  // namespace lockstep

@@ -25,7 +25,7 @@ std::unique_ptr<SyncBatchNormExchange> statistics_exchange(const ParallelConfig&
 }  // namespace
 
 Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem problem, const Communicator& comm)
-    : comm_(comm), problem_(std::move(problem)) {
+    : comm_(comm), config_(config), problem_(std::move(problem)) {
   const Topology topology(comm);
   const RankCount ranks{comm_.size(), topology.nodes};
   const std::int64_t batch = std::min(config.batch.largest(), problem_.data.size());
@@ -44,6 +44,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
 
   const RankGroups groups = rank_groups(config.parallel, config.source, topology);
   SumMemory memory = sum_memory(config.parallel, config.source, groups, graph, plan, config.dtype());
+  gradient_memory_ = memory.on_hosts.gradients;
   // Windows of gradients are used again in the next micro-batch.
   partition_.sums_each = memory.on_hosts.windows.division.gradients;
   comm_.run_collectively([&] {
@@ -54,69 +55,94 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
       model_ = std::make_unique<Model>(std::move(graph), options, std::move(plan));
       heartbeat().beat();
     });
+    sums_.emplace(max_micro_batch_, model_->graph().output_shape(), config.metrics, problem_.loss->ignored_class());
+    uploader_.emplace(problem_.data.format(), problem_.normalize, config.dtype(), max_micro_batch_, problem_.augment,
+                      problem_.seed);
   });
+  clock_.count_waits_of([this] { return strategy_->take_exposed_seconds(); });
+  join_ranks(topology, groups, std::move(memory));
+}
+
+/// Makes what does the steps of these ranks with each other.
+void Trainer::join_ranks(const Topology& topology, const RankGroups& groups, SumMemory memory) {
   GradientOrder& order = problem_.order;
-  strategy_ = make_strategy(config.parallel,
-                            {.source = config.source,
-                             .batch = config.batch.global,
-                             .steps = problem_.length.steps(),
+  strategy_ = make_strategy(config_.parallel,
+                            {.source = config_.source,
+                             .batch = config_.batch.global,
                              .seed = problem_.seed,
-                             .counts_own_steps = config.groups_count_steps(),
                              .measured = problem_.measured,
                              .order = {std::move(order.pushes), order.known_steps, order.syncs}},
-                            groups, std::move(memory), partition_, model_->parameters());
-  clock_.count_waits_of([this] { return strategy_->take_exposed_seconds(); });
-
+                            groups, std::move(memory), model_->parameters());
   comm_.run_collectively([&] {
-    with_positions(config.source, [&] {
-      optimizer_ = config.optimizer.make(model_->parameters(), config.state_offload());
+    with_positions(config_.source, [&] {
+      if (!optimizer_) optimizer_ = config_.optimizer.make(model_->parameters(), config_.state_offload());
       if (OffloadedValues* values = optimizer_->offloaded_values()) model_->parameters().keep_values_in(*values);
       strategy_->bind(
           {.optimizer = *optimizer_,
            .coefficients = [this](std::int64_t applied, auto own) { return update_->scalars(applied, own); },
            .before_change = [this] { before_change_(); }});
-      sums_.emplace(max_micro_batch_, model_->graph().output_shape(), config.metrics, problem_.loss->ignored_class());
     });
-    uploader_.emplace(problem_.data.format(), problem_.normalize, config.dtype(), max_micro_batch_, problem_.augment,
-                      problem_.seed);
     noise_.emplace(comm_, model_->parameters().trained_size(),
                    strategy_->traits().sums_exactly ? std::nullopt : std::optional(problem_.seed));
   });
-  evaluator_.emplace(comm_, Evaluator::Parts{*model_, *problem_.loss, *uploader_, *sums_}, max_micro_batch_);
 
-  statistics_ = statistics_exchange(config.parallel, groups.step, *model_);
+  statistics_ = statistics_exchange(config_.parallel, groups.step, *model_);
   PassHooks hooks = strategy_->pass_hooks();
   hooks.statistics = statistics_.get();
   model_->attach(hooks);
   // Passes in which other ranks take part are not recorded, nor those with states that come and go.
-  graphs_.emplace(config.device.graph == DeviceOptions::Graph::automatic && !partition_.separate && !hooks.any() &&
-                      !config.parallel.offload.present,
+  graphs_.emplace(config_.device.graph == DeviceOptions::Graph::automatic && !partition_.separate && !hooks.any() &&
+                      !config_.parallel.offload.present,
                   comm_.size());
 
   auto votes = std::make_unique<StepVotes>(topology, groups.step);
+  const std::int64_t batch = std::min(config_.batch.largest(), problem_.data.size());
   comm_.run_collectively([&] {
-    with_positions(config.source, [&] {
-      update_ = std::make_unique<StepUpdate>(
-          config, comm_, problem_.data, problem_.length, partition_.sums(batch), std::move(votes),
-          StepUpdate::Parts{*model_, *optimizer_, *strategy_, *sums_, *graphs_, clock_, [this] { before_change_(); }});
+    with_positions(config_.source, [&] {
+      update_ = std::make_unique<StepUpdate>(config_, comm_, problem_.data, problem_.length,
+                                             StepGuard::Options{.sums = partition_.sums(batch),
+                                                                .rank_numbers = problem_.rank_numbers,
+                                                                .counts_missed = problem_.counts_missed},
+                                             std::move(votes),
+                                             StepUpdate::Parts{.model = *model_,
+                                                               .optimizer = *optimizer_,
+                                                               .strategy = *strategy_,
+                                                               .losses = *sums_,
+                                                               .graphs = *graphs_,
+                                                               .clock = clock_,
+                                                               .before_change = [this] { before_change_(); },
+                                                               .between_layers = [this] { between_layers_(); }});
     });
   });
-  no_examples_.plan.micro_batches = {{.begins = true, .ends = true}};
+}
+
+void Trainer::continue_on(const Communicator& ranks, const TrainingConfig& config, bool counts_missed,
+                          std::vector<std::int64_t> rank_numbers) {
+  comm_ = ranks;
+  config_ = config;
+  problem_.counts_missed = counts_missed;
+  problem_.rank_numbers = std::move(rank_numbers);
+  partition_ = batch_partition(config_, model_->graph(), comm_.size());
+  const Topology topology(comm_);
+  const RankGroups groups = rank_groups(config_.parallel, config_.source, topology);
+  SumMemory memory;
+  memory.on_devices = sums_on_devices(config_.parallel, config_.source, comm_);
+  join_ranks(topology, groups, std::move(memory));
 }
 
 StepResult Trainer::step(const HostBatch& batch, const std::function<RankRequests()>& requests) {
   const UpdateScope scope = strategy_->begin_step(space_, steps() + 1, batch.plan);
-  const HostBatch& own = scope.examples > 0 ? batch : no_examples_;
-  own_examples_ = own.size();
-  update_->begin(own.plan, scope, batch.plan.global_examples);
-  noise_->begin_step(steps(), (comm_.size() > 1 || partition_.separate) && !scope.group && scope.one_version);
-  graphs_->begin_step(own.plan, scope, !own.inputs_on_device && !own.targets_on_device);
+  own_examples_ = batch.size();
+  update_->begin(batch.plan, scope);
+  noise_->begin_step(steps(), (comm_.size() > 1 || partition_.separate) && batch.plan.global_examples > 0 &&
+                                  !scope.group && scope.one_version);
+  graphs_->begin_step(batch.plan, scope, !batch.inputs_on_device && !batch.targets_on_device);
   sums_->begin(space_, scope.in_run.losses);
-  for (const MicroBatch& micro_batch : own.plan.micro_batches) {
-    const PassContext context = context_of(own, micro_batch);
-    const DeviceBatch examples = upload(own, micro_batch);
+  for (const MicroBatch& micro_batch : batch.plan.micro_batches) {
+    const PassContext context = context_of(batch, micro_batch);
+    const DeviceBatch examples = upload(batch, micro_batch);
     forward(context, micro_batch, examples);
-    update_->forward_started(&micro_batch == &own.plan.micro_batches.back(), requests);
+    update_->forward_started(&micro_batch == &batch.plan.micro_batches.back(), requests);
     backward(context, micro_batch, examples);
   }
   const StepVotes::Vote votes = update_->finish_gradients(requests);
@@ -185,18 +211,21 @@ std::optional<StepOutcome> Trainer::settle() {
   return update_->take_last();
 }
 
-std::optional<Metrics> Trainer::evaluate(const Dataset& data, const std::function<bool()>& gives_up) {
+std::optional<Metrics> Trainer::evaluate(const Dataset& data, const Communicator& ranks,
+                                         const std::function<bool()>& gives_up) {
   const PhaseClock::Scope phase(clock_, RunPhase::evaluation);
-  return update_->with_averages([&] { return evaluator_->evaluate(data, gives_up); });
+  Evaluator evaluator(ranks, {*model_, *problem_.loss, *uploader_, *sums_}, ranks.all_reduce_min(max_micro_batch_));
+  return update_->with_averages([&] { return evaluator.evaluate(data, gives_up); });
 }
 
 Metrics Trainer::evaluate(const HostBatch& batch) {
   const PhaseClock::Scope phase(clock_, RunPhase::evaluation);
-  return update_->with_averages([&] { return evaluator_->evaluate(batch); });
+  Evaluator evaluator(comm_, {*model_, *problem_.loss, *uploader_, *sums_}, max_micro_batch_);
+  return update_->with_averages([&] { return evaluator.evaluate(batch); });
 }
 
-LoggedMetrics Trainer::step_metrics() {
-  return {.metrics = sums_->reduce(space_, comm_, *problem_.loss),
+LoggedMetrics Trainer::step_metrics(const Communicator& ranks) {
+  return {.metrics = sums_->reduce(space_, ranks, *problem_.loss),
           .gradient_norm = std::sqrt(update_->gradient_square()) * update_->decisions().last().gradient_factor};
 }
 

@@ -27,6 +27,10 @@ struct TrainingProblem {
   RunLength length;                    ///< for the learning-rate schedule
   std::vector<AllReduceRow> measured;  ///< see make_all_reduce
   GradientOrder order;                 ///< for parallel.asynchronous
+  /// Whether the learning rate's schedule counts steps that are left out, as that of other trainers does which train
+  /// the same network meanwhile.
+  bool counts_missed = false;
+  std::vector<std::int64_t> rank_numbers{};  ///< of the trainer's ranks in messages; empty: those of the communicator
 };
 
 struct LoggedScales {
@@ -35,12 +39,17 @@ struct LoggedScales {
   std::optional<double> noise_scale;  ///< see NoiseScale
 };
 
-/// Does steps on batches that it is given, and evaluates. Owns the network, the optimizer and the state of steps; knows
-/// nothing of files. Every rank has one, and all do the same steps.
+/// Trains on batches that it is given, synchronously on the ranks of a communicator, and evaluates. Owns the network,
+/// the optimizer and the state of steps; knows nothing of files. Every rank has one, and all do the same steps.
 class Trainer final : public Stateful {
  public:
   /// Collective; an error on any rank is thrown on all of them.
   Trainer(const TrainingConfig& config, Graph graph, TrainingProblem problem, const Communicator& comm);
+  /// Goes on with some of its ranks, which train by themselves from here on, by a deck that differs in `batch` and
+  /// `parallel` alone. Ranks must have whole parameters. The caller restores the state (describe_state). For
+  /// `counts_missed` and `rank_numbers`, see TrainingProblem. Collective over `ranks`.
+  void continue_on(const Communicator& ranks, const TrainingConfig& config, bool counts_missed,
+                   std::vector<std::int64_t> rank_numbers);
 
   /// Does a step: examples → gradients, summed over micro-batches and ranks → parameters. `batch` is this rank's share,
   /// divided by partition(). `requests` is called after the last forward or backward pass. On devices, the host
@@ -51,22 +60,36 @@ class Trainer final : public Stateful {
   /// Returns the finding of the last step, if `step` has not returned it. Waits until all parameters are there.
   /// Collective.
   std::optional<StepOutcome> settle();
-  /// Returns metrics of a dataset; none if `gives_up` (see Evaluator::evaluate) says so. Collective.
-  std::optional<Metrics> evaluate(const Dataset& data, const std::function<bool()>& gives_up = [] { return false; });
+  /// Returns metrics of a dataset; none if `gives_up` (see Evaluator::evaluate) says so. Collective over `ranks`, which
+  /// have the same parameters, and among which are all ranks of the trainer.
+  std::optional<Metrics> evaluate(const Dataset& data, const Communicator& ranks,
+                                  const std::function<bool()>& gives_up);
+  std::optional<Metrics> evaluate(const Dataset& data) {
+    return evaluate(data, comm_, [] { return false; });
+  }
   /// Returns metrics of a batch, of which `batch` is this rank's share. Collective.
   Metrics evaluate(const HostBatch& batch);
   /// Sets a function that is called before parameters change: readers of parameters that run during the gradients'
   /// computation must be done when it returns.
   void before_change(std::function<void()> call) { before_change_ = std::move(call); }
+  /// Runs `change`, which changes the parameters that this rank owns, between steps. Collective.
+  void change_parameters(const std::function<void()>& change) {
+    before_change_();
+    strategy_->change_parameters(space_, change);
+  }
+  /// Sets a function that is called between layers, and where a step waits for other ranks. It must not wait.
+  void between_layers(std::function<void()> call) { between_layers_ = std::move(call); }
 
   /// Number of steps done, skipped ones included. The last one counts before it is settled.
   std::int64_t steps() const { return update_->count().done; }
   /// Number of steps whose gradients have a known order: all, unless a record of asynchronous training ends earlier.
   std::int64_t known_steps() const { return problem_.order.known_steps; }
-  /// Returns loss, metrics and gradient norm of the last step, over all ranks. Collective.
-  LoggedMetrics step_metrics();
+  /// Returns loss and metrics of the last step over `ranks`, and the gradient norm over the trainer's ranks. Collective
+  /// over `ranks`, among which are all of these.
+  LoggedMetrics step_metrics(const Communicator& ranks);
+  LoggedMetrics step_metrics() { return step_metrics(comm_); }
   LoggedScales logged_scales() const;
-  /// Whether the parameters are those of the run, the same on all ranks.
+  /// Whether the parameters are the same on all ranks.
   bool has_common_parameters() const { return strategy_->sync_of(steps()).is_common; }
   /// Seconds in which steps have waited for other ranks.
   struct ExposedSeconds {
@@ -77,6 +100,7 @@ class Trainer final : public Stateful {
   /// Number of examples of this rank in the last step.
   std::int64_t own_examples() const { return own_examples_; }
 
+  const Communicator& ranks() const { return comm_; }
   Model& model() { return *model_; }
   Optimizer& optimizer() { return *optimizer_; }
   StepUpdate& update() { return *update_; }
@@ -93,6 +117,7 @@ class Trainer final : public Stateful {
   void share_parameters();
 
  private:
+  void join_ranks(const Topology& topology, const RankGroups& groups, SumMemory memory);
   // Parts of a step, in their order:
   PassContext context_of(const HostBatch& batch, const MicroBatch& micro_batch) const;
   DeviceBatch upload(const HostBatch& batch, const MicroBatch& micro_batch);
@@ -100,8 +125,10 @@ class Trainer final : public Stateful {
   void backward(const PassContext& context, const MicroBatch& micro_batch, const DeviceBatch& examples);
 
   Communicator comm_;
+  TrainingConfig config_;
   TrainingProblem problem_;
   ExecSpace space_;
+  std::optional<NodeMemory> gradient_memory_;  ///< in which gradients may lie
   BatchPartition partition_;
   std::int64_t max_micro_batch_ = 0;
   std::unique_ptr<Model> model_;
@@ -109,14 +136,12 @@ class Trainer final : public Stateful {
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<BatchUploader> uploader_;
   std::optional<MetricSums> sums_;
-  std::optional<Evaluator> evaluator_;
   std::optional<StepGraphs> graphs_;
   std::optional<NoiseMeasurement> noise_;
   PhaseClock clock_;
-  std::function<void()> before_change_ = [] {};
+  std::function<void()> before_change_ = [] {}, between_layers_ = [] {};
   std::unique_ptr<StepUpdate> update_;
   std::int64_t own_examples_ = 0;  ///< of this rank, in the last step
-  HostBatch no_examples_;          ///< batch of ranks that leave a step out
   // The last member, so that it is destroyed first. After a failure, sums may be under way for which a device waits for
   // ever: they must not outlive the memory that they sum, and whoever frees that memory must not wait for them.
   // (Gradients may lie in the strategy's memory without owning it.)

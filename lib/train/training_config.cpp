@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/text.hpp"
-#include "parallel/local/streaming_sync.hpp"
+#include "parallel/groups/streaming_sync.hpp"
 
 namespace lockstep {
 

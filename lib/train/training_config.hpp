@@ -86,12 +86,6 @@ struct TrainingConfig {
     return !memory_is_separate && !optimizer.rule().needs_all_gradients() && optimizer.rule().clip_norm == 0 &&
            !precision.scales_loss() && !loss_watch.present && parallel.tree_leaves() == 0;
   }
-  /// Whether groups of parallel.local count the steps that their optimizers' states result from. These may be fewer
-  /// than the run's: they exclude steps for which a short batch leaves a group no examples, or whose gradients
-  /// overflow.
-  bool groups_count_steps() const {
-    return parallel.local.present && !parallel.local.asynchronous && optimizer.rule().counts_steps();
-  }
   StateOffload state_offload() const {
     using To = StateOffload::To;
     const ParallelConfig::Offload& offload = parallel.offload;

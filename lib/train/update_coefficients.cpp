@@ -15,6 +15,7 @@ void StepCount::describe_state(StateFields& fields) {
   };
   unless_zero("skipped_in_a_row", skipped_in_a_row);
   unless_zero("steps_before_branch", before);
+  unless_zero("missed_steps", missed);
 }
 
 void describe_last_learning_rate(StateFields& fields, const StepCount& count, double& learning_rate) {
@@ -50,7 +51,8 @@ UpdateCoefficients::UpdateCoefficients(const TrainingConfig& config, const Commu
       schedule_(config.schedule, length),
       coefficients_(comm,
                     [this](std::int64_t applied) {
-                      return coefficients_at(known_.place_of(applied), beginning_.other_steps + applied);
+                      return coefficients_at(known_.place_of(applied),
+                                             beginning_.other_steps + applied - known_.count.missed);
                     }),
       clip_norm_(config.optimizer.rule().clip_norm),
       table_{.first = -1},
@@ -81,7 +83,6 @@ UpdateScalars UpdateCoefficients::scalars(std::int64_t applied, std::optional<st
 
 void UpdateCoefficients::forget() {
   coefficients_.forget();
-  if (own_coefficients_) own_coefficients_->forget();
   table_.first = -1;
 }
 
@@ -92,33 +93,19 @@ void UpdateCoefficients::go_to(const KnownSteps& steps) {
            schedule_.batch_factor(before.before_last) == schedule_.batch_factor(now.before_last);
   };
   const std::int64_t applied = steps.applied();
-  if (is_the_same(applied) && (steps.untaken == 0 || is_the_same(applied + 1))) return;
+  if (known_.count.missed == steps.count.missed && is_the_same(applied) && (steps.untaken == 0 || is_the_same(applied + 1))) return;
   known_ = steps;
   forget();
 }
 
 void UpdateCoefficients::provide(const ExecSpace& space, const KnownSteps& steps) {
+  keeps_square_ = false;
   go_to(steps);
-  put(space, coefficients_.cover(steps.applied(), 2), 0);
-}
-
-void UpdateCoefficients::provide(const ExecSpace& space, const StepCount& count, OwnSteps& own) {
-  go_to({.count = count});
-  const std::int64_t applied = count.applied(), missed = beginning_.other_steps + applied - own.done();
-  if (!own_coefficients_)
-    own_coefficients_.emplace(own.ranks(), [this](std::int64_t step) {
-      return coefficients_at(known_.place_of(step), beginning_.other_steps + step - missed_);
-    });
-  if (std::exchange(missed_, missed) != missed) own_coefficients_->forget();
-  put(space, own_coefficients_->cover(applied, 1), missed);
-}
-
-void UpdateCoefficients::put(const ExecSpace& space, const SharedCoefficients::Table& known, std::int64_t missed) {
   static_assert(CoefficientTable::size == SharedCoefficients::steps_at_once);
-  if (table_.first == known.first && table_.before == beginning_.other_steps && missed_in_table_ == missed) return;
+  const SharedCoefficients::Table known = coefficients_.cover(steps.applied(), 2);
+  if (table_.first == known.first && table_.before == beginning_.other_steps) return;
   table_.first = known.first;
   table_.before = beginning_.other_steps;
-  missed_in_table_ = missed;
   std::ranges::copy(known.values, table_.of_step);
   copy_from_host(space, &table_, memory_.tensor(0, DType::u8, {sizeof(CoefficientTable)}));
 }

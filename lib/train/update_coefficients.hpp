@@ -10,7 +10,6 @@
 #include "comm/communicator.hpp"
 #include "config/state_fields.hpp"
 #include "optim/optimizer.hpp"
-#include "parallel/own_steps.hpp"
 #include "parallel/parallel_strategy.hpp"
 #include "train/guard/step_decision.hpp"
 #include "train/training_config.hpp"
@@ -22,10 +21,11 @@ struct StepCount {
   std::int64_t done = 0, skipped = 0;
   std::int64_t skipped_in_a_row = 0;  ///< skipped steps after the last applied one
   std::int64_t before = 0;            ///< applied steps of the run that this one has branched from
+  std::int64_t missed = 0;            ///< steps that are left out, but count as applied (TrainingProblem::counts_missed)
 
   std::int64_t applied() const { return done - skipped; }
   /// Number of steps behind the optimizer's state, those of the run before included.
-  std::int64_t optimizer_steps() const { return before + applied(); }
+  std::int64_t optimizer_steps() const { return before + applied() - missed; }
   void describe_state(StateFields& fields);
 };
 
@@ -90,9 +90,6 @@ class UpdateCoefficients {
   /// Brings the coefficients of the next step into device memory, whether or not the last step turns out to be
   /// skipped. Most of the time they are there already. Collective.
   void provide(const ExecSpace& space, const KnownSteps& steps);
-  /// Brings the coefficients of the step after exactly `count` steps, of which the optimizer has done `own`, into the
-  /// step's memory. Collective over the ranks that count those.
-  void provide(const ExecSpace& space, const StepCount& count, OwnSteps& own);
   /// Computes, on this rank, the scalars of the step after `applied` others of a run that skips none, without the scale
   /// of its gradients. `own` is the number of steps behind the optimizer's states; none: all those of the run.
   UpdateScalars scalars(std::int64_t applied, std::optional<std::int64_t> own) const;
@@ -100,8 +97,14 @@ class UpdateCoefficients {
   UpdateOptions update_options(const ExecSpace& space, ParallelStrategy& strategy);
   /// Square of the gradients (ParallelStrategy::measure_gradients); also valid after the update. Collective.
   Tensor gradient_square(const ExecSpace& space, ParallelStrategy& strategy) const {
-    return optimizer_.overwrites_gradients() ? square_
-                                             : strategy.measure_gradients(space, ParallelStrategy::Measure::square);
+    return optimizer_.overwrites_gradients() || keeps_square_
+               ? square_
+               : strategy.measure_gradients(space, ParallelStrategy::Measure::square);
+  }
+  /// Call before others overwrite the last step's gradients. Collective.
+  void keep_gradient_square(const ExecSpace& space, ParallelStrategy& strategy) {
+    square_ = gradient_square(space, strategy);
+    keeps_square_ = true;
   }
   /// Learning rate of a step after `done` others, of which `applied` were not skipped.
   double learning_rate(std::int64_t applied, std::int64_t done) const {
@@ -131,7 +134,6 @@ class UpdateCoefficients {
   void go_to(const KnownSteps& steps);
   /// Forgets the known coefficients, which have become others.
   void forget();
-  void put(const ExecSpace& space, const SharedCoefficients::Table& known, std::int64_t missed);
 
   const Optimizer& optimizer_;
   double learning_rate_;
@@ -139,13 +141,11 @@ class UpdateCoefficients {
   KnownSteps known_;  ///< coefficients are computed after these; those of the next step are still the same
   LearningRateSchedule schedule_;
   SharedCoefficients coefficients_;
-  std::optional<SharedCoefficients> own_coefficients_;  ///< if ranks count their own steps
-  std::int64_t missed_ = 0;                             ///< steps of the run that are not among the ranks' own
   double clip_norm_;
-  Tensor square_;           ///< sum of squares of gradients that the step clips or overwrites
-  CoefficientTable table_;  ///< coefficients that rank 0, or the first rank of a group, has sent
-  std::int64_t missed_in_table_ = 0;
-  Buffer memory_;  ///< table_ in device memory
+  Tensor square_;           ///< sum of squares of gradients that the step clips or overwrites, or that are kept
+  bool keeps_square_ = false;
+  CoefficientTable table_;  ///< coefficients that rank 0 has sent
+  Buffer memory_;           ///< table_ in device memory
 };
 
 }  // namespace lockstep

@@ -125,10 +125,10 @@ BatchPlan Sampler::take(const PartRequest& request) {
   BatchPlan plan;
   if (request.part) {
     for (std::int64_t i = 0; i < request.count; ++i) add_part(*request.part + i, plan);
-    plan.global_examples = std::ssize(plan.examples);
+    plan.global_examples = plan.batch_examples = std::ssize(plan.examples);
   } else {
     plan.micro_batches.push_back({.begins = true, .ends = true});
-    plan.global_examples = request.examples;
+    plan.global_examples = plan.batch_examples = request.examples;
     position_ = position_after(request.batches);
     plan.epoch = position_.epoch;
   }
@@ -143,7 +143,7 @@ std::optional<BatchPlan> Sampler::next_parts() {
   if (parts.empty()) return std::nullopt;
   const RankShare own = share_of(std::ssize(parts), options_.rank, options_.partition.ranks);
   for (std::int64_t i = 0; i < own.count; ++i) add_part(parts[static_cast<std::size_t>(own.first + i)], plan);
-  plan.global_examples = std::ssize(parts) * options_.global_batch / options_.parts_of_batch;
+  plan.global_examples = plan.batch_examples = std::ssize(parts) * options_.global_batch / options_.parts_of_batch;
   plan.epoch = position_.epoch;
   position_ = position_after(options_.batches);
   plan.last_of_epoch = position_.next == 0;
@@ -165,16 +165,19 @@ std::optional<BatchPlan> Sampler::next() {
   if (options_.parts_of) return next_parts();
   BatchPlan plan;
   plan.epoch = position_.epoch;
-  plan.global_examples = std::min(options_.batch_at(position_), order_.size - position_.next);
+  plan.batch_examples = std::min(options_.batch_at(position_), order_.size - position_.next);
+  const RankShare part = options_.part_of ? options_.part_of(plan.batch_examples) : RankShare{0, plan.batch_examples};
+  plan.global_examples = part.count;
   const RankShare share = share_of(options_.partition, plan.global_examples, options_.rank);
-  plan.first = share.first;
+  plan.first = part.first + share.first;
   plan.micro_batches = micro_batches_of(options_.partition, plan.global_examples, options_.rank);
   plan.rank_shares = options_.partition.rank_shares;
   plan.examples.reserve(static_cast<std::size_t>(share.count));
   plan.draws.reserve(static_cast<std::size_t>(share.count));
   const auto place_of = [&](std::int64_t i) {
-    const std::int64_t in_batch = options_.interleaved ? i * options_.partition.ranks + options_.rank : share.first + i;
-    return position_.next + in_batch % plan.global_examples;
+    const std::int64_t in_batch = options_.interleaved ? i * options_.interleaved->of + options_.interleaved->rank
+                                                       : plan.first + i;
+    return position_.next + in_batch % plan.batch_examples;
   };
   for (std::int64_t i = 0; i < share.count; ++i) {
     plan.examples.push_back(order_.example(place_of(i)));
@@ -185,7 +188,7 @@ std::optional<BatchPlan> Sampler::next() {
     plan.next_draw = draw_of(plan.next_example, place_of(share.count));
   }
 
-  position_.next += plan.global_examples;
+  position_.next += plan.batch_examples;
   plan.last_of_epoch = end_epoch();
   plan.after = position_;
   return plan;

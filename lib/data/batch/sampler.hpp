@@ -51,7 +51,9 @@ struct SamplerPosition {
 /// The examples that one rank computes in one step.
 struct BatchPlan {
   std::int64_t epoch = 0;            ///< from 0
-  std::int64_t global_examples = 0;  ///< examples of all ranks together, by which the sum of gradients is divided
+  std::int64_t batch_examples = 0;   ///< examples of the batch
+  std::int64_t global_examples = 0;  ///< those of all ranks that sum gradients, by which the sum is divided: all, or a
+                                     ///< part of the batch
   std::int64_t first = 0;            ///< position of this rank's first example in the global batch
   bool last_of_epoch = false;
   SamplerPosition after;               ///< a sampler that starts here continues with the next batch
@@ -91,11 +93,16 @@ class Sampler {
     /// Order of each epoch; empty: each example once, by `seed` and `shuffle`.
     Sampling sampling;
     bool repeats = false;  ///< whether the order may have an example more than once
-    /// Whether rank r of R takes every R-th example of a batch, from the r-th on, instead of consecutive ones.
-    bool interleaved = false;
+    /// This rank is number `rank` of `of` that take the examples of a batch in turn; none: they take consecutive ones.
+    struct Turn {
+      std::int64_t rank = 0, of = 1;
+    };
+    std::optional<Turn> interleaved;
     std::optional<std::int64_t> epochs;  ///< none: endless
     int rank = 0;
-    BatchPartition partition;  ///< division of batches among the ranks
+    BatchPartition partition;  ///< division among the ranks of what they take of a batch
+    /// The part of a batch of so many examples that these ranks take; empty: all of it.
+    std::function<RankShare(std::int64_t examples)> part_of;
     /// Number of equal parts of each batch, which are taken in an order of their own (PartRequest); 0: batches are
     /// taken one after the other. With parts, all batches have the same size.
     std::int64_t parts_of_batch = 0;

@@ -44,7 +44,7 @@ void add_numbers_of_worker(const std::vector<Optimizer::State>& states, const Ow
     all.push_back(state_of_one_rank(state.name, state.layout, state.values, own != nullptr));
     all.back().replica = worker;
   }
-  OwnSteps::add_sharded_states(own, worker, all);
+  add_next_step(own ? own->next() : Tensor{nullptr, DType::f64, {1}}, own != nullptr, worker, all);
 }
 
 AsynchronousWorkers::AsynchronousWorkers(Run run, Give what, ParameterBuffer& parameters)
@@ -101,7 +101,7 @@ void AsynchronousWorkers::update(const ExecSpace& space, const UpdateScalars* st
   if (round_ && !syncs_) round_->update(space, optimizer(), updater().coefficients, *step, own_steps());
 }
 
-bool AsynchronousWorkers::end_step(const ExecSpace& space) {
+void AsynchronousWorkers::end_step(const ExecSpace& space) {
   if (syncs_) {
     run_.synced = sync_version_;
     sync_is_over();
@@ -109,7 +109,6 @@ bool AsynchronousWorkers::end_step(const ExecSpace& space) {
     round_->take_difference(space);
     round_is_over(space);
   }
-  return false;
 }
 
 Tensor AsynchronousWorkers::measure_gradients(const ExecSpace& space, Measure what) {

@@ -74,7 +74,7 @@ class AsynchronousWorkers : public ParallelStrategy {
  public:
   void go_on_after(std::int64_t steps, std::int64_t optimizer_steps) override;
   UpdateScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) final;
-  bool end_step(const ExecSpace& space) final;
+  void end_step(const ExecSpace& space) final;
   Sync sync_of(std::int64_t) const final { return {.is_local = !syncs_}; }
   /// At a synchronization, the square gives the norm of the last update's mean gradient, or difference.
   Tensor measure_gradients(const ExecSpace& space, Measure what) final;

@@ -11,7 +11,7 @@
 #include "nn/parameters/parameter_buffer.hpp"
 #include "optim/optimizer.hpp"
 #include "parallel/asynchronous/free_order.hpp"
-#include "parallel/local/replica_update.hpp"
+#include "parallel/groups/replica_update.hpp"
 #include "parallel/reducers/deterministic_reducer.hpp"
 #include "parallel/sharded_state.hpp"
 

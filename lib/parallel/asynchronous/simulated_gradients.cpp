@@ -83,10 +83,7 @@ void SimulatedGradients::gradient_sum_done(const ExecSpace& space) {
   if (++done_ < each_) swap_version(space);
 }
 
-bool SimulatedGradients::end_step(const ExecSpace& space) {
-  keep_copies(space, step_, false);
-  return false;
-}
+void SimulatedGradients::end_step(const ExecSpace& space) { keep_copies(space, step_, false); }
 
 void SimulatedGradients::share(const ExecSpace& space) {
   ranks_.broadcast(space, parameters_.values());

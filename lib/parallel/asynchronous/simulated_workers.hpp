@@ -9,7 +9,7 @@
 #include "parallel/asynchronous/asynchronous_workers.hpp"
 #include "parallel/asynchronous/push_order.hpp"
 #include "parallel/config/parallel_config.hpp"
-#include "parallel/local/replica_update.hpp"
+#include "parallel/groups/replica_update.hpp"
 #include "parallel/reducers/deterministic_reducer.hpp"
 
 namespace lockstep {

@@ -36,7 +36,6 @@ bool ParallelConfig::allows(Shard wanted) const {
 StrategyKind ParallelConfig::strategy(int ranks) const {
   if (runs_freely()) return StrategyKind::free;
   if (has_stepping_workers()) return StrategyKind::simulated_workers;
-  if (local.present) return StrategyKind::local;
   if (asynchronous.present) return StrategyKind::simulated_gradients;
   const bool divides = ranks > 1 || offloads_parameters();
   return sharding.divides() && divides ? StrategyKind::sharded : StrategyKind::data;

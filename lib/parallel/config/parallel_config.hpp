@@ -22,7 +22,6 @@ namespace lockstep {
 enum class StrategyKind {
   data,                 ///< DataParallel
   sharded,              ///< ShardedParallel
-  local,                ///< LocalParallel
   simulated_gradients,  ///< SimulatedGradients
   simulated_workers,    ///< SimulatedWorkers
   free,                 ///< FreeParallel
@@ -85,6 +84,8 @@ struct ParallelConfig : Config {
   /// Whether asynchronous workers do `local.every` steps by themselves between reading parameters and giving what they
   /// have changed (asynchronous local SGD).
   bool has_stepping_workers() const { return asynchronous.present && local.present; }
+  /// Whether groups of ranks train by themselves, and synchronize from time to time (GroupExchange).
+  bool synchronizes_groups() const { return local.present && !asynchronous.present; }
   /// Steps of a round, after which a worker gives what it has changed; a gradient is a round of one step.
   std::int64_t steps_of_round() const { return has_stepping_workers() ? local.every : 1; }
   /// Number of ranks that form a worker, which judges its steps by itself; 1 if ranks do not run freely.

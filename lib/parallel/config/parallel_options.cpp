@@ -193,8 +193,7 @@ void add_local_steps(std::vector<Option>& options, const ParallelConfig& config)
   const LocalConfig& local = config.local;
   options.push_back({.key = "parallel.local",
                      .is_used = local.present,
-                     .needs = {{Capability::whole_parameters, "each group steps by itself"},
-                               {Capability::states_in_memory, "each group has a state of its own"},
+                     .needs = {{Capability::states_in_memory, "each group has a state of its own"},
                                {Capability::run_loop, "it synchronizes between steps"}},
                      .takes = {{Capability::common_steps, "groups of ranks step by themselves"},
                                {Capability::common_parameters, "groups differ until they synchronize"},
@@ -216,19 +215,21 @@ void add_local_steps(std::vector<Option>& options, const ParallelConfig& config)
   const CapabilityUse joint{Capability::joint_synchronizations, "it is about these"},
       in_parts{Capability::whole_synchronizations, "parameters are synchronized in parts, or while groups step"},
       groups{Capability::own_groups, "it sets them"};
-  add_key("from_step", "", local.from_step > 0, {joint}, {}, "2");
+  const auto whole = [](const char* why) { return CapabilityUse{Capability::whole_parameters, why}; };
+  add_key("from_step", "", local.from_step > 0, {joint, whole("ranks are divided anew after that step")}, {}, "2");
   add_key("node_every", "", local.node_every.has_value(),
           {joint,
            {Capability::whole_synchronizations, "nodes average all parameters"},
            {Capability::several_groups, "groups of a node average among themselves"}},
           {{Capability::unlike_groups, "it makes those of a node equal", "use group: node instead of node_every"}},
           "2");
-  add_key("fragments", "", local.fragments > 1, {joint}, {in_parts}, "2");
-  add_key("delay", "", local.delay > 0, {joint}, {in_parts}, "1");
+  add_key("fragments", "", local.fragments > 1, {joint, whole("fragments are of all parameters")}, {in_parts}, "2");
+  add_key("delay", "", local.delay > 0, {joint, whole("sums are of all parameters")}, {in_parts}, "1");
   add_key("outer", ": adasum", local.outer == LocalConfig::Outer::adasum,
           {{Capability::joint_synchronizations, "it compares the changes of all groups", "use average or nesterov"},
            {Capability::whole_synchronizations, "it compares changes to whole tensors", "use average or nesterov"},
-           {Capability::unlike_groups, "it compares groups", "use average or nesterov"}},
+           {Capability::unlike_groups, "it compares groups", "use average or nesterov"},
+           whole("it compares whole tensors")},
           {}, "adasum");
   add_key("group", "", local.group && *local.group != 1, {groups}, {}, "2");
   add_key("group", ": node", !local.group, {groups}, {{Capability::several_groups, "a node is one group"}}, "node");

@@ -18,7 +18,7 @@
 #include "core/execution.hpp"
 #include "io/block_file.hpp"
 #include "ops/products/device_description.hpp"
-#include "parallel/local/local_parallel.hpp"
+#include "parallel/groups/local_group.hpp"
 #include "parallel/parallel_memory.hpp"
 #include "run/experiment/experiment.hpp"
 #include "run/experiment/starting_weights.hpp"
@@ -46,7 +46,7 @@ void check_offload_folder(const std::string& folder, double bytes) {
 
 /// Checks that groups which average in nodes lie within these, with the same number of consecutive ranks on each.
 void check_groups_on_nodes(const ParallelConfig& parallel, RankCount count) {
-  if (!parallel.local.present || parallel.has_workers()) return;
+  if (!parallel.synchronizes_groups()) return;
   std::vector<int> node_of;
   for (int rank = 0; rank < count.all; ++rank) node_of.push_back(rank / (count.all / count.nodes));
   check_local_groups(parallel.local, node_of);
@@ -272,12 +272,13 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
     static_cast<void>(read_text_file(file));
   const Graph& graph = experiment.graph;
   const BatchPartition partition = batch_partition(config, graph, ranks);
-  check_shard_groups(config.parallel, count.all, count.nodes);
+  const RankCount together = synchronous_ranks(config.parallel, count);
+  check_shard_groups(config.parallel, together.all, together.nodes);
   // Unless nodes are given, a node for each rank is the least favourable case for memory and time, not a statement.
   if (run == PlannedRun::on_other_nodes || count.nodes < count.all) check_groups_on_nodes(config.parallel, count);
   const bool whole_sums = has_whole_sums(config.parallel, expected_devices(ranks));  // KeyError if unavailable
   MemoryEstimate memory = memory_estimate(config, experiment.graph, *experiment.data.train, count);
-  const std::optional<ShardChoice> chosen = resolve_shard(config, graph, memory, count, whole_sums);
+  const std::optional<ShardChoice> chosen = resolve_shard(config, graph, memory, together, whole_sums);
   if (chosen) static_cast<ModelMemory&>(memory) = model_memory(config, graph, memory.plan, count);
   check_memory(config, graph, memory, count);
 
@@ -307,8 +308,8 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
                                          static_cast<double>(size_of(master_dtype(config.dtype())));
   if (config.parallel.sharding.divides()) {
     const ParameterLayout layout(graph, config.dtype());
-    const auto largest = largest_part(config.parallel, layout, count, may_share_parameters(config.parallel));
-    const int group = shard_group_size(config.parallel, count.all, count.nodes);
+    const auto largest = largest_part(config.parallel, layout, together, may_share_parameters(config.parallel));
+    const int group = shard_group_size(config.parallel, together.all, together.nodes);
     if (std::optional<std::string> remark = remark_on_parts(config.parallel, static_cast<double>(largest),
                                                             static_cast<double>(layout.trained_size()) / group))
       remarks.push_back(std::move(*remark));

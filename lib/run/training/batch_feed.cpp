@@ -55,7 +55,7 @@ std::optional<std::vector<std::int64_t>> ShareBalance::compare() const {
 }
 
 BatchFeed::BatchFeed(const PreparedRun& deck, DataPosition& state)
-    : deck_(deck), trainer_(*deck.trainer), dealing_(trainer_.strategy().traits().dealing), state_(state) {
+    : deck_(deck), trainer_(deck.trainer()), state_(state) {
   if (deck.config.parallel.measures_shares() && deck.comm.size() > 1)
     shares_.emplace(deck.comm, trainer_, deck.largest_batch());
   deck.comm.run_collectively([&] { with_positions(deck.config.source, [&] { prepare(trainer_.partition()); }); });
@@ -65,17 +65,19 @@ BatchFeed::BatchFeed(const PreparedRun& deck, DataPosition& state)
 /// that all are prepared before the first step.
 std::vector<std::int64_t> BatchFeed::sizes(const BatchPartition& partition) const {
   const Communicator& comm = deck_.comm;
+  const GroupTrainer& training = *deck_.training;
   const std::int64_t size = deck_.examples();
   std::vector<std::int64_t> sizes;
   for (const RunLength::Stage& stage : deck_.config.batch.stages()) {
     const std::int64_t global = std::min(stage.batch, size);
     for (const std::int64_t examples : {global, deck_.config.data.drop_last ? 0 : size % global})
-      for (const MicroBatch& micro_batch : micro_batches_of(partition, examples, comm.rank()))
+      for (const MicroBatch& micro_batch :
+           micro_batches_of(partition, training.part_of(examples).count, trainer_.ranks().rank()))
         sizes.push_back(micro_batch.count);
   }
   for (const Dataset* split : {deck_.data.validation.get(), deck_.data.test.get()}) {
     if (!split) continue;
-    const std::int64_t all = split->size(), round = partition.largest_micro_batch(deck_.largest_batch()) * comm.size();
+    const std::int64_t all = split->size(), round = comm.all_reduce_min(trainer_.max_micro_batch()) * comm.size();
     for (const std::int64_t examples : {std::min(all, round), all % round})
       sizes.push_back(share_of(examples, comm.rank(), comm.size()).count);
   }
@@ -94,7 +96,9 @@ void BatchFeed::begin() {
   // Seeds of decks are below 2⁵³, so each rollback gives a new seed.
   const auto order_seed = static_cast<std::uint64_t>(config.run.seed) +
                           (static_cast<std::uint64_t>(state_.rollbacks) << 53);
-  const bool interleaved = config.data.sampler == DataConfig::SamplerKind::distributed_sampler;
+  std::optional<Sampler::Options::Turn> interleaved;
+  if (config.data.sampler == DataConfig::SamplerKind::distributed_sampler)
+    interleaved = {deck_.comm.rank(), deck_.comm.size()};
   const std::int64_t ignored = config.loss.make()->ignored_class();
   const Sampling sampling = with_positions(config.source, [&] {
     return sampling_of(config.data, *deck_.data.train, deck_.comm.size(), order_seed, ignored);
@@ -107,19 +111,21 @@ void BatchFeed::begin() {
        .sampling = sampling,
        .repeats = draws_again(config.data.sampler),
        .interleaved = interleaved,
-       .rank = deck_.comm.rank(),
+       .rank = trainer_.ranks().rank(),
        .partition = partition(),
-       .parts_of_batch = dealing_.parts_of_batch,
+       .part_of = [&training = *deck_.training](std::int64_t batch) { return training.part_of(batch); },
+       .parts_of_batch = dealing().parts_of_batch,
        .batches = trainer_.steps(),
-       .parts_of = dealing_.parts_of},
+       .parts_of = dealing().parts_of},
       state_.position);
-  loader_ = std::make_unique<DataLoader>(*deck_.data.train, sampler, trainer_.partition().room(deck_.largest_batch()),
+  const std::int64_t largest = deck_.training->part_of(deck_.largest_batch()).count;
+  loader_ = std::make_unique<DataLoader>(*deck_.data.train, sampler, trainer_.partition().room(largest),
                                          config.data.augment, static_cast<std::uint64_t>(config.run.seed),
-                                         dealing_.next_part ? DataLoader::on_demand : DataLoader::ahead);
+                                         dealing().next_part ? DataLoader::on_demand : DataLoader::ahead);
 }
 
 const HostBatch& BatchFeed::next() {
-  const bool asks = static_cast<bool>(dealing_.next_part);
+  const bool asks = static_cast<bool>(dealing().next_part);
   const PartRequest request = asks ? next_part() : PartRequest{};
   const PhaseClock::Scope phase(trainer_.clock(), RunPhase::data);
   return asks ? loader_->take(request) : *loader_->next();
@@ -127,7 +133,7 @@ const HostBatch& BatchFeed::next() {
 
 PartRequest BatchFeed::next_part() {
   const PhaseClock::Scope phase(trainer_.clock(), RunPhase::reduce);
-  return dealing_.next_part(ExecSpace());
+  return dealing().next_part(ExecSpace());
 }
 
 void BatchFeed::balance(const Trainer::ExposedSeconds& exposed) {

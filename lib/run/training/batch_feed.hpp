@@ -64,7 +64,7 @@ class BatchFeed {
   /// outlive this. Collective.
   BatchFeed(const PreparedRun& deck, DataPosition& state);
 
-  /// Begins to read at the position of the state.
+  /// Begins to read at the position of the state, what the trainer's ranks compute of the batches there.
   void begin();
   /// Stops reading; `begin` may follow.
   void end() { loader_.reset(); }
@@ -89,9 +89,10 @@ class BatchFeed {
   const BatchPartition& partition() const { return shares_ ? shares_->partition() : trainer_.partition(); }
   std::vector<std::int64_t> sizes(const BatchPartition& partition) const;
 
+  const BatchDealing& dealing() const { return trainer_.strategy().traits().dealing; }
+
   const PreparedRun& deck_;
   Trainer& trainer_;
-  const BatchDealing& dealing_;
   std::optional<ShareBalance> shares_;  ///< none: the division of batches stays
   DataPosition& state_;
   SamplerPosition before_;

@@ -9,83 +9,14 @@
 #include "base/log.hpp"
 #include "base/text_file.hpp"
 #include "checkpoint/training_arrays.hpp"
-#include "comm/collective/all_reduce_table.hpp"
-#include "comm/device_all_reduce.hpp"
 #include "parallel/asynchronous/asynchronous_workers.hpp"
 #include "run/experiment/experiment.hpp"
 #include "run/experiment/provenance.hpp"
 #include "run/experiment/starting_weights.hpp"
 #include "run/training/batch_feed.hpp"
-#include "train/memory_estimate.hpp"
 
 namespace lockstep {
 namespace {
-
-/// Returns the rows of parallel.all_reduce_table if it was measured with as many ranks and nodes; otherwise none.
-/// Collective.
-std::vector<AllReduceRow> read_all_reduce_table(const ParallelConfig& parallel, const Communicator& comm) {
-  const std::string& file = parallel.sums.all_reduce_table;
-  if (file.empty()) return {};
-  const int nodes = Topology(comm).nodes;
-  std::string text;
-  comm.run_on_root([&] { text = read_deck_file(file); });
-  comm.broadcast(text);
-  std::vector<AllReduceRow> rows;
-  comm.run_collectively([&] {
-    const AllReduceTable table = read_table(text, file);
-    rows = table.rows();
-    const bool by_library = std::ranges::any_of(rows, [](const auto& row) { return row.algorithm->by_library; });
-    validate(!by_library || (parallel.sums.wire == GradientSumConfig::Wire::fp32 && !comm.network()),
-             ExitStatus::bad_deck,
-             "{}: uses the MPI library's all-reduce, which supports neither parallel.wire nor --emulate-network; leave "
-             "these out, or the table",
-             file);
-    if (table.ranks == comm.size() && table.nodes == nodes) return;
-    if (comm.is_root())
-      warn("{}: was measured with {} ranks on {} nodes, not with {} on {}; it is ignored", file, table.ranks,
-           table.nodes, comm.size(), nodes);
-    rows.clear();
-  });
-  return rows;
-}
-
-/// Returns the deck with the choice that rank 0 makes for `parallel.shard: auto` on these ranks. Collective.
-RunConfig with_chosen_shard(const RunConfig& config, Graph& graph, const Dataset& train, const Communicator& comm) {
-  RunConfig chosen = config;
-  if (!config.parallel.sharding.chooses_shard) return chosen;
-  const RankCount ranks{comm.size(), Topology(comm).nodes};
-  const DeviceFacts facts = device_facts(comm);
-  comm.run_on_root([&] {
-    with_positions(config.source, [&] {
-      validate_key(
-          config.parallel.sharding.machine.empty() || config.shard_times, "parallel.machine",
-          "is read only by lockstep train, not in studies or in other programs; leave it out, or name a shard");
-      const std::optional<ShardChoice> choice = resolve_shard(
-          chosen, graph, memory_estimate(config, graph, train, ranks), ranks, has_whole_sums(config.parallel, facts));
-      if (choice->fits) log("parallel.shard: {}", choice->why);
-    });
-  });
-  const auto shard = static_cast<std::int64_t>(chosen.parallel.sharding.shard);
-  chosen.parallel.sharding.take(static_cast<Shard>(comm.from_root(shard)));
-  return chosen;
-}
-
-/// Returns a function that tells whether ranks that train separately synchronize after a step, given by number, because
-/// the run reads its parameters there or writes a row.
-std::function<bool(std::int64_t)> syncs(const RunConfig& config, std::int64_t examples) {
-  const std::int64_t of_epoch = std::max<std::int64_t>(1, examples / std::min(config.batch.global, examples));
-  const RunOptions::Interval evaluation = config.run.evaluation_interval();
-  std::vector<std::int64_t> periods{config.run.log_every,
-                                    evaluation.count * (evaluation.in_steps ? 1 : of_epoch),
-                                    config.checkpoint.every_steps,
-                                    config.checkpoint.every_epochs * of_epoch,
-                                    config.checkpoint.neighbours_every,
-                                    config.parallel.audit_every};
-  std::erase(periods, 0);
-  return [periods](std::int64_t step) {
-    return std::ranges::any_of(periods, [&](std::int64_t period) { return step % period == 0; });
-  };
-}
 
 /// Throws KeyError if data.sampler does not suit so many ranks.
 void check_sampler(const RunConfig& config, int ranks) {
@@ -165,40 +96,6 @@ void check_examples(const RunConfig& config, std::int64_t examples, int ranks) {
     check_parts(config, examples, config.parallel.parts_of_batch(ranks), config.parallel.asynchronous.members(ranks));
 }
 
-std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss,
-                                      const Dataset& train, const Communicator& comm) {
-  comm.run_collectively([&] {
-    with_positions(config.source, [&] {
-      check_examples(config, train.size(), comm.size());
-      const Algorithm* const named = config.parallel.sums.all_reduce;
-      validate_key(!named || !named->by_library || !comm.network(), "parallel.all_reduce",
-                   "{} cannot be combined with --emulate-network (it sends its messages itself); use another "
-                   "algorithm, or leave --emulate-network out",
-                   named ? named->name : "");
-    });
-  });
-  const RunLength length = run_length(config, train.size());
-  PushOrder pushes = planned_pushes(config, train.size(), comm);
-  const std::int64_t known_steps = config.parallel.asynchronous.replay.empty()
-                                       ? length.steps()
-                                       : UpdateSteps{config.parallel.steps_of_round(), length.steps()}.after(
-                                             pushes.updates());
-  RunConfig known = config;
-  known.parallel.asynchronous.recorded = {pushes.members(), pushes.workers()};
-  const RunConfig chosen = with_chosen_shard(known, graph, train, comm);
-  return std::make_unique<Trainer>(
-      chosen, std::move(graph),
-      TrainingProblem{.loss = std::move(loss),
-                      .data = train,
-                      .normalize = config.data.normalize,
-                      .augment = config.data.augment,
-                      .seed = static_cast<std::uint64_t>(config.run.seed),
-                      .length = length,
-                      .measured = read_all_reduce_table(config.parallel, comm),
-                      .order = {std::move(pushes), known_steps, syncs(config, train.size())}},
-      comm);
-}
-
 std::vector<NamedArray> initialize_parameters(const RunConfig& config, Model& model) {
   const ExecSpace space;
   ParameterBuffer& parameters = model.parameters();
@@ -249,7 +146,10 @@ PreparedRun::PreparedRun(const RunConfig& deck, const Communicator& ranks)
   Experiment experiment = open_experiment(config, reading);
   data = std::move(experiment.data);
   provenance = lockstep::provenance(comm, data, reading);
-  trainer = make_trainer(config, std::move(experiment.graph), std::move(experiment.loss), *data.train, comm);
+  training = std::make_unique<GroupTrainer>(config, std::move(experiment.graph), std::move(experiment.loss),
+                                            *data.train, comm);
+  partition = batch_partition(config, trainer().model().graph(), comm.size());
+  partition.sums_each = trainer().partition().sums_each;
 }
 
 }  // namespace lockstep

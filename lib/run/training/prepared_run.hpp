@@ -10,17 +10,12 @@
 #include "checkpoint/checkpoint.hpp"
 #include "data/data_config.hpp"
 #include "run/deck/run_config.hpp"
-#include "train/trainer.hpp"
+#include "run/training/group_trainer.hpp"
 
 namespace lockstep {
 
 /// Throws if so many ranks cannot train by this deck, whatever its data are.
 void check_deck(const RunConfig& config, int ranks);
-
-/// Makes the Trainer of a deck. `train` outlives it. The parameters are not initialised. Collective; whatever is wrong
-/// on any rank is thrown on all of them.
-std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss,
-                                      const Dataset& train, const Communicator& comm);
 
 /// Throws KeyError if so many ranks cannot train as the deck says on so many examples.
 void check_examples(const RunConfig& config, std::int64_t examples, int ranks);
@@ -46,6 +41,7 @@ struct PreparedRun {
 
   std::int64_t examples() const { return data.train->size(); }  ///< number of training examples
   std::int64_t largest_batch() const { return std::min(config.batch.largest(), examples()); }
+  Trainer& trainer() const { return training->trainer(); }
   RunLength length() const { return run_length(config, examples()); }
   std::int64_t total_steps() const { return length().steps(); }
 
@@ -54,7 +50,8 @@ struct PreparedRun {
   std::string text;  ///< the resolved deck
   Datasets data;
   std::string provenance;  ///< see run/experiment/provenance.hpp; JSON
-  std::unique_ptr<Trainer> trainer;
+  std::unique_ptr<GroupTrainer> training;
+  BatchPartition partition;  ///< how all ranks divide a batch
 };
 
 }  // namespace lockstep

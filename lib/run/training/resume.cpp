@@ -143,7 +143,7 @@ void check_resume(const Checkpoint& checkpoint, const std::string& file, const R
   const LocalConfig& local = config.parallel.local;
   if (config.parallel.has_stepping_workers())
     static_cast<void>(UpdateSteps{local.every, length.steps()}.updates_before(step));  // throws if it is wrong
-  else if (!config.groups_count_steps() || step < local.from_step)
+  else if (!config.parallel.synchronizes_groups() || step < local.from_step)
     check_own_steps(checkpoint, file, config.optimizer, "parallel.local");
 }
 

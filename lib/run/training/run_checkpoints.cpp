@@ -25,11 +25,15 @@ std::string other_cause(const ParallelConfig& parallel) {
 }  // namespace
 
 StateAudit::StateAudit(const PreparedRun& deck)
-    : trainer_(*deck.trainer), comm_(deck.comm), every_(deck.config.parallel.audit_every) {
+    : training_(*deck.training),
+      trainer_(deck.trainer()),
+      comm_(deck.comm),
+      every_(deck.config.parallel.audit_every) {
   if (comm_.size() == 1 || every_ == 0) return;
   const ParallelStrategy::Traits& traits = trainer_.strategy().traits();
   audit_.emplace(comm_, traits.ranks_of_same_part, trainer_.model().parameters(), trainer_.optimizer(),
-                 traits.ranks_have_same_states ? ReplicaAudit::States::alike : ReplicaAudit::States::own,
+                 traits.ranks_have_same_states && training_.groups() == 1 ? ReplicaAudit::States::alike
+                                                                          : ReplicaAudit::States::own,
                  other_cause(deck.config.parallel));
   if (audit_->compares_anything()) return;
   audit_.reset();
@@ -42,7 +46,7 @@ StateAudit::StateAudit(const PreparedRun& deck)
 void StateAudit::compare_if_due(std::int64_t steps) {
   if (!audit_) return;
   is_due_ |= trainer_.steps() % every_ < steps;
-  if (is_due_ && trainer_.has_common_parameters()) compare();
+  if (is_due_ && training_.has_common_parameters()) compare();
 }
 
 void StateAudit::compare() {
@@ -54,7 +58,7 @@ void StateAudit::compare() {
 
 bool StateAudit::is_good() {
   compare();
-  if (!trainer_.update().guard().parameters_are_finite(space_)) return false;
+  if (!trainer_.update().guard().parameters_are_finite(space_, comm_)) return false;
   space_.fence("lockstep::checkpoint");
   return true;
 }
@@ -64,7 +68,7 @@ RunCheckpoints::RunCheckpoints(const PreparedRun& deck, RunFolder& folder, RunCh
     : comm_(deck.comm),
       options_(deck.config.checkpoint),
       folder_(folder),
-      trainer_(*deck.trainer),
+      trainer_(deck.trainer()),
       state_(state),
       audit_(audit),
       selection_(selection),

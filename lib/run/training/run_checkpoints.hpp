@@ -37,6 +37,7 @@ class StateAudit {
   void go_back() { audited_step_ = -1; }
 
  private:
+  GroupTrainer& training_;
   Trainer& trainer_;
   Communicator comm_;
   std::int64_t every_;

@@ -12,7 +12,7 @@ RunEvaluations::RunEvaluations(const PreparedRun& deck, EvaluationState& state, 
                                Progress& progress, RunOwner* owner)
     : comm_(deck.comm),
       data_(deck.data),
-      trainer_(*deck.trainer),
+      trainer_(deck.trainer()),
       state_(state),
       position_(position),
       progress_(progress),
@@ -35,7 +35,7 @@ std::optional<Metrics> RunEvaluations::evaluate(const Dataset& data, const Inter
   constexpr double asks_every = 0.5;
   const double longest = comm_.all_reduce_max(interruption.longest_step);
   const std::int64_t batches = longest > 0 ? 1 + static_cast<std::int64_t>(asks_every / longest) : 1;
-  return trainer_.evaluate(data, [&, done = std::int64_t{0}]() mutable {
+  return trainer_.evaluate(data, comm_, [&, done = std::int64_t{0}]() mutable {
     return ++done % batches == 0 && comm_.any_rank(interruption.is_wanted());
   });
 }

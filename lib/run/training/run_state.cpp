@@ -103,11 +103,11 @@ RunCheckpointState::RunCheckpointState(const PreparedRun& deck, const RunPaths& 
                                        Selection& selection, Progress& progress)
     : deck_(deck),
       folder_(folder),
-      trainer_(*deck.trainer),
+      trainer_(deck.trainer()),
       state_(state),
       selection_(selection),
       progress_(progress),
-      numbers_(deck.comm, trainer_.strategy().sharded_states()) {}
+      numbers_(deck.comm, deck.training->sharded_states()) {}
 
 void RunCheckpointState::describe(StateFields& fields) {
   trainer_.describe_state(fields);
@@ -179,7 +179,7 @@ void RunCheckpointState::share() {
   restore_state(text, described);
   heartbeat().step = trainer_.steps() + 1;
   share_numbers();
-  trainer_.share_parameters();
+  deck_.training->share_parameters();
 }
 
 /// Sends each rank its part of the checkpoint that rank 0 has read, if it has. Collective.

@@ -19,9 +19,9 @@ namespace {
 
 std::string banner(const PreparedRun& deck) {
   const RunConfig& config = deck.config;
-  Trainer& trainer = *deck.trainer;
+  Trainer& trainer = deck.trainer();
   const std::int64_t examples = deck.examples();
-  const BatchPartition& partition = trainer.partition();
+  const BatchPartition& partition = deck.partition;
   const std::int64_t batch = deck.largest_batch(), at_once = partition.largest_micro_batch(batch);
   const std::string micro = at_once < partition.largest_share(batch) ? fmt::format(", at most {} at once", at_once)
                                                                      : "";
@@ -46,7 +46,7 @@ std::optional<std::string> remark_on_owned(const ParallelConfig& config, const P
 ExitStatus TrainingRun::run() {
   log("{}", banner(deck_));
   for (const std::string& remark :
-       run_remarks(deck_.config, trainer_.model().graph(), trainer_.partition(), deck_.examples()))
+       run_remarks(deck_.config, trainer_.model().graph(), deck_.partition, deck_.examples()))
     warn("{}", remark);
   if (const ParallelConfig& parallel = deck_.config.parallel;
       parallel.sharding.divides() || parallel.sharding.chooses_shard)
@@ -128,11 +128,12 @@ const StepResult& TrainingRun::step() {
 }
 
 void TrainingRun::step_once() {
+  if (training_.part_if_due()) comm_.run_collectively([&] { batches_.begin(); });
   const HostBatch& batch = batches_.next();
   const std::int64_t number = trainer_.steps() + 1;
   const Timer timer;
-  last_step_ = trainer_.step(batch, [this] {
-    return RankRequests{.stop = stop_vote_.is_for_stop(trainer_.strategy().traits().steps_between_syncs,
+  last_step_ = training_.step(batch, [this] {
+    return RankRequests{.stop = stop_vote_.is_for_stop(training_.steps_between_syncs(),
                                                        checkpoints_.seconds_for_next()),
                         .checkpoint = comm_.is_root() && checkpoint_schedule_.minutes_have_passed()};
   });
@@ -144,11 +145,11 @@ void TrainingRun::step_once() {
   else if (last_step_.finding->number < number) batches_.take_back();
   const CompletedSteps steps = steps_done();
   const bool is_logged = steps.have_come_to(deck_.config.run.log_every);
-  const bool reads_parameters = finished() || evaluation_due() ||
+  const bool reads_parameters = finished() || training_.parts_next() || evaluation_due() ||
                                 checkpoint_schedule_.is_due(steps, last_step_.requests) ||
                                 checkpoint_schedule_.copies_are_due(steps) || last_step_.requests.stop;
   if (!last_step_.done() || (!is_logged && !reads_parameters)) return;
-  if (auto later = reads_parameters ? trainer_.settle() : trainer_.update().take_last()) {
+  if (auto later = reads_parameters ? training_.settle() : training_.take_last()) {
     report(*later);
     if (!later->done()) batches_.take_back();
     last_step_.finding = std::move(later);
@@ -157,7 +158,8 @@ void TrainingRun::step_once() {
 
 /// Logs if the step was left out or has a warning.
 void TrainingRun::report(const StepOutcome& finding) {
-  if (finding.status == StepOutcome::Status::skipped) log("step {:>7}  left out: {}", finding.number, finding.message);
+  if (finding.status == StepOutcome::Status::skipped && !finding.message.empty())
+    log("step {:>7}  left out: {}", finding.number, finding.message);
   if (finding.status == StepOutcome::Status::applied && !finding.message.empty()) warn("{}", finding.message);
 }
 
@@ -170,7 +172,7 @@ bool TrainingRun::after_steps(std::int64_t steps, double seconds) {
   progress_.steps_done(steps, seconds, exposed, last_step_.examples);
   batches_.balance(exposed);
   if (progress_.times().count() == steps) watchdog_->median_step(longest_call_);
-  if (!trainer_.has_common_parameters() || steps_at_once_ > 1) {
+  if (!training_.has_common_parameters() || steps_at_once_ > 1) {
     evaluations_.postpone(steps_done());
     checkpoint_schedule_.postpone(steps_done(), last_step_.requests);
   }
@@ -179,7 +181,7 @@ bool TrainingRun::after_steps(std::int64_t steps, double seconds) {
   if (logged || trainer_.steps() == total_steps())
     state_.curves.record = CurveRecord{
         .step = trainer_.steps(),
-        .numbers = trainer_.step_metrics(),
+        .numbers = trainer_.step_metrics(comm_),
         .skipped = last_step_.finding && last_step_.finding->status == StepOutcome::Status::skipped,
         .logged = logged};
   if (logged) log_step();
@@ -220,7 +222,7 @@ void TrainingRun::log_step() {
 
 RunEvaluations::Interruption TrainingRun::interruption() {
   const auto is_wanted = [this, saved = checkpoints_.is_saved()] {
-    return stop_vote_.is_for_stop(trainer_.strategy().traits().steps_between_syncs,
+    return stop_vote_.is_for_stop(training_.steps_between_syncs(),
                                   saved ? 0 : checkpoints_.seconds_for_next());
   };
   return {.is_wanted = is_wanted, .longest_step = stop_vote_.longest_step()};

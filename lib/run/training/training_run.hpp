@@ -51,7 +51,8 @@ class TrainingRun {
   /// Number of steps of the whole run.
   std::int64_t total_steps() const { return deck_.total_steps(); }
   BatchFeed& batches() { return batches_; }
-  Trainer& trainer() { return *deck_.trainer; }
+  GroupTrainer& training() { return training_; }
+  Trainer& trainer() { return trainer_; }
 
  private:
   // training_run_set_up.cpp
@@ -70,7 +71,7 @@ class TrainingRun {
   }
   CompletedSteps steps_done() const {
     return {trainer_.steps(), steps_at_once_, batches_.position_before(), state_.data.position,
-            trainer_.has_common_parameters()};
+            training_.has_common_parameters()};
   }
   /// Whether an evaluation is due. The row of a step comes before that of its evaluation: if the last step has a row
   /// only because it is the last, `run` writes that row, after the last checkpoint, and evaluates then.
@@ -93,7 +94,8 @@ class TrainingRun {
   Progress progress_;
   StopVote stop_vote_;
   PreparedRun deck_;
-  Trainer& trainer_;  ///< deck_'s
+  GroupTrainer& training_;  ///< deck_'s
+  Trainer& trainer_;        ///< training_'s
   RunState state_;
   BatchFeed batches_;
   RunEvaluations evaluations_;

@@ -52,9 +52,9 @@ KOKKOS_INLINE_FUNCTION void judge(const DecisionInputs& inputs, const UpdateOpti
       break;
     case StepDecision::Outcome::overflow:
       decision.scaler = inputs.scaling.after_overflow(decision.scaler);
-      decision.applied += inputs.is_local ? 1 : 0;
+      decision.applied += inputs.counts_missed ? 1 : 0;
       break;
-    case StepDecision::Outcome::empty: decision.applied += 1; break;
+    case StepDecision::Outcome::empty: decision.applied += inputs.counts_missed ? 1 : 0; break;
     default: decision.halted = 1;
   }
 }

@@ -19,13 +19,13 @@ struct StepDecision {
     at_floor,        ///< cannot be done: scaled gradients are not finite even at the smallest loss scale
     lost,            ///< cannot be done: parameters would not be finite, or the loss is not finite twice in a row
     bad_parameters,  ///< cannot be done: the update before it has left parameters that are not finite
-    empty,           ///< left out: its ranks have no examples
+    empty,           ///< left out: it has no examples
     halted,          ///< follows a step that cannot be done, and changes nothing
   };
 
   // Carried from step to step:
   LossScaleRule::State scaler;
-  std::int64_t applied = 0;             ///< applied steps; of local steps, those left out count too
+  std::int64_t applied = 0;             ///< applied steps; with counts_missed, also those left out
   std::int32_t has_moved = 0;           ///< whether any step has been applied
   std::int32_t loss_was_nonfinite = 0;  ///< of the last step that had a loss; not set with loss_watch
   std::int32_t halted = 0;
@@ -63,7 +63,7 @@ struct DecisionInputs {
   SummedLoss loss;
   bool watched = false;         ///< the host inspects the loss itself before the update (loss_watch)
   bool bad_parameters = false;  ///< as other ranks have voted
-  bool is_local = false;        ///< a step of some ranks only: it counts even if they leave it out
+  bool counts_missed = false;   ///< the step counts as applied even if it is left out
   const std::int32_t* nonfinite_parameters = nullptr;  ///< Optimizer::nonfinite
   const double* nonfinite_gradients = nullptr;         ///< f64 [1]: their number; null: the loss is not scaled
   LossScaleRule scaling;

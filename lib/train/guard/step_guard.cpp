@@ -48,15 +48,16 @@ void DecisionQueue::agree(const ExecSpace& space, const Communicator& comm, bool
 }
 
 StepGuard::StepGuard(const TrainingConfig& config, const Communicator& comm, const Dataset& data, const Model& model,
-                     const Optimizer& optimizer, std::int64_t sums)
+                     const Optimizer& optimizer, Options options)
     : comm_(comm),
+      options_(std::move(options)),
       optimizer_(optimizer),
       model_(model),
       nonfinite_(comm, data, model),
       scales_(config.precision.scales_loss()),
       watches_(config.loss_watch.present),
       scaler_(config.precision.loss_scale),
-      overflow_(model.parameters(), model.graph(), sums),
+      overflow_(model.parameters(), model.graph(), options_.sums),
       loss_watch_(config.loss_watch) {
   decisions_.change_last().scaler = scaler_.state();
 }
@@ -84,7 +85,7 @@ void StepGuard::judge(const ExecSpace& space, ParallelStrategy& strategy, const 
               {.loss = loss,
                .watched = watches_,
                .bad_parameters = bad_parameters,
-               .is_local = scope_.group != nullptr,
+               .counts_missed = options_.counts_missed,
                .nonfinite_parameters = optimizer_.nonfinite().as<const std::int32_t>(),
                .nonfinite_gradients =
                    scales_ ? strategy.measure_gradients(space, ParallelStrategy::Measure::nonfinite).as<const double>()
@@ -115,7 +116,7 @@ StepOutcome StepGuard::explain(const ExecSpace& space, std::int64_t step) {
     case StepDecision::Outcome::lost: return report_loss(space, step);
     case StepDecision::Outcome::overflow:
     case StepDecision::Outcome::at_floor: return report_overflow(space, step);
-    case StepDecision::Outcome::empty: return {};
+    case StepDecision::Outcome::empty: return {.status = StepOutcome::Status::skipped, .message = {}};
     case StepDecision::Outcome::bad_parameters:
     case StepDecision::Outcome::halted: break;
   }
@@ -123,7 +124,7 @@ StepOutcome StepGuard::explain(const ExecSpace& space, std::int64_t step) {
 }
 
 StepOutcome StepGuard::report_overflow(const ExecSpace& space, std::int64_t step) const {
-  const std::string what = overflow_.describe(space, judges(), scope_.numbers, step);
+  const std::string what = overflow_.describe(space, judges(), options_.rank_numbers, step);
   const StepDecision& last = decisions_.last();
   const double scale = last.scaler_before.scale;
   if (last.outcome == StepDecision::Outcome::at_floor)
@@ -202,9 +203,9 @@ StepOutcome StepGuard::act_on_bad_parameters(const ExecSpace& space, const Commu
           true};
 }
 
-StepOutcome StepGuard::inspect_parameters(const ExecSpace& space, std::int64_t step) {
+StepOutcome StepGuard::inspect_parameters(const ExecSpace& space, const Communicator& ranks, std::int64_t step) {
   StepOutcome finding;
-  if (!parameters_are_finite(space)) finding = act_on_bad_parameters(space, comm_, step);
+  if (!parameters_are_finite(space, ranks)) finding = act_on_bad_parameters(space, ranks, step);
   finding.number = step;
   return finding;
 }
@@ -225,10 +226,10 @@ StepOutcome StepGuard::inspect_validation(const Metrics& metrics, std::int64_t s
   return finding;
 }
 
-void StepGuard::set_applied(std::int64_t applied) {
+void StepGuard::set_applied(std::int64_t applied, bool has_moved) {
   StepDecision& last = decisions_.change_last();
   last.applied = applied;
-  last.has_moved = applied > 0 ? 1 : 0;
+  last.has_moved = has_moved ? 1 : 0;
 }
 
 void StepGuard::describe_state(StateFields& fields) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "comm/communicator.hpp"
 #include "core/host_memory.hpp"
@@ -75,10 +76,14 @@ class DecisionQueue {
 /// it, findings must be taken before the update.
 class StepGuard final : public Stateful {
  public:
-  /// `sums` is the number of gradient sums that each rank computes in a step. `data` is the training set. `data`,
-  /// `model` and `optimizer` must outlive this object.
+  struct Options {
+    std::int64_t sums = 1;                    ///< gradient sums that each rank computes in a step
+    std::vector<std::int64_t> rank_numbers{};  ///< see TrainingProblem
+    bool counts_missed = false;               ///< see TrainingProblem
+  };
+  /// `data` is the training set. `data`, `model` and `optimizer` must outlive this object.
   StepGuard(const TrainingConfig& config, const Communicator& comm, const Dataset& data, const Model& model,
-            const Optimizer& optimizer, std::int64_t sums);
+            const Optimizer& optimizer, Options options);
 
   /// Begins step number `step`, which the ranks of `scope` judge.
   void begin(const ExecSpace& space, const BatchPlan& plan, const UpdateScope& scope, std::int64_t step);
@@ -94,9 +99,9 @@ class StepGuard final : public Stateful {
   /// Call after judge, even if judge was recorded: starts the copy of the decision to the host.
   void judged(const ExecSpace& space);
 
-  /// Call after steps that ranks have judged by themselves: all go on with the smallest loss scale of any rank. Waits
-  /// for the device. Collective.
-  void agree(const ExecSpace& space) { decisions_.agree(space, comm_, scales_); }
+  /// Makes the guards of `ranks` go on with the smallest loss scale of any. Waits for the device. Collective over
+  /// `ranks`.
+  void agree(const ExecSpace& space, const Communicator& ranks) { decisions_.agree(space, ranks, scales_); }
 
   /// What has been decided about steps; its last() is that of the last finding that was taken.
   const DecisionQueue& decisions() const { return decisions_; }
@@ -104,12 +109,12 @@ class StepGuard final : public Stateful {
   /// cannot be done, the later ones are dropped. Waits for the device. Collective over the ranks that judge the step.
   StepOutcome take(const ExecSpace& space);
 
-  /// Checks whether the last update, that of step number `step`, has left finite parameters. Collective; during
-  /// training, the votes of the next step tell it.
-  StepOutcome inspect_parameters(const ExecSpace& space, std::int64_t step);
-  /// Whether the parameters are finite on all ranks. Collective.
-  bool parameters_are_finite(const ExecSpace& space) const {
-    return comm_.every_rank(nonfinite_.parameters_are_finite(space, optimizer_));
+  /// Checks whether the last update, that of step number `step`, has left finite parameters on `ranks`. Collective over
+  /// these; during training, the votes of the next step tell it.
+  StepOutcome inspect_parameters(const ExecSpace& space, const Communicator& ranks, std::int64_t step);
+  /// Whether the parameters are finite on all of `ranks`. Collective over these.
+  bool parameters_are_finite(const ExecSpace& space, const Communicator& ranks) const {
+    return ranks.every_rank(nonfinite_.parameters_are_finite(space, optimizer_));
   }
   /// Returns what follows from the loss of an evaluation after step number `step`. `skipped` means: report it, and go
   /// on.
@@ -122,8 +127,8 @@ class StepGuard final : public Stateful {
   std::optional<double> loss_scale() const {
     return scales_ ? std::optional<double>(decisions_.last().scaler.scale) : std::nullopt;
   }
-  /// Sets the number of applied steps.
-  void set_applied(std::int64_t applied);
+  /// Sets the number of applied steps, and whether any has changed the parameters.
+  void set_applied(std::int64_t applied, bool has_moved);
 
   LossWatch& loss_watch() { return loss_watch_; }
 
@@ -140,6 +145,7 @@ class StepGuard final : public Stateful {
   StepOutcome report_overflow(const ExecSpace& space, std::int64_t step) const;
 
   Communicator comm_;
+  Options options_;
   const Optimizer& optimizer_;
   const Model& model_;
   UpdateScope scope_;

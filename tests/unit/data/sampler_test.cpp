@@ -198,7 +198,7 @@ TEST(Sampler, DistributedSamplerIsPyTorchs) {
                        .global_batch = golden.at("batch"),
                        .drop_last = drop_last,
                        .sampling = distributed_sampler(n, ranks, golden.at("shuffle"), drop_last, golden.at("seed")),
-                       .interleaved = true,
+                       .interleaved = Sampler::Options::Turn{rank, ranks},
                        .epochs = 2,
                        .rank = rank,
                        .partition = {.ranks = ranks}});
@@ -269,7 +269,7 @@ TEST(Sampler, GoesOnAnywhereInAnySampling) {
                                    .global_batch = 6,
                                    .sampling = weighted ? weighted_sampling(std::vector<double>(23, 0.5), 3)
                                                         : distributed_sampler(23, 3, true, false, 3),
-                                   .interleaved = !weighted,
+                                   .interleaved = weighted ? std::nullopt : std::optional(Sampler::Options::Turn{1, 3}),
                                    .epochs = 3,
                                    .rank = 1,
                                    .partition = {.ranks = 3}};

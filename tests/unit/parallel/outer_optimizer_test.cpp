@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/local/replica_update.hpp"
+#include "parallel/groups/replica_update.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/local/streaming_sync.hpp"
+#include "parallel/groups/streaming_sync.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "config/deck.hpp"
-#include "parallel/local/replica_update.hpp"
+#include "parallel/groups/replica_update.hpp"
 
 namespace lockstep {
 
@@ -35,13 +35,16 @@ std::vector<ElementRange> local_fragments(const ParameterLayout& layout, std::in
   return fragments;
 }
 
-FragmentSums::FragmentSums(const ParallelConfig& config, const ShardGroups& groups, const ParameterLayout& layout)
-    : fragments_(local_fragments(layout, config.local.fragments)) {
+FragmentSums::FragmentSums(const ParallelConfig& config, const Topology* first_ranks, const Communicator& group,
+                           const ParameterLayout& layout)
+    : group_(group), fragments_(local_fragments(layout, config.local.fragments)) {
   const std::int64_t largest = std::ranges::max(fragments_, {}, &ElementRange::count).count;
   numbers_ = OwnedTensor("lockstep::fragment_sums", layout.master(), {largest + 1});
+  if (!first_ranks) return;
   // Does without the node's memory and the helper thread, which are for gradients.
   ParallelConfig beside_steps = config;
   beside_steps.sums.overlap = GradientSumConfig::Overlap::poll;
+  const ShardGroups groups(config, *first_ranks);
   for (std::size_t i = 0; i < fragments_.size(); ++i) {
     const std::vector<ElementRange> trained{{0, fragments_[i].within({0, layout.trained_size()}).count}};
     const Tensor all = all_numbers(i);
@@ -70,12 +73,13 @@ void FragmentSums::begin(const ExecSpace& space, std::size_t fragment, double ex
 }
 
 void FragmentSums::advance(const ExecSpace& space) {
-  if (current_) sums_[*current_]->ready(space, all_numbers(*current_).count());
+  if (current_ && !sums_.empty()) sums_[*current_]->ready(space, all_numbers(*current_).count());
 }
 
 std::pair<std::size_t, double> FragmentSums::finish(const ExecSpace& space) {
   const std::size_t fragment = *std::exchange(current_, std::nullopt);
-  sums_[fragment]->finish(space, [] {});
+  if (!sums_.empty()) sums_[fragment]->finish(space, [] {});
+  group_.broadcast(space, all_numbers(fragment));
   const Tensor place = flat_part(numbers_.get(), {fragments_[fragment].count, 1});
   return {fragment, dispatch_master(place.dtype, [&]<class T>(T) {
             T examples{};
@@ -91,32 +95,25 @@ double FragmentSums::take_exposed_seconds() {
 }
 
 StreamingSync::StreamingSync(const LocalConfig& config, std::unique_ptr<FragmentSums> sums, std::int64_t last_step,
-                             ParameterBuffer& parameters, ReplicaUpdate& sync, AveragingWeights& weights)
-    : config_(config),
-      sums_(std::move(sums)),
-      last_step_(last_step),
-      parameters_(parameters),
-      sync_(sync),
-      weights_(weights) {}
+                             ReplicaUpdate& sync, AveragingWeights& weights)
+    : config_(config), sums_(std::move(sums)), last_step_(last_step), sync_(sync), weights_(weights) {}
 
-void StreamingSync::end_step(const ExecSpace& space, std::int64_t step, const std::function<void()>& before_change) {
+void StreamingSync::end_step(const ExecSpace& space, std::int64_t step, const ParameterChange& change) {
   const std::int64_t period = config_.fragment_period(), steps = step - config_.from_step;
   const std::size_t count = sums_->fragments().size();
   if (step == last_step_) {
-    before_change();
-    for (std::size_t fragment = 0; fragment < count; ++fragment) {
-      begin(space, fragment);
-      finish(space);
-    }
-    copy(space, sync_.others(), sync_.values());  // also fragments for which no rank has examples
+    change([&] {
+      for (std::size_t fragment = 0; fragment < count; ++fragment) {
+        begin(space, fragment);
+        finish(space);
+      }
+      sync_.put_back(space);  // also fragments for which no rank has examples
+    });
     return;
   }
   if ((steps + config_.delay) % period == 0 && step + config_.delay < last_step_)
     begin(space, static_cast<std::size_t>((steps + config_.delay) / period - 1) % count);
-  if (steps % period == 0 && sums_->under_way()) {
-    before_change();
-    finish(space);
-  }
+  if (steps % period == 0 && sums_->under_way()) change([&] { finish(space); });
 }
 
 /// The number of examples travels with the sum, so that no rank waits for it here.
@@ -128,9 +125,7 @@ void StreamingSync::begin(const ExecSpace& space, std::size_t fragment) {
 
 void StreamingSync::finish(const ExecSpace& space) {
   const auto [fragment, examples] = sums_->finish(space);
-  if (examples == 0) return;
-  sync_.step(space, 1 / examples, sums_->fragments()[fragment], sums_->numbers(fragment));
-  parameters_.round(space);
+  if (examples > 0) sync_.step(space, 1 / examples, sums_->fragments()[fragment], sums_->numbers(fragment));
 }
 
 }  // namespace lockstep

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include "core/tensor.hpp"
 #include "nn/parameters/parameter_buffer.hpp"
 #include "optim/replica_steps.hpp"
@@ -34,42 +37,50 @@ class OuterOptimizer {
   OwnedTensor velocity_;
 };
 
-/// The arithmetic of parallel.local: synchronizes the parameters of groups that step by themselves, or any range of
-/// them. The caller sums differences over all ranks.
+/// The arithmetic of parallel.local: synchronizes the parameters of groups that train by themselves, or any range of
+/// them. The caller sums differences over the groups.
 ///
-/// The parameters that a group steps are those of a buffer. Next to them lie the ones that all groups have in common:
-/// x₀. If both are kept (LocalConfig::streams), they change places, so that readers of the buffer see the common ones.
+/// A rank updates what it owns of its group's parameters (ParameterLayout::owned), and the layers' statistics. Ranges
+/// count these numbers one after the other; if ranks do not divide the parameters, they are the flat buffer's. Next to
+/// them lie the parameters that all groups have in common: x₀. If both are kept (LocalConfig::streams), they change
+/// places, so that readers of the buffer see the common ones.
 class ReplicaUpdate {
  public:
+  /// Both arguments must outlive this object, and the parameters' owners be known.
   ReplicaUpdate(const LocalConfig& config, ParameterBuffer& parameters);
 
-  /// The parameters that groups have of their own, flat: trained ones and statistics.
-  Tensor values() const { return moving(parameters_.values()); }
-  /// Memory of the gradients, as long as values().
-  Tensor room() const { return moving(parameters_.gradients()); }
+  /// All that is updated, and the trained parameters, which come first.
+  ElementRange all() const { return {0, others_.get().count()}; }
+  ElementRange trained() const { return {0, trained_}; }
+  ElementRange statistics() const { return {trained_, all().count - trained_}; }
+  /// Memory for the differences of all numbers: that of the gradients, unless ranks divide the parameters.
+  Tensor room() const;
   Tensor others() const { return others_.get(); }
   const OuterOptimizer& outer() const { return outer_; }
+
+  /// others ← parameters, and the reverse.
+  void keep(const ExecSpace& space) const;
+  void put_back(const ExecSpace& space) const { put_back(space, all()); }
+  /// Exchanges others and parameters.
+  void swap(const ExecSpace& space) const;
 
   /// differences = weight · (x₀ − x), for a range of the parameters.
   void take_differences(const ExecSpace& space, double weight, ElementRange range, const Tensor& differences) const;
   /// Does the outer step of a range, where `share` times `differences` is x₀ − x̄; then x ← x₀. Statistics are
   /// averaged by any rule.
   void step(const ExecSpace& space, double share, ElementRange range, const Tensor& differences);
-
-  /// Takes the differences of all parameters, with one weight for trained ones and one for statistics.
-  void take_differences(const ExecSpace& space, double trained, double statistics, const Tensor& differences) const;
-
   /// x ← x₀ − differences.
   void average(const ExecSpace& space, const Tensor& differences) const;
 
  private:
-  Tensor moving(const Tensor& numbers) const {
-    return {numbers.data, numbers.dtype, {parameters_.layout().summed_size()}};
-  }
-  ElementRange trained() const { return {0, parameters_.trained_size()}; }
+  using Piece = std::function<void(ElementRange range, const Tensor& values)>;
+  void for_pieces(ElementRange range, const Piece& use) const;
+  void put_back(const ExecSpace& space, ElementRange range) const;
+  void round(const ExecSpace& space) const;
 
   ParameterBuffer& parameters_;
-  OwnedTensor others_;
+  std::int64_t trained_;
+  OwnedTensor others_, differences_;
   OuterOptimizer outer_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "parallel/local/adasum_exchange.hpp"
+#include "parallel/groups/adasum_exchange.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -8,7 +8,7 @@
 #include "comm/spin_backoff.hpp"
 #include "ops/elementwise/elementwise.hpp"
 #include "optim/replica_steps.hpp"
-#include "parallel/local/replica_update.hpp"
+#include "parallel/groups/replica_update.hpp"
 
 namespace lockstep {
 namespace {
