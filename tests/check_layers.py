@@ -7,7 +7,7 @@ import pathlib
 import re
 import sys
 
-# base ← config, core ← ops, comm, io ← nn, optim, data ← parallel ← train ← checkpoint, monitor, resilience ← run ← api, study, scaling ← app
+# base ← config, core ← ops, comm, io ← nn, optim, data ← parallel ← train ← checkpoint ← run ← api, study, scaling ← app
 MAY_USE = {
     "base": set(),
     "config": {"base"},
@@ -22,9 +22,8 @@ MAY_USE = {
 MAY_USE["parallel"] = set(MAY_USE)
 MAY_USE["train"] = MAY_USE["parallel"] | {"parallel"}
 MAY_USE["bench"] = {"base", "config", "core", "ops", "io", "nn", "optim", "comm", "parallel"}
-MAY_USE["checkpoint"] = MAY_USE["resilience"] = MAY_USE["train"] | {"train"}
-MAY_USE["monitor"] = MAY_USE["checkpoint"] | {"checkpoint"}
-MAY_USE["run"] = MAY_USE["monitor"] | {"monitor", "resilience"}
+MAY_USE["checkpoint"] = MAY_USE["train"] | {"train"}
+MAY_USE["run"] = MAY_USE["checkpoint"] | {"checkpoint"}
 MAY_USE["scaling"] = MAY_USE["run"] | {"run"}
 MAY_USE["api"] = MAY_USE["run"] | {"run"}
 MAY_USE["study"] = MAY_USE["run"] | {"run"}
@@ -46,10 +45,11 @@ MAY_USE_BESIDE = {
     "parallel/local": {"config", "reducers"},
     "parallel/reducers": {"config"},
     "parallel/sharded": {"reducers"},
-    "run/experiment": {"deck"},
-    "run/folder": {"deck"},
+    "run/deck": {"monitor"},
+    "run/experiment": {"deck", "monitor"},
+    "run/folder": {"deck", "monitor", "resilience"},
     "run/inference": {"deck", "experiment"},
-    "run/training": {"deck", "experiment", "folder"},
+    "run/training": {"deck", "experiment", "folder", "monitor", "resilience"},
     "run/reports": {"deck", "experiment", "folder", "training"},
 }
 # External libraries: header → the only folders that may include it.

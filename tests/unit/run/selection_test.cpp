@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "monitor/selection.hpp"
+#include "run/monitor/selection.hpp"
 
 #include <gtest/gtest.h>
 

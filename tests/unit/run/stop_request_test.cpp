@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "resilience/signals.hpp"
+#include "run/resilience/signals.hpp"
 
 #include "base/duration.hpp"
 #include "base/log.hpp"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "comm/collective/executor.hpp"
-#include "monitor/metrics_file.hpp"
+#include "run/monitor/metrics_file.hpp"
 #include "train/trainer.hpp"
 
 namespace lockstep {

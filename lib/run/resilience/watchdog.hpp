@@ -13,7 +13,7 @@
 #include "base/heartbeat.hpp"
 #include "comm/communicator.hpp"
 #include "comm/node_memory.hpp"
-#include "resilience/node_liveness.hpp"
+#include "run/resilience/node_liveness.hpp"
 
 namespace lockstep {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "monitor/metrics_file.hpp"
+#include "run/monitor/metrics_file.hpp"
 
 #include <gtest/gtest.h>
 

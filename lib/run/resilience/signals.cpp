@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "resilience/signals.hpp"
+#include "run/resilience/signals.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>

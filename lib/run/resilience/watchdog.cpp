@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "resilience/watchdog.hpp"
+#include "run/resilience/watchdog.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -18,7 +18,7 @@
 #include "base/log.hpp"
 #include "base/process.hpp"
 #include "comm/surviving_ranks.hpp"
-#include "resilience/signals.hpp"
+#include "run/resilience/signals.hpp"
 #include "train/phase_clock.hpp"
 
 namespace lockstep {

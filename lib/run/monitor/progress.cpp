@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "monitor/progress.hpp"
+#include "run/monitor/progress.hpp"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "base/duration.hpp"
 #include "base/log.hpp"
-#include "monitor/summary.hpp"
+#include "run/monitor/summary.hpp"
 
 namespace lockstep {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "monitor/chart.hpp"
+#include "run/monitor/chart.hpp"
 
 #include <fmt/format.h>
 

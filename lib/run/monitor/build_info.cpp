@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "monitor/build_info.hpp"
+#include "run/monitor/build_info.hpp"
 
 #include <fmt/format.h>
 

@@ -10,8 +10,8 @@
 
 #include "checkpoint/checkpoint_writer.hpp"
 #include "comm/communicator.hpp"
-#include "monitor/selection.hpp"
 #include "parallel/parallel_strategy.hpp"
+#include "run/monitor/selection.hpp"
 #include "train/evaluator.hpp"
 
 namespace lockstep {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "monitor/summary.hpp"
+#include "run/monitor/summary.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
