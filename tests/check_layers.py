@@ -7,7 +7,7 @@ import pathlib
 import re
 import sys
 
-# base ← config, core ← ops, comm, io ← nn, optim, data ← parallel ← train ← checkpoint ← run ← api, study, scaling ← app
+# base ← config, core ← ops, comm, io ← parameters ← nn, optim, data ← parallel ← train ← checkpoint ← run ← api, study, scaling ← app
 MAY_USE = {
     "base": set(),
     "config": {"base"},
@@ -15,13 +15,14 @@ MAY_USE = {
     "ops": {"base", "config", "core"},
     "comm": {"base", "config", "core"},
     "io": {"base", "core"},
-    "nn": {"base", "config", "core", "ops"},
+    "parameters": {"base", "core", "ops"},
+    "nn": {"base", "config", "core", "ops", "parameters"},
     "data": {"base", "config", "core", "ops", "comm", "io"},
-    "optim": {"base", "config", "core", "ops", "io", "nn"},
+    "optim": {"base", "config", "core", "ops", "io", "parameters", "nn"},
 }
 MAY_USE["parallel"] = set(MAY_USE)
 MAY_USE["train"] = MAY_USE["parallel"] | {"parallel"}
-MAY_USE["bench"] = {"base", "config", "core", "ops", "io", "nn", "optim", "comm", "parallel"}
+MAY_USE["bench"] = {"base", "config", "core", "ops", "io", "parameters", "nn", "optim", "comm", "parallel"}
 MAY_USE["checkpoint"] = MAY_USE["train"] | {"train"}
 MAY_USE["run"] = MAY_USE["checkpoint"] | {"checkpoint"}
 MAY_USE["scaling"] = MAY_USE["run"] | {"run"}
@@ -32,7 +33,6 @@ MAY_USE["app"] = MAY_USE["run"] | {"run", "study", "bench", "scaling"}
 MAY_USE_BESIDE = {
     "data/batch": {"dataset"},
     "data/import": {"dataset"},
-    "nn/parameters": {"plan"},
     "ops/blaslt": {"elementwise", "products"},
     "ops/cudnn": {"products"},
     "ops/kokkos_kernels": {"portable", "products"},

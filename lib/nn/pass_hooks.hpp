@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/tensor.hpp"
-#include "nn/parameters/unshard_plan.hpp"
 #include "nn/plan/execution_plan.hpp"
+#include "parameters/unshard_plan.hpp"
 
 namespace lockstep {
 

@@ -14,9 +14,9 @@
 
 #include "core/tensor.hpp"
 #include "io/streamed_blocks.hpp"
-#include "nn/parameters/parameter_buffer.hpp"
 #include "nn/pass_hooks.hpp"
 #include "optim/parameter_groups.hpp"
+#include "parameters/parameter_buffer.hpp"
 
 namespace lockstep {
 

@@ -9,7 +9,7 @@
 #include "config/fields.hpp"
 #include "core/element_range.hpp"
 #include "core/execution.hpp"
-#include "nn/parameters/parameter_buffer.hpp"
+#include "parameters/parameter_buffer.hpp"
 
 namespace lockstep {
 

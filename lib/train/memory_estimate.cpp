@@ -69,7 +69,7 @@ struct DividedModel {
   DividedModel(const TrainingConfig& training, const Graph& graph, const ExecutionPlan& plan, RankCount count)
       : config(training),
         ranks(count),
-        layout(graph, training.dtype()),
+        layout(graph.layer_specs(), training.dtype()),
         master(master_dtype(training.dtype())),
         group(shard_group_size(parallel, count.all, count.nodes)),
         sharing(ranks_that_share(parallel, count)),

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "core/tensor.hpp"
-#include "nn/parameters/parameter_buffer.hpp"
 #include "optim/replica_steps.hpp"
 #include "parallel/config/local_config.hpp"
+#include "parameters/parameter_buffer.hpp"
 
 namespace lockstep {
 

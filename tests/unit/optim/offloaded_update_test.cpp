@@ -28,7 +28,8 @@ class StatePassTest : public testing::TestWithParam<std::tuple<StateOffload::To,
     ParameterBuffer parameters{
         Graph(
             test::parse_layers("[{linear: {features: 300}}, relu, {linear: {features: 301}}, {linear: {features: 7}}]"),
-            {120}),
+            {120})
+            .layer_specs(),
         DType::f32};
     std::unique_ptr<Optimizer> optimizer;
     UpdateScalarsMemory scalars;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "nn/parameters/unshard_plan.hpp"
+#include "parameters/unshard_plan.hpp"
 
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ class Windows : public testing::TestWithParam<std::tuple<Network, double, int, C
     graph.emplace(test::parse_layers(network.layers), network.input);
     plan = plan_model(*graph,
                       {.max_batch = network.batch, .checkpointing = checkpointing, .windows = {}, .memory = {}});
-    layout.emplace(*graph, DType::f32);
+    layout.emplace(graph->layer_specs(), DType::f32);
     windows = plan_windows(*graph, *layout, plan,
                            {.gradients = true, .values = true, .unit_mb = megabytes, .prefetch = prefetch});
   }
@@ -147,7 +147,7 @@ TEST(TiedWindows, Stay) {
                          " {linear: {features: 600, tied_to: words}}]"),
       {4});
   const ExecutionPlan plan = plan_model(graph, {.max_batch = 2, .windows = {}, .memory = {}});
-  const ParameterLayout layout(graph, DType::f32);
+  const ParameterLayout layout(graph.layer_specs(), DType::f32);
   const UnshardPlan windows = plan_windows(graph, layout, plan, {.gradients = true, .values = true, .unit_mb = 0.1});
   const std::size_t tied = windows.units.size() - 1;
   for (std::size_t unit = 0; unit <= tied; ++unit) EXPECT_EQ(windows.stays[unit], unit == tied);
@@ -159,7 +159,7 @@ TEST(TiedWindows, Stay) {
 TEST(WindowsOfWhatIsNotDivided, AreInTheirPlaces) {
   Graph graph(test::parse_layers(chain), {512});
   const ExecutionPlan plan = plan_model(graph, {.max_batch = 2, .windows = {}, .memory = {}});
-  const ParameterLayout layout(graph, DType::f32);
+  const ParameterLayout layout(graph.layer_specs(), DType::f32);
   const UnshardPlan windows = plan_windows(graph, layout, plan, {});
   for (const std::int64_t element : {std::int64_t{0}, std::int64_t{70000}, layout.size() - 1}) {
     EXPECT_EQ(windows.value_place(element), element);

@@ -3,14 +3,39 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/element_range.hpp"
-#include "nn/graph.hpp"
+#include "core/tensor.hpp"
+#include "parameters/initializer.hpp"
 
 namespace lockstep {
+
+/// A parameter that a layer asks for. Its memory belongs to the ParameterBuffer.
+struct ParameterSpec {
+  /// `trained`: updated by the optimizer. `statistic`: a running value that the layer maintains itself; after a
+  /// backward pass its gradient slot holds the sum over examples of the increments to be added to it. `frozen`: a
+  /// parameter or statistic that never changes.
+  enum class Kind { trained, statistic, frozen };
+
+  std::string name;  ///< "weight"
+  Shape shape;       ///< the shape in weight files
+  Initializer initializer;
+  Kind kind = Kind::trained;
+  /// Name of an earlier embedding layer that owns the parameter of this name and shape; empty: the parameter is the
+  /// layer's own.
+  std::string tied_to = {};
+};
+
+/// The parameters that one layer of the network asks for.
+struct LayerSpecs {
+  std::string name;
+  std::vector<ParameterSpec> parameters;
+  bool frozen = false;  ///< true if the parameters, statistics included, never change
+};
 
 struct Parameter {
   std::string name;  ///< "conv1/weight"
@@ -41,8 +66,8 @@ class SharedLayout {
   std::shared_ptr<const std::vector<Parameter>> parameters_;
 };
 
-/// Full name of a node's parameter, or of the parameter that it is tied to.
-std::string parameter_name(const GraphNode& node, const ParameterSpec& spec);
+/// Full name of a layer's parameter, or of the parameter that it is tied to.
+std::string parameter_name(const LayerSpecs& layer, const ParameterSpec& spec);
 
 /// Returns the parameters that are trained, for which optimizers keep states.
 std::vector<Parameter> trained_parameters(const std::vector<Parameter>& parameters);
@@ -56,8 +81,8 @@ std::int64_t padded_count(std::int64_t count, DType master);
 /// (array_block).
 class ParameterLayout {
  public:
-  /// `dtype` is that of the activations.
-  ParameterLayout(const Graph& graph, DType dtype);
+  /// `layers`: one for each node of the graph. `dtype` is that of the activations.
+  ParameterLayout(std::span<const LayerSpecs> layers, DType dtype);
 
   DType master() const { return master_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }

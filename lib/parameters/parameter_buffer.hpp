@@ -4,11 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/tensor.hpp"
-#include "nn/parameters/unshard_plan.hpp"
+#include "parameters/unshard_plan.hpp"
 
 namespace lockstep {
 
@@ -97,8 +98,9 @@ struct LayerParameters {
 /// this rank keeps of them is in owned().
 class ParameterBuffer {
  public:
-  /// `dtype` is that of the activations.
-  ParameterBuffer(const Graph& graph, DType dtype, const ParameterMemory& memory = {}, UnshardPlan windows = {});
+  /// `layers`: one for each node of the graph. `dtype` is that of the activations.
+  ParameterBuffer(std::span<const LayerSpecs> layers, DType dtype, const ParameterMemory& memory = {},
+                  UnshardPlan windows = {});
 
   DType dtype() const { return master_; }
   const ParameterLayout& layout() const { return layout_; }

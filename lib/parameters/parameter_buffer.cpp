@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "nn/parameters/parameter_buffer.hpp"
+#include "parameters/parameter_buffer.hpp"
 
 #include <algorithm>
 #include <string_view>
@@ -46,21 +46,22 @@ std::int64_t ParameterShard::place(std::int64_t element) const {
   return before + element - trained_;
 }
 
-ParameterBuffer::ParameterBuffer(const Graph& graph, DType dtype, const ParameterMemory& memory, UnshardPlan windows)
+ParameterBuffer::ParameterBuffer(std::span<const LayerSpecs> layers, DType dtype, const ParameterMemory& memory,
+                                 UnshardPlan windows)
     : dtype_(dtype),
       master_(master_dtype(dtype)),
-      layout_(graph, dtype),
+      layout_(layers, dtype),
       windows_(std::move(windows)),
       values_(take(memory.values, "lockstep::parameters", windows_.value_count(layout_), master_)),
       gradients_(take(memory.gradients, "lockstep::gradients", windows_.gradient_count(layout_), master_)),
       owned_(values(), gradients()),
-      layers_(graph.nodes().size(), LayerParameters{.first = layout_.size()}) {
+      layers_(layers.size(), LayerParameters{.first = layout_.size()}) {
   if (rounds()) rounded_ = take(memory.rounded, "lockstep::rounded_parameters", windows_.value_count(layout_), dtype_);
   std::unordered_map<std::string_view, const Parameter*> named;
   for (const Parameter& parameter : parameters()) named.emplace(parameter.name, &parameter);
-  for (std::size_t node = 0; node < graph.nodes().size(); ++node)
-    for (const ParameterSpec& spec : graph.nodes()[node].parameters)
-      add_view(node, *named.at(parameter_name(graph.nodes()[node], spec)));
+  for (std::size_t node = 0; node < layers.size(); ++node)
+    for (const ParameterSpec& spec : layers[node].parameters)
+      add_view(node, *named.at(parameter_name(layers[node], spec)));
 }
 
 void ParameterBuffer::add_view(std::size_t node, const Parameter& parameter) {

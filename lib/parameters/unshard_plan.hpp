@@ -6,8 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "nn/parameters/parameter_layout.hpp"
-#include "nn/plan/execution_plan.hpp"
+#include "parameters/parameter_layout.hpp"
 
 namespace lockstep {
 
@@ -65,11 +64,6 @@ struct UnshardPlan {
  private:
   std::int64_t place(std::int64_t element, const Places& places) const;
 };
-
-/// Plans as few windows as suffice for each unit to be present before it is used, together with the `prefetch` units
-/// after it, and for gradients of one unit to be reduced while those of the next are computed.
-UnshardPlan plan_windows(const Graph& graph, const ParameterLayout& layout, const ExecutionPlan& plan,
-                         const ParameterDivision& division);
 
 /// Tracks which units have their values in windows as a pass advances. It follows the plan alone, so all ranks agree.
 class UnitsInWindows {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "nn/parameters/parameter_layout.hpp"
+#include "parameters/parameter_layout.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -12,8 +12,8 @@
 
 namespace lockstep {
 
-std::string parameter_name(const GraphNode& node, const ParameterSpec& spec) {
-  return (spec.tied_to.empty() ? node.name : spec.tied_to) + "/" + spec.name;
+std::string parameter_name(const LayerSpecs& layer, const ParameterSpec& spec) {
+  return (spec.tied_to.empty() ? layer.name : spec.tied_to) + "/" + spec.name;
 }
 
 std::int64_t padded_count(std::int64_t count, DType dtype) {
@@ -49,24 +49,24 @@ std::vector<bool> of_many_blocks(const std::vector<Parameter>& parameters, std::
   return many;
 }
 
-std::vector<Parameter> plan_parameters(const Graph& graph, DType dtype) {
+std::vector<Parameter> plan_parameters(std::span<const LayerSpecs> layers, DType dtype) {
   using Kind = ParameterSpec::Kind;
   std::vector<Parameter> parameters;
   for (const Kind kind : {Kind::trained, Kind::statistic})
-    for (std::size_t node = graph.nodes().size(); node-- > 0;)
-      for (const auto& spec : graph.nodes()[node].parameters)
+    for (std::size_t node = layers.size(); node-- > 0;)
+      for (const auto& spec : layers[node].parameters)
         if (spec.kind == kind && spec.tied_to.empty())
-          parameters.push_back({.name = parameter_name(graph.nodes()[node], spec),
+          parameters.push_back({.name = parameter_name(layers[node], spec),
                                 .shape = spec.shape,
                                 .range = {0, spec.shape.count()},
                                 .node = node,
                                 .initializer = spec.initializer,
-                                .kind = graph.nodes()[node].frozen ? Kind::frozen : kind});
+                                .kind = layers[node].frozen ? Kind::frozen : kind});
   // Numbers count from the input, so that changing or freezing the last layer leaves the initial values of the others
   // as they are.
   for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].number = parameters.size() - i;
   std::ranges::stable_partition(parameters, [](const Parameter& parameter) { return parameter.kind != Kind::frozen; });
-  std::vector<bool> begins_with_block = of_many_blocks(parameters, graph.nodes().size());
+  std::vector<bool> begins_with_block = of_many_blocks(parameters, layers.size());
   std::int64_t end = 0;
   for (Parameter& parameter : parameters) {
     if (begins_with_block[parameter.node]) end = array_blocks(end) * array_block;
@@ -79,8 +79,8 @@ std::vector<Parameter> plan_parameters(const Graph& graph, DType dtype) {
 
 }  // namespace
 
-ParameterLayout::ParameterLayout(const Graph& graph, DType dtype)
-    : master_(master_dtype(dtype)), parameters_(plan_parameters(graph, dtype)) {
+ParameterLayout::ParameterLayout(std::span<const LayerSpecs> layers, DType dtype)
+    : master_(master_dtype(dtype)), parameters_(plan_parameters(layers, dtype)) {
   for (const Parameter& parameter : parameters_) {
     size_ = end_of(parameter, master_);
     if (parameter.kind != ParameterSpec::Kind::frozen) summed_size_ = size_;

@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "nn/parameters/parameter_buffer.hpp"
+#include "nn/graph.hpp"
+#include "parameters/parameter_buffer.hpp"
 #include "support/fixtures.hpp"
 #include "support/layer_harness.hpp"
 
@@ -12,7 +13,7 @@ namespace lockstep {
 namespace {
 
 ParameterBuffer buffer_of(const std::string& layers, const Shape& input, DType dtype, std::uint64_t seed) {
-  ParameterBuffer buffer(Graph(test::parse_layers(layers), input), dtype);
+  ParameterBuffer buffer(Graph(test::parse_layers(layers), input).layer_specs(), dtype);
   buffer.initialize(ExecSpace(), seed);
   ExecSpace().fence();
   return buffer;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "nn/initializer.hpp"
+#include "parameters/initializer.hpp"
 
 #include <cmath>
 
