@@ -15,10 +15,10 @@ MAY_USE = {
     "ops": {"base", "config", "core"},
     "comm": {"base", "config", "core"},
     "io": {"base", "core"},
-    "parameters": {"base", "core", "ops"},
+    "parameters": {"base", "core", "ops", "io"},
     "nn": {"base", "config", "core", "ops", "parameters"},
     "data": {"base", "config", "core", "ops", "comm", "io"},
-    "optim": {"base", "config", "core", "ops", "io", "parameters", "nn"},
+    "optim": {"base", "config", "core", "ops", "parameters"},
 }
 MAY_USE["parallel"] = set(MAY_USE)
 MAY_USE["train"] = MAY_USE["parallel"] | {"parallel"}
@@ -79,7 +79,7 @@ KERNEL = re.compile(r"^[^/]*\b(KOKKOS_LAMBDA|parallel_(for|reduce|scan)\()", re.
 # reach runs (bench). All other files with kernels are compiled alone.
 ROUND_ALIKE = {f"lib/{name}.cpp" for name in (
     "api/given_batch", "bench/kernels", "bench/optimizers", "bench/products", "nn/metrics/area_under_curve", "nn/metrics/class_metrics",
-    "ops/elementwise/copies", "ops/nonfinite_examples", "ops/products/im2col", "optim/offloaded_states",
+    "ops/elementwise/copies", "ops/nonfinite_examples", "ops/products/im2col", "parameters/offloaded_states",
     "parallel/own_steps", "train/guard/nonfinite_report")}
 
 

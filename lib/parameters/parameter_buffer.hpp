@@ -31,6 +31,18 @@ class OwnedValueStore {
   virtual void write(std::int64_t first, std::int64_t count, const std::byte* from) const = 0;
 };
 
+/// Parameters that other ranks have updated and that may still be arriving when a forward pass begins. The first
+/// layers' parameters, which come last in the buffer, arrive first.
+class ParameterArrival {
+ public:
+  virtual ~ParameterArrival() = default;
+  /// True if the parameters from element `first` of the flat buffer to its end have arrived. Does not wait, but
+  /// advances the transfer.
+  virtual bool have_arrived(const ExecSpace& space, std::int64_t first) = 0;
+  /// Waits until the parameters from element `first` of the flat buffer to its end have arrived.
+  virtual void await(const ExecSpace& space, std::int64_t first) = 0;
+};
+
 /// The trained parameters that a rank owns (ParameterLayout::owned): their values, and their gradients summed over
 /// micro-batches and ranks. Each of the two lies in the flat buffer or, if it is divided among ranks, in memory of its
 /// own, one range after the other. Values can also be kept in an OwnedValueStore.
@@ -67,6 +79,17 @@ class ParameterShard {
   OwnedValueStore* store_ = nullptr;
   std::vector<ElementRange> ranges_;
   std::int64_t trained_ = 0;
+};
+
+/// Consecutive elements of one parameter, within one block of the flat buffer, which kernels process together.
+struct ParameterBlock {
+  std::int64_t first = 0;     ///< index of the first element among the values (ParameterShard)
+  std::int64_t gradient = 0;  ///< index among the gradients
+  std::int64_t state = 0;     ///< index in the optimizer's states
+  std::int64_t count = 0;     ///< at most array_block
+  std::int64_t number = 0;    ///< number among the blocks of all ranks
+  std::int32_t group = 0;
+  std::int32_t parameter = 0;  ///< number among the parameters of all ranks
 };
 
 /// Memory for parameters. A buffer that is empty is allocated by the ParameterBuffer itself.

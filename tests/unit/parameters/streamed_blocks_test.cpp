@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "io/streamed_blocks.hpp"
+#include "parameters/streamed_blocks.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@
 #include <tuple>
 #include <vector>
 
-#include "io/block_file.hpp"
-#include "io/host_blocks.hpp"
+#include "parameters/block_file.hpp"
+#include "parameters/host_blocks.hpp"
 #include "support/scratch.hpp"
 
 namespace lockstep {
@@ -22,16 +22,16 @@ namespace {
 
 constexpr std::size_t block_bytes = 3 * ScratchFile::alignment, numbers = block_bytes / sizeof(std::uint32_t);
 
-enum class Store { file, host_memory };
+enum class StoreKind { file, host_memory };
 
 /// Blocks of numbers that passes add to, and the numbers that they must hold.
-class PassingBlocksTest : public testing::TestWithParam<std::tuple<Store, std::size_t>> {
+class PassingBlocksTest : public testing::TestWithParam<std::tuple<StoreKind, std::size_t>> {
  protected:
   void SetUp() override {
     const std::size_t slots = StreamedBlocks::slots(count());
     std::unique_ptr<BlockStore> store;
     try {
-      if (kind() == Store::file) store = std::make_unique<BlockFile>(folder_.path(), block_bytes, slots);
+      if (kind() == StoreKind::file) store = std::make_unique<BlockFile>(folder_.path(), block_bytes, slots);
       else store = std::make_unique<HostBlocks>(block_bytes, slots);
     } catch (const Error& error) {
       if (error.status() == ExitStatus::cannot_create) GTEST_SKIP() << error.what();
@@ -40,14 +40,14 @@ class PassingBlocksTest : public testing::TestWithParam<std::tuple<Store, std::s
     blocks_.emplace(std::move(store), block_bytes, count());
     expected_.resize(count() * numbers);
   }
-  static Store kind() { return std::get<0>(GetParam()); }
+  static StoreKind kind() { return std::get<0>(GetParam()); }
   static std::size_t count() { return std::get<1>(GetParam()); }
 
   /// Calls `change` with the numbers of a block in host memory, and stores what it changes.
   template <class Change>
   void on_host(std::byte* bytes, const Change& change) {
     auto* const first = reinterpret_cast<std::uint32_t*>(bytes);
-    if (kind() == Store::file) return change(first);
+    if (kind() == StoreKind::file) return change(first);
     const Tensor block{bytes, DType::u8, {static_cast<std::int64_t>(block_bytes)}};
     std::vector<std::uint32_t> copy(numbers);
     copy_to_host(space_, block, copy.data());
@@ -188,7 +188,7 @@ TEST_P(PassingBlocksTest, AHeldVersionStays) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Blocks, PassingBlocksTest,
-                         testing::Combine(testing::Values(Store::file, Store::host_memory),
+                         testing::Combine(testing::Values(StoreKind::file, StoreKind::host_memory),
                                           testing::Values(1, 2, 3, 4, 7, 100)));
 
 TEST(ScratchFile, SaysWhatIsWrongWithItsFolder) {

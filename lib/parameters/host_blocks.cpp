@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "io/host_blocks.hpp"
+#include "parameters/host_blocks.hpp"
 
 #include <algorithm>
 #include <cassert>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "io/block_file.hpp"
+#include "parameters/block_file.hpp"
 
 #include <fcntl.h>
 #include <linux/magic.h>

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "io/raw_file.hpp"
-#include "io/streamed_blocks.hpp"
+#include "parameters/streamed_blocks.hpp"
 
 namespace lockstep {
 

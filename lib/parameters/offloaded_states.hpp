@@ -13,10 +13,8 @@
 #include <vector>
 
 #include "core/tensor.hpp"
-#include "io/streamed_blocks.hpp"
-#include "nn/pass_hooks.hpp"
-#include "optim/parameter_groups.hpp"
 #include "parameters/parameter_buffer.hpp"
+#include "parameters/streamed_blocks.hpp"
 
 namespace lockstep {
 
@@ -42,7 +40,7 @@ struct StateWindow {
 };
 
 /// States of an optimizer, laid out like the parameters that a rank owns. Three blocks of them are in device memory
-/// (io/streamed_blocks.hpp); the rest is in a file or, if steps run in a device's memory, in host memory. Kernels run
+/// (StreamedBlocks); the rest is in a file or, if steps run in a device's memory, in host memory. Kernels run
 /// once for each block. A block holds the same range of all states, one after the other, so that it is moved at once.
 /// The parameters' values may be offloaded with the states, as one more state.
 class OffloadedStates {

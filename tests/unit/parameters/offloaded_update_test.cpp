@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "optim/offloaded_states.hpp"
+#include "parameters/offloaded_states.hpp"
 
 #include <gtest/gtest.h>
 

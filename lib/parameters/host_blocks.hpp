@@ -6,7 +6,7 @@
 
 #include "core/device.hpp"
 #include "core/tensor.hpp"
-#include "io/streamed_blocks.hpp"
+#include "parameters/streamed_blocks.hpp"
 
 namespace lockstep {
 

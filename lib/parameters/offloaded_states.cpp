@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "optim/offloaded_states.hpp"
+#include "parameters/offloaded_states.hpp"
 
 #include <algorithm>
 #include <cassert>
@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/heartbeat.hpp"
-#include "io/block_file.hpp"
-#include "io/host_blocks.hpp"
+#include "parameters/block_file.hpp"
+#include "parameters/host_blocks.hpp"
 
 namespace lockstep {
 namespace {
