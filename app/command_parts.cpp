@@ -9,8 +9,8 @@
 #include <cstring>
 
 #include "data/dataset/dataset.hpp"
-#include "resilience/signals.hpp"
 #include "run/deck/file_kind.hpp"
+#include "run/resilience/signals.hpp"
 
 namespace lockstep {
 

@@ -16,9 +16,9 @@
 #include "data/import/importers.hpp"
 #include "io/inspect.hpp"
 #include "io/output_file.hpp"
-#include "monitor/build_info.hpp"
 #include "ops/products/device_description.hpp"
 #include "run/deck/run_config.hpp"
+#include "run/monitor/build_info.hpp"
 #include "run/reports/reports.hpp"
 #include "study/study.hpp"
 

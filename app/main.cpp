@@ -16,7 +16,7 @@
 #include "core/device.hpp"
 #include "core/execution.hpp"
 #include "io/hdf5.hpp"
-#include "resilience/signals.hpp"
+#include "run/resilience/signals.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@ import pathlib
 import re
 import sys
 
-# base ← config, core ← ops, comm, io ← nn, optim, data ← parallel ← train ← checkpoint, monitor, resilience ← run ← api, study, scaling ← app
+# base ← config, core ← ops, comm, io ← parameters ← nn, optim, data ← parallel ← train ← checkpoint ← run ← api, study, scaling ← app
 MAY_USE = {
     "base": set(),
     "config": {"base"},
@@ -15,16 +15,16 @@ MAY_USE = {
     "ops": {"base", "config", "core"},
     "comm": {"base", "config", "core"},
     "io": {"base", "core"},
-    "nn": {"base", "config", "core", "ops"},
+    "parameters": {"base", "core", "ops", "io"},
+    "nn": {"base", "config", "core", "ops", "parameters"},
     "data": {"base", "config", "core", "ops", "comm", "io"},
-    "optim": {"base", "config", "core", "ops", "io", "nn"},
+    "optim": {"base", "config", "core", "ops", "parameters"},
 }
 MAY_USE["parallel"] = set(MAY_USE)
 MAY_USE["train"] = MAY_USE["parallel"] | {"parallel"}
-MAY_USE["bench"] = {"base", "config", "core", "ops", "io", "nn", "optim", "comm", "parallel"}
-MAY_USE["checkpoint"] = MAY_USE["resilience"] = MAY_USE["train"] | {"train"}
-MAY_USE["monitor"] = MAY_USE["checkpoint"] | {"checkpoint"}
-MAY_USE["run"] = MAY_USE["monitor"] | {"monitor", "resilience"}
+MAY_USE["bench"] = {"base", "config", "core", "ops", "io", "parameters", "nn", "optim", "comm", "parallel"}
+MAY_USE["checkpoint"] = MAY_USE["train"] | {"train"}
+MAY_USE["run"] = MAY_USE["checkpoint"] | {"checkpoint"}
 MAY_USE["scaling"] = MAY_USE["run"] | {"run"}
 MAY_USE["api"] = MAY_USE["run"] | {"run"}
 MAY_USE["study"] = MAY_USE["run"] | {"run"}
@@ -33,7 +33,6 @@ MAY_USE["app"] = MAY_USE["run"] | {"run", "study", "bench", "scaling"}
 MAY_USE_BESIDE = {
     "data/batch": {"dataset"},
     "data/import": {"dataset"},
-    "nn/parameters": {"plan"},
     "ops/blaslt": {"elementwise", "products"},
     "ops/cudnn": {"products"},
     "ops/kokkos_kernels": {"portable", "products"},
@@ -46,10 +45,11 @@ MAY_USE_BESIDE = {
     "parallel/local": {"config", "reducers"},
     "parallel/reducers": {"config"},
     "parallel/sharded": {"reducers"},
-    "run/experiment": {"deck"},
-    "run/folder": {"deck"},
+    "run/deck": {"monitor"},
+    "run/experiment": {"deck", "monitor"},
+    "run/folder": {"deck", "monitor", "resilience"},
     "run/inference": {"deck", "experiment"},
-    "run/training": {"deck", "experiment", "folder"},
+    "run/training": {"deck", "experiment", "folder", "monitor", "resilience"},
     "run/reports": {"deck", "experiment", "folder", "training"},
 }
 # External libraries: header → the only folders that may include it.
@@ -79,7 +79,7 @@ KERNEL = re.compile(r"^[^/]*\b(KOKKOS_LAMBDA|parallel_(for|reduce|scan)\()", re.
 # reach runs (bench). All other files with kernels are compiled alone.
 ROUND_ALIKE = {f"lib/{name}.cpp" for name in (
     "api/given_batch", "bench/kernels", "bench/optimizers", "bench/products", "nn/metrics/area_under_curve", "nn/metrics/class_metrics",
-    "ops/elementwise/copies", "ops/nonfinite_examples", "ops/products/im2col", "optim/offloaded_states",
+    "ops/elementwise/copies", "ops/nonfinite_examples", "ops/products/im2col", "parameters/offloaded_states",
     "parallel/own_steps", "train/guard/nonfinite_report")}
 
 

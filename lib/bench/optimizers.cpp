@@ -40,7 +40,7 @@ void bench_optimizers(const std::function<void(const std::string&)>& print) {
   const ExecSpace space;
   ModelConfig model;
   read_config(parse_deck("layers: [{linear: {features: 5000}}]", "bench"), model);
-  ParameterBuffer parameters(Graph(model.resolved_layers(), {5000}), DType::f32);
+  ParameterBuffer parameters(Graph(model.resolved_layers(), {5000}).layer_specs(), DType::f32);
   parameters.initialize(space, 1);
   const std::int64_t count = parameters.trained_size();
   const OwnedTensor target("lockstep::bench::copy", DType::f32, {count});

@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 #include "checkpoint/checkpoint.hpp"
-#include "nn/parameters/parameter_buffer.hpp"
+#include "parameters/parameter_buffer.hpp"
 
 // Arrays of a file for the parameters of a network.
 namespace lockstep {

@@ -181,6 +181,8 @@ std::int64_t Graph::parameter_count() const {
   return count;
 }
 
+std::vector<LayerSpecs> Graph::layer_specs() const { return std::vector<LayerSpecs>(nodes_.begin(), nodes_.end()); }
+
 void Graph::freeze(std::span<const std::string> patterns, const std::string& key) {
   for (const std::string& pattern : patterns) {
     bool found = false;

@@ -12,19 +12,16 @@
 namespace lockstep {
 
 /// A layer of the network as it is computed, with its inputs resolved and its shapes inferred.
-struct GraphNode {
+struct GraphNode : LayerSpecs {
   static constexpr int data = -1;  ///< the input index that stands for the examples themselves
 
-  std::string name;
   std::unique_ptr<Layer> layer;
   std::vector<int> inputs;  ///< indices of earlier nodes, or `data`
   std::vector<Shape> input_shapes;
-  Shape shape;  ///< shape of one example's output
-  std::vector<ParameterSpec> parameters;
+  Shape shape;               ///< shape of one example's output
   bool view = false;         ///< true if the output shares its input's memory; the layer then never runs
   std::uint64_t number = 0;  ///< position in the deck, from 0; fusions do not change it
   std::size_t readers = 0;   ///< number of inputs of later nodes that read this node
-  bool frozen = false;       ///< true if the parameters, statistics included, never change
   bool lends = false;        ///< true if a later layer shares this node's parameter (ParameterSpec::tied_to)
 };
 
@@ -40,6 +37,8 @@ class Graph {
   const Shape& input_shape() const { return input_shape_; }
   const Shape& output_shape() const { return nodes_.back().shape; }
   std::int64_t parameter_count() const;
+  /// What each node asks for, as a ParameterLayout is planned from it.
+  std::vector<LayerSpecs> layer_specs() const;
 
   /// Freezes each layer whose name, or the names of all of whose parameters ("conv1/weight"), match one of the shell
   /// patterns (* stands for anything). A layer and the layer that it is tied to must be frozen together. Throws

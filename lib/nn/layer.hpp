@@ -12,30 +12,14 @@
 #include "config/fields.hpp"
 #include "core/device_graph.hpp"
 #include "core/tensor.hpp"
-#include "nn/initializer.hpp"
 #include "ops/activation.hpp"
 #include "ops/products/provider.hpp"
+#include "parameters/parameter_layout.hpp"
 
 namespace lockstep {
 
 /// The largest number of inputs that any layer has.
 inline constexpr std::size_t max_layer_inputs = 16;
-
-/// A parameter that a layer asks for. Its memory belongs to the ParameterBuffer.
-struct ParameterSpec {
-  /// `trained`: updated by the optimizer. `statistic`: a running value that the layer maintains itself; after a
-  /// backward pass its gradient slot holds the sum over examples of the increments to be added to it. `frozen`: a
-  /// parameter or statistic that never changes.
-  enum class Kind { trained, statistic, frozen };
-
-  std::string name;  ///< "weight"
-  Shape shape;       ///< the shape in weight files
-  Initializer initializer;
-  Kind kind = Kind::trained;
-  /// Name of an earlier embedding layer that owns the parameter of this name and shape; empty: the parameter is the
-  /// layer's own.
-  std::string tied_to = {};
-};
 
 /// The properties of a step that a layer's forward and backward calls depend on.
 struct PassContext {

@@ -55,7 +55,7 @@ Model::Model(Graph graph, const Options& options, ExecutionPlan plan)
     : graph_(std::move(graph)),
       options_(options),
       plan_(std::move(plan)),
-      parameters_(graph_, options.dtype, options.memory, options.windows),
+      parameters_(graph_.layer_specs(), options.dtype, options.memory, options.windows),
       arena_("lockstep::activations", plan_.bytes),
       input_check_(graph_, options.max_batch) {
   for (const GraphNode& node : graph_.nodes()) node.layer->allocate();

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "nn/graph.hpp"
-#include "nn/parameters/parameter_buffer.hpp"
 #include "nn/pass_hooks.hpp"
 #include "nn/plan/execution_plan.hpp"
+#include "parameters/parameter_buffer.hpp"
 
 namespace lockstep {
 

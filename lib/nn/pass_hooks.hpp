@@ -7,22 +7,10 @@
 #include <vector>
 
 #include "core/tensor.hpp"
-#include "nn/parameters/unshard_plan.hpp"
 #include "nn/plan/execution_plan.hpp"
+#include "parameters/parameter_buffer.hpp"
 
 namespace lockstep {
-
-/// Parameters that other ranks have updated and that may still be arriving when a forward pass begins. The first
-/// layers' parameters, which come last in the buffer, arrive first.
-class ParameterArrival {
- public:
-  virtual ~ParameterArrival() = default;
-  /// True if the parameters from element `first` of the flat buffer to its end have arrived. Does not wait, but
-  /// advances the transfer.
-  virtual bool have_arrived(const ExecSpace& space, std::int64_t first) = 0;
-  /// Waits until the parameters from element `first` of the flat buffer to its end have arrived.
-  virtual void await(const ExecSpace& space, std::int64_t first) = 0;
-};
 
 /// Joins the batch statistics of layers with those of other ranks. All ranks must call it for the same layers in the
 /// same order, including ranks without examples (rows = 0).

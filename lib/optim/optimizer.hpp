@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "config/fields.hpp"
-#include "nn/parameters/parameter_buffer.hpp"
-#include "optim/offloaded_states.hpp"
 #include "optim/parameter_blocks.hpp"
 #include "optim/parameter_groups.hpp"
 #include "optim/update_scalars.hpp"
+#include "parameters/offloaded_states.hpp"
+#include "parameters/parameter_buffer.hpp"
 
 namespace lockstep {
 

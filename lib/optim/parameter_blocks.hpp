@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "core/tensor.hpp"
-#include "nn/parameters/parameter_buffer.hpp"
-#include "optim/offloaded_states.hpp"
 #include "optim/parameter_groups.hpp"
 #include "optim/update_scalars.hpp"
+#include "parameters/offloaded_states.hpp"
+#include "parameters/parameter_buffer.hpp"
 
 namespace lockstep {
 

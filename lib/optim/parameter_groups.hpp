@@ -9,7 +9,7 @@
 #include "config/fields.hpp"
 #include "core/element_range.hpp"
 #include "core/execution.hpp"
-#include "nn/parameters/parameter_buffer.hpp"
+#include "parameters/parameter_buffer.hpp"
 
 namespace lockstep {
 
@@ -32,17 +32,6 @@ struct GroupSettings {
 
 /// The largest number of groups; kernels hold one rule for each.
 inline constexpr std::size_t most_groups = 16;
-
-/// Consecutive elements of one parameter, within one block of the flat buffer, which kernels process together.
-struct ParameterBlock {
-  std::int64_t first = 0;     ///< index of the first element among the values (ParameterShard)
-  std::int64_t gradient = 0;  ///< index among the gradients
-  std::int64_t state = 0;     ///< index in the optimizer's states
-  std::int64_t count = 0;     ///< at most array_block
-  std::int64_t number = 0;    ///< number among the blocks of all ranks
-  std::int32_t group = 0;
-  std::int32_t parameter = 0;  ///< number among the parameters of all ranks
-};
 
 /// A trained parameter. Its blocks are consecutive.
 struct TrainedParameter {

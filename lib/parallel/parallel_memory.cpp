@@ -152,7 +152,7 @@ bool may_share_parameters(const ParallelConfig& config) {
 
 ParallelMemory parallel_memory(const ParallelConfig& config, const ShardGroups& groups, const Graph& graph,
                                const ExecutionPlan& plan, DType dtype) {
-  const ParameterLayout layout(graph, dtype);
+  const ParameterLayout layout(graph.layer_specs(), dtype);
   const auto windows = [&](bool shares) {
     return plan_windows(graph, layout, plan, parameter_division(config, groups.group.all.size(), shares));
   };

@@ -7,8 +7,9 @@
 #include "comm/device_all_reduce.hpp"
 #include "comm/node_memory.hpp"
 #include "comm/topology.hpp"
-#include "nn/parameters/parameter_buffer.hpp"
+#include "nn/plan/execution_plan.hpp"
 #include "parallel/config/parallel_config.hpp"
+#include "parameters/parameter_buffer.hpp"
 
 namespace lockstep {
 

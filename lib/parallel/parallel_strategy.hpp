@@ -10,11 +10,11 @@
 #include "comm/communicator.hpp"
 #include "core/execution.hpp"
 #include "data/batch/sampler.hpp"
-#include "nn/parameters/parameter_buffer.hpp"
 #include "nn/pass_hooks.hpp"
 #include "optim/optimizer.hpp"
 #include "parallel/reducers/gradient_reducer.hpp"
 #include "parallel/sharded_state.hpp"
+#include "parameters/parameter_buffer.hpp"
 
 namespace lockstep {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
-#include "nn/parameters/parameter_buffer.hpp"
 #include "optim/optimizer.hpp"
+#include "parameters/parameter_buffer.hpp"
 
 namespace lockstep {
 

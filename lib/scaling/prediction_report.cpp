@@ -13,7 +13,7 @@
 #include "base/duration.hpp"
 #include "base/text.hpp"
 #include "io/output_file.hpp"
-#include "monitor/chart.hpp"
+#include "run/monitor/chart.hpp"
 
 namespace lockstep {
 namespace {

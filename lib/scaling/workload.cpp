@@ -25,7 +25,9 @@ std::optional<NotPredicted> not_predicted(const ParallelConfig& config) {
 }
 
 Workload::Workload(const RunConfig& config)
-    : config_(config), experiment_(open_experiment(config_)), layout_(experiment_.graph, config_.dtype()) {
+    : config_(config),
+      experiment_(open_experiment(config_)),
+      layout_(experiment_.graph.layer_specs(), config_.dtype()) {
   if (const std::optional<NotPredicted> not_this = not_predicted(config_.parallel))
     validate_key(false, not_this->key, "{}; leave it out", not_this->why);
   const ExecutionPlan plan = plan_model(experiment_.graph, {.dtype = config_.dtype(), .providers = config_.providers});

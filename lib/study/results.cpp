@@ -11,8 +11,8 @@
 #include "base/text.hpp"
 #include "base/text_file.hpp"
 #include "io/output_file.hpp"
-#include "monitor/metrics_file.hpp"
 #include "run/deck/deck_values.hpp"
+#include "run/monitor/metrics_file.hpp"
 
 namespace lockstep {
 namespace fs = std::filesystem;

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "monitor/selection.hpp"
 #include "run/deck/run_config.hpp"
+#include "run/monitor/selection.hpp"
 #include "study/pruner.hpp"
 #include "study/search_space.hpp"
 

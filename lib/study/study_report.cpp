@@ -10,7 +10,7 @@
 
 #include "base/text.hpp"
 #include "io/output_file.hpp"
-#include "monitor/chart.hpp"
+#include "run/monitor/chart.hpp"
 #include "study/curves.hpp"
 #include "study/results.hpp"
 

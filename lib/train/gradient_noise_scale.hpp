@@ -9,8 +9,8 @@
 #include "comm/communicator.hpp"
 #include "config/state_fields.hpp"
 #include "core/tensor.hpp"
-#include "nn/parameters/parameter_buffer.hpp"
 #include "optim/update_scalars.hpp"
+#include "parameters/parameter_buffer.hpp"
 
 namespace lockstep {
 

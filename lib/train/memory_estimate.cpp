@@ -12,7 +12,6 @@
 #include "base/text.hpp"
 #include "comm/collective/all_reduce_table.hpp"
 #include "comm/collective/shard_place.hpp"
-#include "io/block_file.hpp"
 #include "parallel/asynchronous/parameter_store.hpp"
 #include "parallel/asynchronous/simulated_gradients.hpp"
 #include "parallel/compression/compression.hpp"
@@ -22,6 +21,7 @@
 #include "parallel/reducers/deterministic_reducer.hpp"
 #include "parallel/reducers/device_reducer.hpp"
 #include "parallel/reducers/gradient_reducer.hpp"
+#include "parameters/block_file.hpp"
 #include "train/evaluator.hpp"
 
 namespace lockstep {
@@ -76,7 +76,7 @@ struct DividedModel {
   DividedModel(const TrainingConfig& training, const Graph& graph, const ExecutionPlan& plan, RankCount count)
       : config(training),
         ranks(count),
-        layout(graph, training.dtype()),
+        layout(graph.layer_specs(), training.dtype()),
         master(master_dtype(training.dtype())),
         group(shard_group_size(parallel, count.all, count.nodes)),
         sharing(ranks_that_share(parallel, count)),

@@ -50,7 +50,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
   comm_.run_collectively([&] {
     with_positions(config.source, [&] {
       options.windows = memory.on_hosts.windows;
-      options.memory = memory.on_hosts.of_buffers(ParameterLayout(graph, config.dtype()), config.dtype(),
+      options.memory = memory.on_hosts.of_buffers(ParameterLayout(graph.layer_specs(), config.dtype()), config.dtype(),
                                                   groups.shards.group.node.rank());
       model_ = std::make_unique<Model>(std::move(graph), options, std::move(plan));
       heartbeat().beat();

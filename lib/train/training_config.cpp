@@ -131,7 +131,7 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
   const std::int64_t shards = parallel.tree_leaves();
   const LocalConfig& local = parallel.local;
   if (local.present && local.streams() && !local.asynchronous)
-    local_fragments(ParameterLayout(graph, config.dtype()), local.fragments);  // throws if it is wrong
+    local_fragments(ParameterLayout(graph.layer_specs(), config.dtype()), local.fragments);  // throws if it is wrong
   BatchPartition partition{.ranks = ranks, .micro = config.batch.micro.value_or(config.batch.largest())};
   // Layers that look at all replicas see one share. If no layer looks beyond an example, the share need not be divided.
   if (norms && !parallel.sync_batch_norm) partition.shards = parallel.virtual_replicas;

@@ -17,7 +17,7 @@
 
 #include "base/log.hpp"
 #include "config/deck.hpp"
-#include "resilience/signals.hpp"
+#include "run/resilience/signals.hpp"
 #include "run/training/training_run.hpp"
 
 using namespace lockstep;

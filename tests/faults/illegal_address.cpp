@@ -6,7 +6,7 @@
 #include "base/heartbeat.hpp"
 #include "core/device.hpp"
 #include "core/tensor.hpp"
-#include "resilience/signals.hpp"
+#include "run/resilience/signals.hpp"
 
 using namespace lockstep;
 

@@ -309,7 +309,8 @@ TEST(CompressedSums, LargestNumbersAreOfTensorsWhosePlacesFit) {
     const Graph graph(test::parse_layers(fmt::format("[{{linear: {}}}]", features)), {65536});
     ParallelConfig config;
     config.compress = compress(method, [](CompressConfig& c) { c.error_feedback = false; });
-    EXPECT_NE(Compression::make(config, ranks, std::nullopt, ParameterLayout(graph, DType::f32), 0), nullptr);
+    EXPECT_NE(Compression::make(config, ranks, std::nullopt, ParameterLayout(graph.layer_specs(), DType::f32), 0),
+              nullptr);
   };
   try {
     make(65537, Method::topk);

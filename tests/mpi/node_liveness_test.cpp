@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "resilience/node_liveness.hpp"
+#include "run/resilience/node_liveness.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,8 +10,8 @@
 
 #include "base/log.hpp"
 #include "comm/emulated_network.hpp"
-#include "io/block_file.hpp"
 #include "mpi/serial_training.hpp"
+#include "parameters/block_file.hpp"
 #include "run/training/training_run.hpp"
 #include "support/fixtures.hpp"
 #include "support/whole_checkpoint.hpp"

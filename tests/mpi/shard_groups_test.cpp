@@ -12,7 +12,7 @@
 
 #include "comm/emulated_network.hpp"
 #include "deck_trainer.hpp"
-#include "io/block_file.hpp"
+#include "parameters/block_file.hpp"
 #include "support/scratch.hpp"
 
 namespace lockstep {

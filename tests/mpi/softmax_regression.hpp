@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/dataset/dataset.hpp"
-#include "nn/parameters/parameter_buffer.hpp"
+#include "parameters/parameter_buffer.hpp"
 #include "support/fixtures.hpp"
 
 // Softmax regression in plain loops. Its parameters are weights [classes, inputs], then biases.

@@ -4,8 +4,8 @@
 #include <Kokkos_Core.hpp>
 
 #include "base/log.hpp"
-#include "io/block_file.hpp"
 #include "mpi/serial_training.hpp"
+#include "parameters/block_file.hpp"
 #include "run/training/training_run.hpp"
 #include "support/fixtures.hpp"
 

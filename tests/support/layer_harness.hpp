@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "nn/graph.hpp"
 #include "nn/layer.hpp"
-#include "nn/parameters/parameter_buffer.hpp"
+#include "parameters/parameter_buffer.hpp"
 
 namespace lockstep::test {
 

@@ -11,7 +11,7 @@ Shape reshape_for(const GraphNode& node, std::size_t k, std::int64_t n) { return
 }  // namespace
 
 PlainModel::PlainModel(Graph graph, DType dtype, std::int64_t n, const ProvidersConfig& providers)
-    : graph_(std::move(graph)), dtype_(dtype), n_(n), parameters_(graph_, dtype) {
+    : graph_(std::move(graph)), dtype_(dtype), n_(n), parameters_(graph_.layer_specs(), dtype) {
   for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
     GraphNode& node = graph_.nodes()[i];
     node.layer->plan({node.input_shapes, node.shape, dtype, providers, node.number});

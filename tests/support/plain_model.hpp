@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "nn/graph.hpp"
-#include "nn/parameters/parameter_buffer.hpp"
+#include "parameters/parameter_buffer.hpp"
 
 namespace lockstep::test {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include "nn/initializer.hpp"
 #include "nn/layer.hpp"
 #include "nn/layers/plan_cache.hpp"
+#include "parameters/initializer.hpp"
 
 namespace lockstep {
 

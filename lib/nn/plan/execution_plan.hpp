@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nn/graph.hpp"
+#include "parameters/unshard_plan.hpp"
 
 namespace lockstep {
 
@@ -79,6 +80,11 @@ ExecutionPlan plan_step(const Graph& graph, DType dtype, std::int64_t max_batch,
 
 /// Number of rows in the output of n examples.
 inline std::int64_t output_rows(const Graph& graph, std::int64_t n) { return n * graph.output_shape().rows(); }
+
+/// Plans as few windows as suffice for each unit to be present before it is used, together with the `prefetch` units
+/// after it, and for gradients of one unit to be reduced while those of the next are computed.
+UnshardPlan plan_windows(const Graph& graph, const ParameterLayout& layout, const ExecutionPlan& plan,
+                         const ParameterDivision& division);
 
 // The parts of plan_step that choose segments and tiles (schedule_tasks.cpp).
 

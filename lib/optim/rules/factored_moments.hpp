@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/tensor.hpp"
-#include "nn/parameters/parameter_layout.hpp"
+#include "parameters/parameter_layout.hpp"
 
 // The average of squared gradients of [..., R, C], kept as averages over the columns of each row, [..., R], and over
 // the rows of each column, [..., C]: their product divided by the mean over the rows is the best rank-1 approximation

@@ -6,10 +6,10 @@
 
 #include "core/dtype.hpp"
 #include "core/packs.hpp"
-#include "nn/parameters/parameter_buffer.hpp"
 #include "optim/parameter_blocks.hpp"
 #include "optim/parameter_groups.hpp"
 #include "optim/update_scalars.hpp"
+#include "parameters/parameter_buffer.hpp"
 
 // The kernels of all optimizers. An optimizer is a rule for one element: a callable rule(p, g, states) that returns the
 // new parameter and changes its states in place, where g is the clipped gradient of the mean loss. Each group has a

@@ -5,12 +5,12 @@
 #include <functional>
 #include <optional>
 
-#include "nn/parameters/parameter_buffer.hpp"
 #include "optim/optimizer.hpp"
 #include "optim/update_scalars.hpp"
 #include "parallel/asynchronous/push_order.hpp"
 #include "parallel/own_steps.hpp"
 #include "parallel/parallel_strategy.hpp"
+#include "parameters/parameter_buffer.hpp"
 
 namespace lockstep {
 

@@ -12,10 +12,10 @@
 #include "comm/spin_backoff.hpp"
 #include "comm/topology.hpp"
 #include "io/output_file.hpp"
-#include "nn/parameters/parameter_buffer.hpp"
 #include "parallel/asynchronous/parameter_store.hpp"
 #include "parallel/parallel_strategy.hpp"
 #include "parallel/reducers/deterministic_reducer.hpp"
+#include "parameters/parameter_buffer.hpp"
 
 namespace lockstep {
 

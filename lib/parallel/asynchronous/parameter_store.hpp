@@ -8,12 +8,12 @@
 
 #include "comm/communicator.hpp"
 #include "comm/transport.hpp"
-#include "nn/parameters/parameter_buffer.hpp"
 #include "optim/optimizer.hpp"
 #include "parallel/asynchronous/free_order.hpp"
 #include "parallel/groups/replica_update.hpp"
 #include "parallel/reducers/deterministic_reducer.hpp"
 #include "parallel/sharded_state.hpp"
+#include "parameters/parameter_buffer.hpp"
 
 namespace lockstep {
 

@@ -8,10 +8,10 @@
 #include "comm/collective/collective.hpp"
 #include "comm/node_memory.hpp"
 #include "comm/topology.hpp"
-#include "nn/parameters/parameter_layout.hpp"
 #include "parallel/compression/compressed_sum.hpp"
 #include "parallel/config/parallel_config.hpp"
 #include "parallel/sharded_state.hpp"
+#include "parameters/parameter_layout.hpp"
 
 namespace lockstep {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "comm/collective/executor.hpp"
-#include "nn/parameters/parameter_layout.hpp"
+#include "parameters/parameter_layout.hpp"
 
 namespace lockstep {
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "core/tensor.hpp"
-#include "nn/parameters/parameter_buffer.hpp"
 #include "optim/replica_steps.hpp"
 #include "parallel/config/local_config.hpp"
+#include "parameters/parameter_buffer.hpp"
 
 namespace lockstep {
 

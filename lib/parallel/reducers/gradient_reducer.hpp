@@ -16,9 +16,9 @@
 #include "core/device.hpp"
 #include "core/tensor.hpp"
 #include "data/batch/sampler.hpp"
-#include "nn/parameters/unshard_plan.hpp"
 #include "parallel/config/parallel_config.hpp"
 #include "parallel/parallel_memory.hpp"
+#include "parameters/unshard_plan.hpp"
 
 namespace lockstep {
 

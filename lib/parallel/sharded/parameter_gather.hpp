@@ -10,10 +10,10 @@
 #include "comm/collective/node_all_reduce.hpp"
 #include "comm/spin_backoff.hpp"
 #include "core/host_memory.hpp"
-#include "nn/parameters/parameter_buffer.hpp"
 #include "nn/pass_hooks.hpp"
 #include "parallel/parallel_memory.hpp"
 #include "parallel/reducers/gradient_reducer.hpp"
+#include "parameters/parameter_buffer.hpp"
 
 namespace lockstep {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/host_memory.hpp"
-#include "nn/parameters/parameter_buffer.hpp"
 #include "parallel/reducers/gradient_reducer.hpp"
+#include "parameters/parameter_buffer.hpp"
 
 namespace lockstep {
 

@@ -7,7 +7,7 @@
 
 #include "config/capabilities.hpp"
 #include "data/data_config.hpp"
-#include "monitor/selection.hpp"
+#include "run/monitor/selection.hpp"
 #include "train/training_config.hpp"
 
 namespace lockstep {

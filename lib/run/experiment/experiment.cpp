@@ -121,7 +121,7 @@ void check(const RunConfig& config, const Datasets& data, const Graph& graph, co
   // Each of these throws if the deck does not suit the data or the network.
   if (config.data.sampler != DataConfig::SamplerKind::permutation)
     sampling_of(config.data, *data.train, 1, 0, loss.ignored_class());
-  ParameterLayout layout(graph, config.dtype());
+  ParameterLayout layout(graph.layer_specs(), config.dtype());
   layout.own({});  // without owned parameters, groups list no blocks, of which a large model has many
   config.optimizer.groups(layout);
   LearningRateSchedule(config.schedule, run_length(config, data.train->size()));

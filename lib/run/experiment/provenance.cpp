@@ -14,7 +14,7 @@
 #include "comm/communicator.hpp"
 #include "core/execution.hpp"
 #include "io/checksum.hpp"
-#include "monitor/build_info.hpp"
+#include "run/monitor/build_info.hpp"
 
 namespace lockstep {
 namespace {

@@ -7,7 +7,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "nn/graph.hpp"
 #include "nn/model_config.hpp"
-#include "nn/parameters/parameter_buffer.hpp"
+#include "parameters/parameter_buffer.hpp"
 
 namespace lockstep {
 

@@ -16,8 +16,8 @@
 #include "base/log.hpp"
 #include "base/text_file.hpp"
 #include "io/output_file.hpp"
-#include "monitor/summary.hpp"
 #include "parallel/asynchronous/push_order.hpp"
+#include "run/monitor/summary.hpp"
 
 namespace lockstep {
 namespace fs = std::filesystem;

@@ -24,7 +24,7 @@
 #include "base/log.hpp"
 #include "base/process.hpp"
 #include "io/output_file.hpp"
-#include "resilience/signals.hpp"
+#include "run/resilience/signals.hpp"
 
 namespace lockstep {
 namespace fs = std::filesystem;

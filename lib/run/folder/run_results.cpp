@@ -10,9 +10,9 @@
 #include "base/error.hpp"
 #include "base/text_file.hpp"
 #include "config/deck.hpp"
-#include "monitor/metrics_file.hpp"
 #include "nn/metrics/metric.hpp"
 #include "run/folder/run_folder.hpp"
+#include "run/monitor/metrics_file.hpp"
 
 namespace lockstep {
 namespace fs = std::filesystem;

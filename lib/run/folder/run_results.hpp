@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "monitor/summary.hpp"
 #include "run/deck/deck_values.hpp"
+#include "run/monitor/summary.hpp"
 
 namespace lockstep {
 

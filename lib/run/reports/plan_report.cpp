@@ -16,10 +16,10 @@
 #include "config/deck.hpp"
 #include "core/device.hpp"
 #include "core/execution.hpp"
-#include "io/block_file.hpp"
 #include "ops/products/device_description.hpp"
 #include "parallel/groups/local_group.hpp"
 #include "parallel/parallel_memory.hpp"
+#include "parameters/block_file.hpp"
 #include "run/experiment/experiment.hpp"
 #include "run/experiment/starting_weights.hpp"
 #include "run/folder/run_folder.hpp"
@@ -84,7 +84,7 @@ bool is_complete(const RunFolder& folder, const Checkpoint& checkpoint, const Re
 /// Says what the first step begins with. Reads and checks it, and the folder, as a run of the resolved `deck` does.
 std::string starting_point(const RunConfig& config, const std::string& deck, const Experiment& experiment,
                            PlannedRun run) {
-  const auto parameters = ParameterLayout(experiment.graph, config.dtype()).parameters();
+  const auto parameters = ParameterLayout(experiment.graph.layer_specs(), config.dtype()).parameters();
   RunFolder folder(config);
   require_resumed_file(config);
   if (run == PlannedRun::elsewhere && folder.goes_on_by_itself()) {
@@ -307,7 +307,7 @@ PlanReport report(const RunConfig& given, RankCount count, PlannedRun run) {
                                    : static_cast<double>(graph.parameter_count()) *
                                          static_cast<double>(size_of(master_dtype(config.dtype())));
   if (config.parallel.sharding.divides()) {
-    const ParameterLayout layout(graph, config.dtype());
+    const ParameterLayout layout(graph.layer_specs(), config.dtype());
     const auto largest = largest_part(config.parallel, layout, together, may_share_parameters(config.parallel));
     const int group = shard_group_size(config.parallel, together.all, together.nodes);
     if (std::optional<std::string> remark = remark_on_parts(config.parallel, static_cast<double>(largest),

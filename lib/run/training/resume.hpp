@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.hpp"
-#include "nn/parameters/parameter_layout.hpp"
+#include "parameters/parameter_layout.hpp"
 #include "run/deck/run_config.hpp"
 
 namespace lockstep {

@@ -9,10 +9,10 @@
 
 #include "checkpoint/checkpoint_writer.hpp"
 #include "checkpoint/neighbour_copies.hpp"
-#include "monitor/progress.hpp"
-#include "monitor/selection.hpp"
 #include "parallel/replica_audit.hpp"
 #include "run/folder/run_folder.hpp"
+#include "run/monitor/progress.hpp"
+#include "run/monitor/selection.hpp"
 #include "run/training/prepared_run.hpp"
 #include "run/training/run_state.hpp"
 

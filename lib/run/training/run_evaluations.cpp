@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/log.hpp"
-#include "monitor/summary.hpp"
+#include "run/monitor/summary.hpp"
 
 namespace lockstep {
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "monitor/progress.hpp"
-#include "monitor/selection.hpp"
+#include "run/monitor/progress.hpp"
+#include "run/monitor/selection.hpp"
 #include "run/training/prepared_run.hpp"
 #include "run/training/run_owner.hpp"
 #include "run/training/run_schedule.hpp"

@@ -8,8 +8,8 @@
 
 #include "base/duration.hpp"
 #include "data/batch/sampler.hpp"
-#include "resilience/signals.hpp"
 #include "run/deck/run_config.hpp"
+#include "run/resilience/signals.hpp"
 #include "run/training/run_owner.hpp"
 #include "train/results.hpp"
 

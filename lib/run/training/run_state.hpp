@@ -11,10 +11,10 @@
 #include "checkpoint/checkpoint_transfer.hpp"
 #include "config/state_fields.hpp"
 #include "data/batch/sampler.hpp"
-#include "monitor/progress.hpp"
-#include "monitor/selection.hpp"
 #include "run/deck/run_config.hpp"
 #include "run/folder/run_folder.hpp"
+#include "run/monitor/progress.hpp"
+#include "run/monitor/selection.hpp"
 #include "run/training/prepared_run.hpp"
 #include "train/trainer.hpp"
 

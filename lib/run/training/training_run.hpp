@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "monitor/progress.hpp"
-#include "resilience/watchdog.hpp"
 #include "run/folder/run_folder.hpp"
+#include "run/monitor/progress.hpp"
+#include "run/resilience/watchdog.hpp"
 #include "run/training/batch_feed.hpp"
 #include "run/training/prepared_run.hpp"
 #include "run/training/run_checkpoints.hpp"

@@ -5,7 +5,7 @@
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
 #include "base/process.hpp"
-#include "monitor/summary.hpp"
+#include "run/monitor/summary.hpp"
 #include "run/training/training_run.hpp"
 
 namespace lockstep {

@@ -12,8 +12,8 @@
 #include "comm/communicator.hpp"
 #include "data/dataset/dataset.hpp"
 #include "nn/model.hpp"
-#include "nn/parameters/parameter_buffer.hpp"
 #include "optim/optimizer.hpp"
+#include "parameters/parameter_buffer.hpp"
 #include "train/guard/step_decision.hpp"
 
 namespace lockstep {

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "nn/initializer.hpp"
+#include "parameters/initializer.hpp"
 #include "support/fixtures.hpp"
 #include "support/layer_harness.hpp"
 

@@ -52,7 +52,8 @@ TEST(Golden, Optimizers) {
     for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
       const auto input = golden.value("input", std::vector<std::int64_t>{23});
       ParameterBuffer parameters(
-          Graph(test::parse_layers(golden.value("layers", "[{linear: {features: 1, bias: false}}]")), Shape(input)),
+          Graph(test::parse_layers(golden.value("layers", "[{linear: {features: 1, bias: false}}]")), Shape(input))
+              .layer_specs(),
           dtype);
       const auto fill = [&](std::uint64_t tag, const auto& values_of) {
         for (const Parameter& parameter : parameters.parameters()) {
@@ -114,7 +115,8 @@ TEST(Optimizer, LeavesAllAsItIsWhereTheStepIsLeftOut) {
         ParameterBuffer parameters(
             Graph(test::parse_layers(
                       "[{conv2d: {filters: 4, kernel: 3}}, batch_norm, flatten, {linear: {features: 70}}]"),
-                  {12, 12, 3}),
+                  {12, 12, 3})
+                .layer_specs(),
             dtype);
         parameters.initialize(space, 3);
         const auto optimizer = config.make(parameters);
@@ -152,7 +154,7 @@ TEST(Optimizer, AveragesParameters) {
   read_config(parse_deck("{learning_rate: 0.1, ema_decay: 0.75}", "test"), config);
   EXPECT_EQ(config.state_names(), std::vector<std::string>{"ema"});
   for (const DType dtype : {DType::f64, DType::bf16}) {
-    ParameterBuffer parameters(Graph(test::parse_layers("[{linear: {features: 3}}]"), {5}), dtype);
+    ParameterBuffer parameters(Graph(test::parse_layers("[{linear: {features: 3}}]"), {5}).layer_specs(), dtype);
     const auto optimizer = config.make(parameters);
     const ExecSpace space;
     const UpdateScalarsMemory scalars;
@@ -184,7 +186,8 @@ TEST(Optimizer, AveragesParameters) {
 }
 
 TEST(GradientScale, IsTheFactorUnlessItClips) {
-  ParameterBuffer parameters(Graph(test::parse_layers("[{linear: {features: 1, bias: false}}]"), {4}), DType::f32);
+  ParameterBuffer parameters(Graph(test::parse_layers("[{linear: {features: 1, bias: false}}]"), {4}).layer_specs(),
+                             DType::f32);
   test::set_values(parameters.gradients(parameters.parameters().at(0)), {3, 0, 0, -4});
   const auto scale = [&](double clip_norm, double factor) {
     const GradientSquare square(parameters.trained_size());
@@ -227,7 +230,7 @@ const char* const two_layers =
 std::map<std::string, std::vector<double>> steps_of(const std::string& deck) {
   OptimizerConfig config;
   read_config(parse_deck(deck, "test"), config);
-  ParameterBuffer parameters(Graph(test::parse_layers(two_layers), {4}), DType::f64);
+  ParameterBuffer parameters(Graph(test::parse_layers(two_layers), {4}).layer_specs(), DType::f64);
   for (const Parameter& parameter : parameters.parameters()) {
     const std::vector<double> ones(static_cast<std::size_t>(parameter.range.count), 1);
     test::set_values(parameters.values(parameter), ones);
@@ -303,14 +306,15 @@ TEST(ParameterGroups, RefusesWhatMatchesNothing) {
 TEST(Lars, TheVelocityFollowsTheLearningRate) {
   OptimizerConfig config;
   read_config(parse_deck("{type: lars, momentum_correction: true}", "test"), config);
-  ParameterBuffer parameters(Graph(test::parse_layers(two_layers), {4}), DType::f64);
+  ParameterBuffer parameters(Graph(test::parse_layers(two_layers), {4}).layer_specs(), DType::f64);
   EXPECT_EQ(config.make(parameters)->coefficients({.learning_rate = 0.6, .learning_rate_before = 0.2, .number = 7})[1],
             0.6 / 0.2);
 }
 
 /// Large parameters are cut into blocks, of which a rank has those that it owns.
 TEST(ParameterGroups, CutsIntoBlocks) {
-  ParameterLayout layout(Graph(test::parse_layers("[{linear: {features: 100}, name: a}]"), {100}), DType::f32);
+  ParameterLayout layout(Graph(test::parse_layers("[{linear: {features: 100}, name: a}]"), {100}).layer_specs(),
+                         DType::f32);
   const ParameterGroups all(layout, {}, {}, true);
   ASSERT_EQ(all.blocks.size(), 4u);  // 10,000 in three blocks, 100 in one
   EXPECT_EQ(all.groups.size(), 2u);

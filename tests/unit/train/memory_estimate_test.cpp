@@ -31,7 +31,7 @@ struct Planned {
   MemoryEstimate memory(RankCount ranks) {
     return memory_estimate(config, experiment.graph, *experiment.data.train, ranks);
   }
-  std::int64_t trained() const { return ParameterLayout(experiment.graph, DType::f32).trained_size(); }
+  std::int64_t trained() const { return ParameterLayout(experiment.graph.layer_specs(), DType::f32).trained_size(); }
 };
 
 /// Bytes that `compress` adds to a rank's memory, without its `copies` vectors of errors.
@@ -82,7 +82,8 @@ TEST(MemoryEstimate, GradientsThatTravelInSixteenBitsBetweenDevices) {
   const RankCount ranks{8, 4};
   const auto bytes = [&](const std::string& parallel, const DeviceFacts& devices) {
     const Planned planned(parallel);
-    return wire_bytes(planned.config.parallel, ParameterLayout(planned.experiment.graph, DType::f32), ranks, devices);
+    return wire_bytes(planned.config.parallel, ParameterLayout(planned.experiment.graph.layer_specs(), DType::f32),
+                      ranks, devices);
   };
   const DeviceFacts hosts{.ranks = 8}, devices{.ranks = 8, .all_have_devices = true, .has_nccl = true};
   const double copy = 2.0 * static_cast<double>(Planned("").trained());
