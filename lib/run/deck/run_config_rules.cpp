@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <string>
 #include <utility>
 
 #include "core/execution.hpp"

@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "checkpoint/checkpoint.hpp"
 #include "run/deck/run_config.hpp"
