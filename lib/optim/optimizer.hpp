@@ -148,7 +148,6 @@ struct OptimizerConfig : Config {
   OptimizerConfig();
   void describe(Fields& fields) override;
   const OptimizerOptions& rule() const;  ///< keys and properties of the chosen type
-  bool clips() const;                    ///< true if gradients are clipped by norm or by value
   bool averages() const;                 ///< true if there is a moving average of the parameters
   bool offloads() const;                 ///< true if there are states, and they can be offloaded
   /// Names of all states, in the order of Optimizer::states.
