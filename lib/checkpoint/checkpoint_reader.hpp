@@ -30,7 +30,7 @@ inline constexpr const char* replica_parameters = "parameters";
 /// Returns the arrays that a checkpoint of these numbers has, without data.
 std::vector<NamedArray> arrays_of(const std::vector<ShardedState>& numbers);
 /// Returns the numbers of all ranks for these arrays. For rank 0 in a turn.
-NumberSource source_of(CheckpointTransfer& stream);
+NumberSource source_of(CheckpointTransfer& transfer);
 
 /// The numbers of a checkpoint, read on demand.
 class CheckpointReader {
@@ -83,6 +83,7 @@ class CheckpointReader {
 /// over may be missing, and is then 0, or may be in another number of parts, whose sum stays the same. Values of fp32
 /// files go into fp64 models, and the reverse. `progress` is called when another block has been read. For rank 0 in a
 /// turn.
-void restore_numbers(CheckpointTransfer& stream, CheckpointReader& from, const std::function<void()>& progress = [] {});
+void restore_numbers(CheckpointTransfer& transfer, CheckpointReader& from,
+                     const std::function<void()>& progress = [] {});
 
 }  // namespace lockstep
