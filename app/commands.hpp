@@ -15,7 +15,7 @@ namespace lockstep {
 enum class Start {
   nothing,  ///< it needs only files and text
   plan,     ///< Kokkos, except in builds for devices: a node without a device can plan for nodes that have some
-  ranks,    ///< MPI, and Kokkos on the device of each rank
+  ranks,    ///< MPI and Kokkos, in builds for devices on the device of each rank
 };
 
 /// What the command line asks for. `work` runs on every rank or, if MPI is not started, on the first of the processes

@@ -226,9 +226,7 @@ void Session::State::require_whole() const {
 }
 
 void Session::State::say_what_has_changed(const Checkpoint& checkpoint, const std::string& file) const {
-  const auto before = checkpoint.texts.find("deck");
-  if (before == checkpoint.texts.end()) return;
-  for (const DeckChange& change : changes_between(before->second, deck))
+  for (const DeckChange& change : changes_since(checkpoint.texts, deck))
     if (change.effect == DeckChange::Effect::training)
       warn("{}: {} was {} and is {} in this session", file, change.key, change.was, change.is);
 }

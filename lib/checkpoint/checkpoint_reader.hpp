@@ -30,7 +30,7 @@ inline constexpr const char* replica_parameters = "parameters";
 /// Returns the arrays that a checkpoint of these numbers has, without data.
 std::vector<NamedArray> arrays_of(const std::vector<ShardedState>& numbers);
 /// Returns the numbers of all ranks for these arrays. For rank 0 in a turn.
-NumberSource source_of(CheckpointTransfer& stream);
+NumberSource source_of(CheckpointTransfer& transfer);
 
 /// The numbers of a checkpoint, read on demand.
 class CheckpointReader {
@@ -44,10 +44,12 @@ class CheckpointReader {
     std::vector<std::string> arrays;
     double share = 1;
   };
-  /// Returns the arrays for a parameter of `numbers`. For a replica, with as many replicas as there were, that is its
-  /// own array; with another number of them, or for no replica, the average over all replicas, or what they had in
-  /// common. For a part of what compression has left over, likewise its own array, or an equal share of the sum of all
-  /// parts. No arrays for what the checkpoint lacks and zeros replace (ShardedState::is_optional).
+  /// Returns the arrays whose scaled sum is a parameter of `numbers`:
+  /// - of a replica, if the file has as many replicas: the replica's own array;
+  /// - with another number of replicas, or without any: the average over the file's replicas, or their common array;
+  /// - of a part of the errors that compression keeps: the part's own array or, with another number of parts, an equal
+  ///   share of the sum of all parts;
+  /// - of what the file lacks and zeros replace (ShardedState::is_optional): no arrays.
   Summands summands_for(const ShardedState& numbers, const Parameter& parameter);
   /// Reads elements [first, first + count) of an array as numbers of type `dtype`: f32 or f64, or the type in the file.
   /// Elements of an array must be read in order; with the last of them, the array's checksum is verified.
@@ -83,6 +85,7 @@ class CheckpointReader {
 /// over may be missing, and is then 0, or may be in another number of parts, whose sum stays the same. Values of fp32
 /// files go into fp64 models, and the reverse. `progress` is called when another block has been read. For rank 0 in a
 /// turn.
-void restore_numbers(CheckpointTransfer& stream, CheckpointReader& from, const std::function<void()>& progress = [] {});
+void restore_numbers(
+    CheckpointTransfer& transfer, CheckpointReader& from, const std::function<void()>& progress = [] {});
 
 }  // namespace lockstep

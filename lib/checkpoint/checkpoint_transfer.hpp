@@ -48,7 +48,7 @@ class CheckpointTransfer {
   /// A turn of rank 0, which ends with this object.
   class Turn {
    public:
-    explicit Turn(CheckpointTransfer& stream) : stream_(&stream) {}
+    explicit Turn(CheckpointTransfer& transfer) : transfer_(&transfer) {}
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
     ~Turn() {
@@ -58,11 +58,11 @@ class CheckpointTransfer {
       }
     }
     void end() {
-      if (CheckpointTransfer* stream = std::exchange(stream_, nullptr)) stream->end_turn();
+      if (CheckpointTransfer* transfer = std::exchange(transfer_, nullptr)) transfer->end_turn();
     }
 
    private:
-    CheckpointTransfer* stream_;
+    CheckpointTransfer* transfer_;
   };
 
   /// A range of numbers()[of], in elements.

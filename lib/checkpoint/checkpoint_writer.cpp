@@ -54,14 +54,14 @@ void CheckpointWriter::write_async(std::int64_t step, Contents contents, Copy co
   wait();
   waiting_ += timer.seconds();
   ++in_background_;
-  if (copy == Copy::at_once) numbers_.copy(ExecSpace());
+  if (copy == Copy::at_once) transfer_.copy(ExecSpace());
   writing_.start(
-      numbers_.may_work_in_background(),
+      transfer_.may_work_in_background(),
       [this, copy] {
-        if (copy == Copy::in_background) numbers_.copy(ExecSpace());
+        if (copy == Copy::in_background) transfer_.copy(ExecSpace());
       },
       [this, step, contents = std::move(contents)] {
-        CheckpointTransfer::Turn turn(numbers_);
+        CheckpointTransfer::Turn turn(transfer_);
         try {
           write(step, contents, turn);
         } catch (const std::exception& error) {
@@ -82,7 +82,7 @@ void CheckpointWriter::write_now(std::int64_t step, const Contents& contents, Ch
   wait();
   std::exception_ptr failure;
   writing_.start(
-      numbers_.may_work_in_background(), [] {},
+      transfer_.may_work_in_background(), [] {},
       [&] {
         try {
           write(step, contents, turn);
@@ -104,9 +104,9 @@ void CheckpointWriter::wait() {
 void CheckpointWriter::write(std::int64_t step, const Contents& contents, CheckpointTransfer::Turn& turn) {
   const Timer timer;
   const std::string name = checkpoint_name(step);
-  const Checkpoint checkpoint{.arrays = arrays_of(numbers_.numbers()), .texts = contents.texts};
+  const Checkpoint checkpoint{.arrays = arrays_of(transfer_.numbers()), .texts = contents.texts};
   const NumberSource numbers = [&](const NumberSink& sink) {
-    source_of(numbers_)([&](std::size_t index, std::span<const std::byte> next) {
+    source_of(transfer_)([&](std::size_t index, std::span<const std::byte> next) {
       const NamedArray& array = checkpoint.arrays[index];
       // Optimizer states are not checked: an average of squares may be infinite, which only stops a parameter.
       if (array.name.starts_with("/model/"))

@@ -45,11 +45,11 @@ class BackgroundWork {
 /// waits for the copy before it changes the state, and for the checkpoint before if that is not on disk yet.
 class CheckpointWriter {
  public:
-  /// `numbers` must have room for a copy (make_room) before the first checkpoint is written in the background. `folder`
-  /// is that of the checkpoints, of which the newest `keep` are kept (0: all). `step` is the one that the run goes on
-  /// from, whose checkpoint need not be written again; -1: none.
-  CheckpointWriter(CheckpointTransfer& numbers, std::filesystem::path folder, std::int64_t keep, std::int64_t step)
-      : numbers_(numbers), folder_(std::move(folder)), keep_(keep), written_step_(step) {}
+  /// `transfer` must have room for a copy (make_room) before the first checkpoint is written in the background.
+  /// `folder` is that of the checkpoints, of which the newest `keep` are kept (0: all). `step` is the one that the run
+  /// goes on from, whose checkpoint need not be written again; -1: none.
+  CheckpointWriter(CheckpointTransfer& transfer, std::filesystem::path folder, std::int64_t keep, std::int64_t step)
+      : transfer_(transfer), folder_(std::move(folder)), keep_(keep), written_step_(step) {}
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
   /// Waits for what is being written.
@@ -97,7 +97,7 @@ class CheckpointWriter {
  private:
   void write(std::int64_t step, const Contents& contents, CheckpointTransfer::Turn& turn);
 
-  CheckpointTransfer& numbers_;
+  CheckpointTransfer& transfer_;
   std::filesystem::path folder_;
   std::int64_t keep_;
   std::int64_t in_background_ = 0;

@@ -134,11 +134,11 @@ struct Received {
 }  // namespace
 
 NeighbourCopies::NeighbourCopies(const Topology& ranks, MemoryFolder folder, std::string run,
-                                 CheckpointTransfer& numbers)
+                                 CheckpointTransfer& transfer)
     : ranks_(ranks),
       folder_(std::move(folder)),
       run_(std::move(run)),
-      numbers_(numbers),
+      transfer_(transfer),
       sent_block_(new std::byte[block_bytes]) {
   std::random_device random;
   start_ = fmt::format("{:08x}{:08x}", random(), random());
@@ -157,12 +157,12 @@ void NeighbourCopies::write(std::int64_t step, std::map<std::string, std::string
   wait();
   settle_last();
   last_ = step;
-  if (at_once) numbers_.copy(ExecSpace());
+  if (at_once) transfer_.copy(ExecSpace());
   const bool in_thread = !transport_ || mpi_serves_threads();
   writing_.start(
       in_thread,
       [this, at_once] {
-        if (!at_once) numbers_.copy(ExecSpace());
+        if (!at_once) transfer_.copy(ExecSpace());
       },
       [this, step, texts = std::move(texts), before_commit = std::move(before_commit)] {
         try {
@@ -212,15 +212,15 @@ void NeighbourCopies::exchange(std::int64_t step, const std::map<std::string, st
   std::string head;
   guarded([&] {
     head = copy_head({.run = run_, .start = start_, .step = step, .owner = rank, .owners = ranks_.all.size()}, texts,
-                     numbers_.numbers());
+                     transfer_.numbers());
   });
   Sent sent(sent_block_.get());
   sent.add(head.size(), [&head](std::size_t first, std::span<std::byte> to) {
     std::memcpy(to.data(), head.data() + first, to.size());
   });
-  for (std::size_t of = 0; of < numbers_.numbers().size(); ++of)
-    sent.add(numbers_.numbers()[of].values.bytes(), [this, of, &guarded](std::size_t first, std::span<std::byte> to) {
-      guarded([&] { numbers_.read_copy(of, first, to); });
+  for (std::size_t of = 0; of < transfer_.numbers().size(); ++of)
+    sent.add(transfer_.numbers()[of].values.bytes(), [this, of, &guarded](std::size_t first, std::span<std::byte> to) {
+      guarded([&] { transfer_.read_copy(of, first, to); });
     });
   sent.add_hash();
   guarded([&] { sent.file.emplace(folder_.file(node, rank, step)); });

@@ -26,8 +26,8 @@ namespace lockstep {
 /// other is written.
 class NeighbourCopies {
  public:
-  /// `run` is known to this run alone. `numbers` must have room for a copy (make_room). Collective.
-  NeighbourCopies(const Topology& ranks, MemoryFolder folder, std::string run, CheckpointTransfer& numbers);
+  /// `run` is known to this run alone. `transfer` must have room for a copy (make_room). Collective.
+  NeighbourCopies(const Topology& ranks, MemoryFolder folder, std::string run, CheckpointTransfer& transfer);
   NeighbourCopies(const NeighbourCopies&) = delete;
   NeighbourCopies& operator=(const NeighbourCopies&) = delete;
   ~NeighbourCopies() { wait(); }
@@ -52,7 +52,7 @@ class NeighbourCopies {
   Topology ranks_;
   MemoryFolder folder_;
   std::string run_, start_;  ///< see CopyOrigin
-  CheckpointTransfer& numbers_;
+  CheckpointTransfer& transfer_;
   std::unique_ptr<Transport> transport_;  ///< null: there is one node only
   // For messages; allocated before the first one, since a rank that has none would leave others waiting.
   std::unique_ptr<std::byte[]> sent_block_, received_block_;

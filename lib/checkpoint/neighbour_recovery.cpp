@@ -186,13 +186,14 @@ std::optional<std::int64_t> recover_from_neighbours(const Topology& ranks, const
   std::vector<OwnedTensor> memory;
   std::vector<ShardedState> held;
   all.run_collectively([&] { held = sharded_states(description.numbers, loaded, memory); });
-  CheckpointTransfer stream(all, std::move(held));
+  CheckpointTransfer transfer(all, std::move(held));
   all.run_collectively([&] {
-    if (!all.is_root()) return stream.serve();
-    const CheckpointTransfer::Turn turn(stream);
+    if (!all.is_root()) return transfer.serve();
+    const CheckpointTransfer::Turn turn(transfer);
     std::filesystem::create_directories(checkpoints);
     write_checkpoint(checkpoints / checkpoint_name(chosen[0].origin.step),
-                     {.arrays = arrays_of(stream.numbers()), .texts = description.texts}, source_of(stream), events);
+                     {.arrays = arrays_of(transfer.numbers()), .texts = description.texts}, source_of(transfer),
+                     events);
   });
   return chosen[0].origin.step;
 }

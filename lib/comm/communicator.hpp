@@ -68,8 +68,9 @@ class Communicator {
   double all_reduce_max(double value) const;
   std::int64_t all_reduce_min(std::int64_t value) const;
   double all_reduce_min(double value) const;
-  /// True, on all ranks, if `condition` is on any rank; on every rank.
+  /// Returns, on all ranks, whether `condition` is true on at least one rank.
   bool any_rank(bool condition) const { return all_reduce_max(std::int64_t{condition}) != 0; }
+  /// Returns, on all ranks, whether `condition` is true on every rank.
   bool every_rank(bool condition) const { return !any_rank(!condition); }
   /// Returns rank 0's number.
   std::int64_t from_root(std::int64_t value) const;

@@ -4,7 +4,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "config/deck.hpp"
@@ -69,7 +68,7 @@ struct CapabilityUse {
   std::string instead = {};  ///< what to do other than leaving one of two options out, as "use bf16"; may be empty
 };
 
-/// A key of decks, or some of its values, with all that decides which other options it goes with.
+/// A deck key, or some of its values, with the capabilities that it needs and takes away.
 struct Option {
   std::string key = {};    ///< path in decks; empty: it is no key, but how the program was built or is used
   std::string value = {};  ///< what follows the key in its label, as ": fp16"; empty: any value

@@ -4,7 +4,6 @@
 #include <functional>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "nn/graph.hpp"
 #include "nn/pass_hooks.hpp"

@@ -78,8 +78,6 @@ void OptimizerConfig::describe(Fields& fields) { fields.one_of("type", type, opt
 
 const OptimizerOptions& OptimizerConfig::rule() const { return dynamic_cast<const OptimizerOptions&>(*options); }
 
-bool OptimizerConfig::clips() const { return rule().clip_norm > 0 || rule().clip_value > 0; }
-
 bool OptimizerConfig::averages() const { return rule().ema_decay > 0; }
 
 std::vector<std::string> OptimizerConfig::state_names() const { return all_state_names(rule()); }

@@ -85,7 +85,7 @@ class Optimizer {
   /// True if there is a moving average of the parameters, ema ← d·ema + (1 − d)·p after each step, which evaluations
   /// use. After the first step it equals the parameters.
   bool averages() const { return tables_.averages(); }
-  /// Sets the moving average of the parameters that this rank owns to their values, which it has until the first step.
+  /// Sets the moving average to the parameters that this rank owns, before the first step.
   void begin_average(const ExecSpace& space, const ParameterBuffer& parameters);
   /// Exchanges the parameters that this rank owns with their moving average.
   void swap_average(const ExecSpace& space, ParameterBuffer& parameters);
@@ -148,7 +148,6 @@ struct OptimizerConfig : Config {
   OptimizerConfig();
   void describe(Fields& fields) override;
   const OptimizerOptions& rule() const;  ///< keys and properties of the chosen type
-  bool clips() const;                    ///< true if gradients are clipped by norm or by value
   bool averages() const;                 ///< true if there is a moving average of the parameters
   bool offloads() const;                 ///< true if there are states, and they can be offloaded
   /// Names of all states, in the order of Optimizer::states.

@@ -2,6 +2,7 @@
 #include "comm/collective/node_all_reduce.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 namespace lockstep {

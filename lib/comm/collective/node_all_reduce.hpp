@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
 #include "comm/collective/collective.hpp"
 #include "comm/collective/shard_place.hpp"

@@ -8,10 +8,10 @@
 
 namespace lockstep {
 
-/// Determines which elements of a range a rank owns when sums are divided. The range is cut into one part per leader of
-/// a node, each part into one per node, and each of these into one per rank of the node, which begin at another rank
-/// for each leader: if there are fewer blocks than ranks, others have them. All cuts are those of slice_of_rank,
-/// between blocks. Pure.
+/// Determines which elements of a range a rank owns when sums are divided. A range has one part per leader of a node.
+/// Each part has one slice per node, and each slice one piece per rank of the node. The pieces of each leader's part
+/// start at a different rank, so small ranges spread over all ranks. All cuts are those of slice_of_rank, between
+/// blocks. Pure.
 struct ShardPlace {
   /// For each leader number: position of this node's leader among the leaders of that number in all nodes.
   std::vector<int> node = {0};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "comm/collective/shard_tree.hpp"
 
+#include <algorithm>
 #include <iterator>
 
 namespace lockstep {

@@ -3,7 +3,6 @@
 
 #include <dnnl.hpp>
 
-#include <algorithm>
 #include <initializer_list>
 #include <memory>
 #include <new>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "optim/rules/rules.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 

@@ -11,15 +11,19 @@
 // The update rules that a deck can choose (`optimizer.type`), by their keys. Each has a source file with its formula.
 namespace lockstep {
 
+/// What `weight_decay` means in most rules: as a part of the gradient, or decoupled from it.
+inline constexpr std::string_view gradient_decay_help =
+    "weight decay as a part of the gradient, to which this times the parameter is added (0: none)";
+inline constexpr std::string_view decoupled_decay_help =
+    "decoupled weight decay: each step reduces the parameter by learning rate × this × the parameter (0: none)";
+
 struct SgdConfig : OptimizerOptions {
   double momentum = 0;
   double dampening = 0;
   bool nesterov = false;
 
   void describe(Fields& fields) override;
-  std::string_view weight_decay_help() const override {
-    return "weight decay as a part of the gradient, to which this times the parameter is added (0: none)";
-  }
+  std::string_view weight_decay_help() const override { return gradient_decay_help; }
   std::vector<std::string> state_names() const override;
   bool steps_along_gradient() const override { return true; }
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
@@ -37,17 +41,13 @@ struct AdamOptions : OptimizerOptions {
 };
 
 struct AdamConfig final : AdamOptions {
-  std::string_view weight_decay_help() const override {
-    return "weight decay as a part of the gradient, to which this times the parameter is added (0: none)";
-  }
+  std::string_view weight_decay_help() const override { return gradient_decay_help; }
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
 };
 
 struct AdamWConfig final : AdamOptions {
   AdamWConfig();
-  std::string_view weight_decay_help() const override {
-    return "decoupled weight decay: each step reduces the parameter by learning rate × this × the parameter (0: none)";
-  }
+  std::string_view weight_decay_help() const override { return decoupled_decay_help; }
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
 };
 
@@ -58,9 +58,7 @@ struct RmspropConfig final : OptimizerOptions {
 
   RmspropConfig() { learning_rate = 1e-2; }
   void describe(Fields& fields) override;
-  std::string_view weight_decay_help() const override {
-    return "weight decay as a part of the gradient, to which this times the parameter is added (0: none)";
-  }
+  std::string_view weight_decay_help() const override { return gradient_decay_help; }
   std::vector<std::string> state_names() const override;
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
 };
@@ -70,9 +68,7 @@ struct LionConfig final : OptimizerOptions {
 
   LionConfig();
   void describe(Fields& fields) override;
-  std::string_view weight_decay_help() const override {
-    return "decoupled weight decay: each step reduces the parameter by learning rate × this × the parameter (0: none)";
-  }
+  std::string_view weight_decay_help() const override { return decoupled_decay_help; }
   std::vector<std::string> state_names() const override { return {"exp_avg"}; }
   std::unique_ptr<Optimizer> make(const ParameterBuffer& parameters) const override;
 };
@@ -84,9 +80,7 @@ struct LarsConfig final : OptimizerOptions {
 
   LarsConfig();
   void describe(Fields& fields) override;
-  std::string_view weight_decay_help() const override {
-    return "weight decay as a part of the gradient, to which this times the parameter is added (0: none)";
-  }
+  std::string_view weight_decay_help() const override { return gradient_decay_help; }
   std::vector<std::string> state_names() const override { return {"velocity"}; }
   bool needs_all_gradients() const override { return true; }  // norms need all gradients
   StatePasses state_passes(bool values) const override { return {.reads = values ? 2 : 1, .writes = 1}; }
@@ -115,9 +109,7 @@ struct AdafactorConfig final : OptimizerOptions {
 
   AdafactorConfig() { learning_rate = 0.01; }
   void describe(Fields& fields) override;
-  std::string_view weight_decay_help() const override {
-    return "decoupled weight decay: each step reduces the parameter by learning rate × this × the parameter (0: none)";
-  }
+  std::string_view weight_decay_help() const override { return decoupled_decay_help; }
   std::vector<std::string> state_names() const override { return {"col_var", "row_var"}; }
   std::vector<Parameter> state_layout(std::string_view state, const std::vector<Parameter>& trained) const override;
   bool counts_steps() const override { return true; }

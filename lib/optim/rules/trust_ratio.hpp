@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <algorithm>
+
 #include "optim/parameter_blocks.hpp"
 #include "optim/rules/step_kernel.hpp"
 

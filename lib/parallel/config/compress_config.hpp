@@ -25,7 +25,6 @@ struct CompressConfig : Config {
   bool error_feedback = true;
   std::int64_t from_step = 0;
 
-  bool keeps_errors() const { return present && error_feedback; }
   /// Fraction of a tensor's numbers that travels in a step, counted from 1: after from_step, 1/4, 1/16, 1/64 and 1/256
   /// of them (sparsities of 75, 93.75, 98.4 and 99.6 %: Lin et al. 2018) for ramp_steps each, but never less than
   /// `keep`.

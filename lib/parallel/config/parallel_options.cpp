@@ -88,7 +88,7 @@ void add_forms(std::vector<Option>& options, const ParallelConfig& config) {
   Option compress{.key = "parallel.compress",
                   .is_used = config.compress.present,
                   .needs = {{Capability::common_steps, "it compresses what all ranks sum in each step"},
-                            {Capability::one_algorithm, "its sums have one for all sizes"},
+                            {Capability::one_algorithm, "it compresses buckets of all sizes in the same way"},
                             {Capability::node_sums, "nodes sum exactly, and compress what travels between them"},
                             {Capability::one_sender, "one rank keeps the errors of its part"},
                             {Capability::fp32_wire, "it sets the format itself"},
@@ -112,15 +112,16 @@ void add_divisions(std::vector<Option>& options, const ParallelConfig& config) {
   const ShardConfig& sharding = config.sharding;
   for (const Shard shard : {Shard::optimizer, Shard::gradients, Shard::parameters}) {
     const std::string name(shard_names[static_cast<std::size_t>(shard)]);
-    Option option{.key = "parallel.shard",
-                  .value = ": " + name,
-                  .is_used = sharding.shard == shard,
-                  .needs = {{Capability::divisible_sums, "each rank updates its part"},
-                            {Capability::one_algorithm, "it decides which rank owns what"},
-                            {Capability::divisible_states, "ranks divide it among themselves"}},
-                  .takes = {{Capability::whole_parameters, "it divides them among ranks"},
-                            {Capability::own_pass_times, "they include the wait for other ranks' parameters and sums"}},
-                  .example = {"parallel.shard=" + name}};
+    Option option{
+        .key = "parallel.shard",
+        .value = ": " + name,
+        .is_used = sharding.shard == shard,
+        .needs = {{Capability::divisible_sums, "each rank updates its part"},
+                  {Capability::one_algorithm, "the algorithm decides which rank owns which elements"},
+                  {Capability::divisible_states, "ranks divide it among themselves"}},
+        .takes = {{Capability::whole_parameters, "it divides them among ranks"},
+                  {Capability::own_pass_times, "passes include the wait for other ranks' parameters and sums"}},
+        .example = {"parallel.shard=" + name}};
     if (shard >= Shard::gradients)
       option.needs.push_back({Capability::sums_between_layers, "gradients are divided as soon as layers have them"});
     add_value(options, std::move(option));
@@ -156,12 +157,13 @@ void add_divisions(std::vector<Option>& options, const ParallelConfig& config) {
 void add_shares(std::vector<Option>& options, const ParallelConfig& config) {
   const CapabilityUse own_parts{Capability::one_share, "it cuts batches in its own way"},
       own_statistics{Capability::common_statistics, "each part of a batch has statistics of its own"};
-  options.push_back({.key = "parallel.deterministic",
-                     .is_used = config.deterministic.present,
-                     .needs = {{Capability::exact_sums, "its trees add gradients in a fixed order"},
-                               {Capability::same_bits, "that is what it is for"}},
-                     .takes = {{Capability::free_order, "its tree sets both"}, own_parts, own_statistics},
-                     .example = {"parallel.deterministic={shards: 4}"}});
+  options.push_back(
+      {.key = "parallel.deterministic",
+       .is_used = config.deterministic.present,
+       .needs = {{Capability::exact_sums, "its trees add gradients in a fixed order"},
+                 {Capability::same_bits, "equal bits are its purpose"}},
+       .takes = {{Capability::free_order, "its tree fixes the parts and their order"}, own_parts, own_statistics},
+       .example = {"parallel.deterministic={shards: 4}"}});
   options.push_back({.key = "parallel.shares",
                      .value = ": measured",
                      .is_used = config.measures_shares(),
@@ -212,9 +214,9 @@ void add_local_steps(std::vector<Option>& options, const ParallelConfig& config)
                        .takes = std::move(takes),
                        .example = {"parallel.local={every: 4}", fmt::format("{}={}", path, example)}});
   };
-  const CapabilityUse joint{Capability::joint_synchronizations, "it is about these"},
+  const CapabilityUse joint{Capability::joint_synchronizations, "it changes how all groups synchronize"},
       in_parts{Capability::whole_synchronizations, "parameters are synchronized in parts, or while groups step"},
-      groups{Capability::own_groups, "it sets them"};
+      groups{Capability::own_groups, "it sets the size of groups"};
   const auto whole = [](const char* why) { return CapabilityUse{Capability::whole_parameters, why}; };
   add_key("from_step", "", local.from_step > 0, {joint, whole("ranks are divided anew after that step")}, {}, "2");
   add_key("node_every", "", local.node_every.has_value(),
@@ -228,7 +230,7 @@ void add_local_steps(std::vector<Option>& options, const ParallelConfig& config)
   add_key("outer", ": adasum", local.outer == LocalConfig::Outer::adasum,
           {{Capability::joint_synchronizations, "it compares the changes of all groups", "use average or nesterov"},
            {Capability::whole_synchronizations, "it compares changes to whole tensors", "use average or nesterov"},
-           {Capability::unlike_groups, "it compares groups", "use average or nesterov"},
+           {Capability::unlike_groups, "Adasum compares the changes of different groups", "use average or nesterov"},
            whole("it compares whole tensors")},
           {}, "adasum");
   add_key("group", "", local.group && *local.group != 1, {groups}, {}, "2");
@@ -243,7 +245,7 @@ void add_workers(std::vector<Option>& options, const ParallelConfig& config) {
   const std::vector<CapabilityUse> needs{{Capability::whole_parameters, "workers read all of them"},
                                          {Capability::free_order, "sums follow from the order in which gradients come"},
                                          {Capability::exact_sums, "each gradient is applied by itself"},
-                                         {Capability::equal_parts, "each gradient is of one"},
+                                         {Capability::equal_parts, "each gradient is of one part of a batch"},
                                          {Capability::run_loop, "it deals out parts of batches"}};
   const std::vector<CapabilityUse> takes{
       {Capability::one_share, "it cuts batches in its own way"},
@@ -286,7 +288,8 @@ void add_workers(std::vector<Option>& options, const ParallelConfig& config) {
                      .value = ": compensate",
                      .is_used = asynchronous.compensates(),
                      .needs = {{Capability::single_steps, "it corrects gradients", "use divide or none"},
-                               {Capability::gradient_steps, "it estimates these", "use another staleness"}},
+                               {Capability::gradient_steps, "its correction is derived for updates along the gradient",
+                                "use another staleness"}},
                      .example = {simulated, "parallel.asynchronous.staleness=compensate"}});
   options.push_back({.key = "parallel.local",
                      .value = " with parallel.asynchronous",
@@ -300,7 +303,7 @@ void add_workers(std::vector<Option>& options, const ParallelConfig& config) {
                 .needs = needs,
                 .takes = takes,
                 .example = {"parallel.backup=1"}};
-  backup.needs.push_back({Capability::newest_parameters, "each step waits for these"});
+  backup.needs.push_back({Capability::newest_parameters, "it drops gradients by older parameters"});
   backup.needs.push_back({Capability::common_parameters, "an update changes them on all ranks"});
   backup.needs.push_back({Capability::unscaled_gradients, "each rank checks its gradient by itself"});
   add_free(backup);

@@ -72,8 +72,8 @@ struct GradientBuckets {
                   std::size_t element_bytes);
 };
 
-/// When the window of a unit's gradients may be written: when the first `buckets` buckets, counted over trained ones
-/// and statistics, of this micro-batch or of the one before, are summed.
+/// When layers may write the window of a unit's gradients: once the first `buckets` buckets of this micro-batch, or of
+/// the previous one, are summed. Both trained buckets and those of statistics count.
 struct WindowTurn {
   int time;  ///< of the first layer that writes the window
   std::size_t buckets;

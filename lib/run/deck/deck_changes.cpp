@@ -55,4 +55,9 @@ std::vector<DeckChange> changes_between(const std::string& was, const std::strin
   return changes;
 }
 
+std::vector<DeckChange> changes_since(const std::map<std::string, std::string>& texts, const std::string& deck) {
+  const auto before = texts.find("deck");
+  return before == texts.end() ? std::vector<DeckChange>{} : changes_between(before->second, deck);
+}
+
 }  // namespace lockstep

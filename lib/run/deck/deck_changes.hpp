@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,5 +22,7 @@ struct DeckChange {
 /// `was` has. Leaves out run.output_dir, run.resume and run.overwrite, which say where a run lies and how it begins.
 /// Returns none if a deck cannot be read (as one of another version).
 std::vector<DeckChange> changes_between(const std::string& was, const std::string& is);
+/// Returns the changes from the deck among a checkpoint's `texts` to the resolved `deck`; none if `texts` has no deck.
+std::vector<DeckChange> changes_since(const std::map<std::string, std::string>& texts, const std::string& deck);
 
 }  // namespace lockstep

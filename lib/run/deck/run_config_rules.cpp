@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <string>
 #include <utility>
 
 #include "core/execution.hpp"
@@ -21,7 +20,7 @@ void add_optimizers(std::vector<Option>& options, const OptimizerConfig& optimiz
                   .value = fmt::format(": {}", type.name),
                   .is_used = is_used,
                   .example = {fmt::format("optimizer={{type: {}}}", type.name)}};
-    if (!has_states) option.takes.push_back({Capability::some_states, "it keeps none here"});
+    if (!has_states) option.takes.push_back({Capability::some_states, "without momentum it keeps none"});
     if (!rule.divides())
       option.takes.push_back(
           {Capability::divisible_states, "it keeps averages of whole rows and columns", "use another optimizer"});

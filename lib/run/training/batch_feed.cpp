@@ -113,7 +113,7 @@ void BatchFeed::begin() {
        .interleaved = interleaved,
        .rank = trainer_.ranks().rank(),
        .partition = partition(),
-       .part_of = [&training = *deck_.training](std::int64_t batch) { return training.part_of(batch); },
+       .part_of = deck_.training->parts_of_batches(),
        .parts_of_batch = dealing().parts_of_batch,
        .batches = trainer_.steps(),
        .parts_of = dealing().parts_of},

@@ -201,6 +201,11 @@ GroupTrainer::GroupTrainer(const RunConfig& config, Graph graph, std::unique_ptr
       [this] { return trainer_->strategy().take_exposed_seconds() + exchange_->take_exposed_seconds(); });
 }
 
+std::function<RankShare(std::int64_t)> GroupTrainer::parts_of_batches() const {
+  if (!is_apart()) return {};
+  return [&group = exchange_->group()](std::int64_t batch) { return group.part_of(batch); };
+}
+
 bool GroupTrainer::part_if_due() {
   if (!parts_next()) return false;
   continue_in_group();

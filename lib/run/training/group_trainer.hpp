@@ -38,6 +38,8 @@ class GroupTrainer {
   RankShare part_of(std::int64_t batch) const {
     return is_apart() ? exchange_->group().part_of(batch) : RankShare{0, batch};
   }
+  /// Returns part_of as it is now, for other threads.
+  std::function<RankShare(std::int64_t batch)> parts_of_batches() const;
 
   /// Lets groups part if that is due; the trainer then goes on with this rank's group, and batches are dealt anew.
   /// Returns whether it has. Collective.

@@ -56,5 +56,13 @@ TEST(StoredConfig, KnowsWhatMattersOnlyAtTheFirstStep) {
             Effect::none);
 }
 
+TEST(StoredConfig, ComparesWithTheDeckOfACheckpoint) {
+  const std::string four = "optimizer: {learning_rate: 4}", five = "optimizer: {learning_rate: 5}";
+  const std::vector<DeckChange> changes = changes_since({{"deck", four}}, five);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].key, "optimizer.learning_rate");
+  EXPECT_TRUE(changes_since({{"state", four}}, five).empty()) << "a file of another program";
+}
+
 }  // namespace
 }  // namespace lockstep
