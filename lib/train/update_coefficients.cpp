@@ -93,7 +93,9 @@ void UpdateCoefficients::go_to(const KnownSteps& steps) {
            schedule_.batch_factor(before.before_last) == schedule_.batch_factor(now.before_last);
   };
   const std::int64_t applied = steps.applied();
-  if (known_.count.missed == steps.count.missed && is_the_same(applied) && (steps.untaken == 0 || is_the_same(applied + 1))) return;
+  if (known_.count.missed == steps.count.missed && is_the_same(applied) &&
+      (steps.untaken == 0 || is_the_same(applied + 1)))
+    return;
   known_ = steps;
   forget();
 }

@@ -21,7 +21,7 @@ struct StepCount {
   std::int64_t done = 0, skipped = 0;
   std::int64_t skipped_in_a_row = 0;  ///< skipped steps after the last applied one
   std::int64_t before = 0;            ///< applied steps of the run that this one has branched from
-  std::int64_t missed = 0;            ///< steps that are left out, but count as applied (TrainingProblem::counts_missed)
+  std::int64_t missed = 0;  ///< steps that are left out, but count as applied (TrainingProblem::counts_missed)
 
   std::int64_t applied() const { return done - skipped; }
   /// Number of steps behind the optimizer's state, those of the run before included.
@@ -142,7 +142,7 @@ class UpdateCoefficients {
   LearningRateSchedule schedule_;
   SharedCoefficients coefficients_;
   double clip_norm_;
-  Tensor square_;           ///< sum of squares of gradients that the step clips or overwrites, or that are kept
+  Tensor square_;  ///< sum of squares of gradients that the step clips or overwrites, or that are kept
   bool keeps_square_ = false;
   CoefficientTable table_;  ///< coefficients that rank 0 has sent
   Buffer memory_;           ///< table_ in device memory

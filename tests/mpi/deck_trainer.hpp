@@ -21,34 +21,50 @@ struct DeckTrainer {
   DeckTrainer(const std::string& deck, const Communicator& comm)
       : config(read_run_config(deck, (folder.path() / "run").string())),
         experiment(open_experiment(config)),
-        trainer(make_trainer(config, std::move(experiment.graph), std::move(experiment.loss), data(), comm)),
-        loader(data(),
-               Sampler({.dataset_size = data().size(),
-                        .global_batch = config.batch.global,
-                        .seed = 5,
-                        .rank = comm.rank(),
-                        .partition = trainer->partition()}),
-               config.batch.global, AugmentConfig{}, 5) {}
+        training(config, std::move(experiment.graph), std::move(experiment.loss), data(), comm),
+        trainer(&training.trainer()) {
+    begin({});
+  }
 
   /// Gives the parameters their first values. Collective over `comm`.
   void initialize(const Communicator& comm) {
     comm.run_collectively([&] { parameters().initialize(ExecSpace(), 5); });
-    trainer->share_parameters();
+    training.share_parameters();
   }
   const Dataset& data() const { return *experiment.data.train; }
   ParameterBuffer& parameters() { return trainer->model().parameters(); }
-  StepResult step() { return trainer->step(*loader.next()); }
+  StepResult step() {
+    if (training.part_if_due()) begin(position);
+    const HostBatch& batch = *loader->next();
+    position = batch.plan.after;
+    return training.step(batch);
+  }
 
   const TemporaryFolder folder;
   const RunConfig config;
   Experiment experiment;  ///< without graph and loss, which the trainer has
-  const std::unique_ptr<Trainer> trainer;
-  DataLoader loader;
+  GroupTrainer training;
+  Trainer* const trainer;  ///< training's
+  SamplerPosition position;
+  std::unique_ptr<DataLoader> loader;
+
+ private:
+  void begin(const SamplerPosition& at) {
+    loader = std::make_unique<DataLoader>(data(),
+                                          Sampler({.dataset_size = data().size(),
+                                                   .global_batch = config.batch.global,
+                                                   .seed = 5,
+                                                   .rank = trainer->ranks().rank(),
+                                                   .partition = trainer->partition(),
+                                                   .part_of = training.parts_of_batches()},
+                                                  at),
+                                          config.batch.global, AugmentConfig{}, 5);
+  }
 };
 
 /// All arrays of a checkpoint, parameters before the optimizer's states, on rank 0. Collective.
-inline std::vector<std::vector<std::byte>> arrays_of(const Communicator& comm, Trainer& trainer) {
-  CheckpointTransfer numbers(comm, trainer.strategy().sharded_states());
+inline std::vector<std::vector<std::byte>> arrays_of(const Communicator& comm, std::vector<ShardedState> states) {
+  CheckpointTransfer numbers(comm, std::move(states));
   std::vector<std::vector<std::byte>> arrays;
   if (!comm.is_root()) {
     numbers.serve();

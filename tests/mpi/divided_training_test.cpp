@@ -124,7 +124,7 @@ TEST_P(DividedRuns, HaveTheBitsOfWholeOnes) {
     Outcome& outcome = outcomes[divided];
     outcome.gradient_norm = trainer.step_metrics().gradient_norm;
     outcome.loss = trainer.evaluate(run.data())->loss;
-    outcome.arrays = test::arrays_of(comm, trainer);
+    outcome.arrays = test::arrays_of(comm, trainer.strategy().sharded_states());
     outcome.skipped = trainer.steps() - trainer.update().count().applied();
     if (!divided || comm.size() == 1) continue;
     const ParameterLayout& layout = parameters.layout();

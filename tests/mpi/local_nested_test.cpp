@@ -85,7 +85,7 @@ TEST_P(NestedSteps, AreThoseOfPlainLoops) {
   for (std::size_t i = 0; i < replicas.size(); ++i)
     nodes[i * static_cast<std::size_t>(c.group) / static_cast<std::size_t>(c.ranks_per_node)].replicas.push_back(i);
   const Communicator node = network->node(comm);
-  GroupBatches next_batches(comm, c.group, c.batch, run.trainer->partition());
+  GroupBatches next_batches(comm, c.group, c.batch);
   for (int step = 1; step <= steps; ++step) {
     ASSERT_TRUE(run.step().done());
     const auto batches = next_batches.next(step <= c.from_step);
@@ -103,7 +103,7 @@ TEST_P(NestedSteps, AreThoseOfPlainLoops) {
       for (const std::uint8_t byte : test::bytes_of(parameters.values())) hash = hash * 31 % 1000000007 + byte;
       EXPECT_EQ(node.all_reduce_max(hash), node.all_reduce_min(hash)) << "ranks of a node have other bits";
     }
-    EXPECT_EQ(run.trainer->has_common_parameters(), all_sync);
+    EXPECT_EQ(run.training.has_common_parameters(), all_sync);
     const auto& expected = replicas[static_cast<std::size_t>(comm.rank() / c.group)].x;
     EXPECT_LT(test::largest_difference(numbers_of(run.parameters()), expected), 1e-12) << "step " << step;
   }

@@ -40,11 +40,14 @@ inline std::string plain_deck(const std::string& parallel, int batch, int steps,
 /// The examples of each step, by groups of `group` ranks.
 class GroupBatches {
  public:
-  GroupBatches(const Communicator& comm, int group, int batch, const BatchPartition& partition)
+  GroupBatches(const Communicator& comm, int group, int batch)
       : group_(group), groups_(static_cast<std::size_t>(comm.size() / group)) {
     for (int rank = 0; rank < comm.size(); ++rank)
-      samplers_.emplace_back(Sampler::Options{
-          .dataset_size = data_size, .global_batch = batch, .seed = 5, .rank = rank, .partition = partition});
+      samplers_.emplace_back(Sampler::Options{.dataset_size = data_size,
+                                              .global_batch = batch,
+                                              .seed = 5,
+                                              .rank = rank,
+                                              .partition = {.ranks = comm.size(), .micro = batch}});
   }
   /// The examples of the next step for each group; if `together`, all examples for every group.
   std::vector<std::vector<std::int64_t>> next(bool together) {

@@ -69,7 +69,7 @@ TEST_P(StreamedSteps, AreThoseOfPlainLoops) {
       fragment_of[i] = (parameters.parameters()[0].name == "fc/bias") == (i >= classes * inputs) ? 0 : 1;
   const int groups = comm.size() / c.group, period = c.every / c.fragments;
   replicas.assign(static_cast<std::size_t>(groups), {common, std::vector<double>(common.size())});
-  GroupBatches next_batches(comm, c.group, c.batch, run.trainer->partition());
+  GroupBatches next_batches(comm, c.group, c.batch);
   for (int step = 1; step <= steps; ++step) {
     ASSERT_TRUE(run.step().done());
     const auto batches = next_batches.next(step <= c.from_step);
@@ -88,7 +88,7 @@ TEST_P(StreamedSteps, AreThoseOfPlainLoops) {
       if (alone % period == 0 && under_way) apply((alone / period - 1) % c.fragments, outer);
     }
     const bool is_common = alone <= 0 || step == steps || alone % c.every == 0;
-    EXPECT_EQ(run.trainer->has_common_parameters(), is_common);
+    EXPECT_EQ(run.training.has_common_parameters(), is_common);
     const auto& expected = is_common ? common : replicas[static_cast<std::size_t>(comm.rank() / c.group)].x;
     EXPECT_LT(test::largest_difference(numbers_of(run.parameters()), expected), 1e-12) << "step " << step;
     if (is_common)

@@ -77,13 +77,13 @@ TEST_P(LocalSteps, AreThoseOfPlainLoops) {
   std::vector<double> common = numbers_of(run.parameters()), velocity(common.size());
   const int groups = comm.size() / c.group;
   std::vector<Replica> replicas(static_cast<std::size_t>(groups), {common, std::vector<double>(common.size())});
-  GroupBatches next_batches(comm, c.group, c.batch, run.trainer->partition());
+  GroupBatches next_batches(comm, c.group, c.batch);
   for (int step = 1; step <= steps; ++step) {
     ASSERT_TRUE(run.step().done());
     const auto batches = next_batches.next(step <= c.from_step);
     for (std::size_t group = 0; group < replicas.size(); ++group) replicas[group].step(run.data(), batches[group]);
     const bool syncs = step <= c.from_step || step == steps || (step - c.from_step) % c.every == 0;
-    EXPECT_EQ(run.trainer->has_common_parameters(), syncs);
+    EXPECT_EQ(run.training.has_common_parameters(), syncs);
     if (step <= c.from_step) {
       common = replicas[0].x;
       for (Replica& replica : replicas) replica.examples = 0;
@@ -132,7 +132,7 @@ TEST(LocalTraining, OfOneStepWithoutMomentumIsSynchronous) {
       ASSERT_TRUE(local.step().done());
       EXPECT_LT(test::largest_difference(local.values(), synchronous.values()), 1e-12) << batch;
     }
-    EXPECT_NEAR(local.trainer->step_metrics().metrics.loss, synchronous.trainer->step_metrics().metrics.loss, 1e-12);
+    EXPECT_NEAR(local.trainer->step_metrics(comm).metrics.loss, synchronous.trainer->step_metrics().metrics.loss, 1e-12);
   }
 }
 
@@ -150,6 +150,54 @@ TEST(LocalTraining, OfOneGroupHasTheNormsOfSynchronousSteps) {
       EXPECT_NEAR(local.trainer->step_metrics().gradient_norm, norm, 1e-10 * norm) << optimizer;
     }
   }
+}
+
+/// A deck whose layers keep statistics, with groups of two ranks.
+std::string deck_of_pairs(const std::string& parallel, const std::string& precision, int micro) {
+  return fmt::format(
+      "{{run: {{steps: 12}}, batch: {{global: 14, micro: {}}}, precision: {{compute: {}}},"
+      " data: {{synthetic: {{kind: random, shape: [6, 5, 2], classes: 7, train: {}}}}},"
+      " model: {{layers: [{{conv2d: {{filters: 8, kernel: 3}}}}, batch_norm, relu, flatten, {{dropout: {{rate: 0.3}}}},"
+      " {{linear: {{features: 190}}}}, tanh, {{linear: {{features: 7}}}}]}},"
+      " optimizer: {{type: adamw, learning_rate: 0.01}}, parallel: {{bucket_mb: 0.001, {}}}}}",
+      micro, precision, data_size, parallel);
+}
+
+/// Two groups add two numbers, in whatever order. With divided gradients, those of each micro-batch are summed over ranks
+/// by themselves, so that bits are those of whole gradients with one micro-batch a step.
+TEST(LocalTraining, WithDividedParametersHasTheBitsOfWholeOnes) {
+  const Communicator comm = Communicator::world();
+  if (comm.size() != 2 && comm.size() != 4) GTEST_SKIP() << "neither one group of two ranks nor two";
+  for (const char* const local : {"{every: 4, group: 2}", "{every: 3, group: 2, outer: nesterov}"})
+    for (const char* const precision : {"fp32", "bf16", "fp64"})
+      for (const int micro : {2, 14}) {
+        const auto train = [&](const std::string& shard) {
+          Steps run(deck_of_pairs(fmt::format("local: {}, shard: {}", local, shard), precision, micro), comm);
+          for (int step = 0; step < 12; ++step) EXPECT_TRUE(run.step().done());
+          run.training.settle();
+          return test::arrays_of(comm, run.training.sharded_states());
+        };
+        const auto whole = train("none");
+        EXPECT_EQ(whole.empty(), !comm.is_root());
+        EXPECT_EQ(train("optimizer"), whole) << local << " " << precision;
+        if (micro == 2) continue;
+        for (const char* const shard : {"gradients", "parameters"})
+          EXPECT_EQ(train(shard), whole) << shard << " " << local << " " << precision;
+      }
+}
+
+/// Steps before groups part are those of a synchronous run, statistics included.
+TEST(LocalTraining, IsSynchronousBeforeGroupsPart) {
+  const Communicator comm = Communicator::world();
+  const int group = comm.size() % 2 == 0 ? 2 : 1;
+  Steps synchronous(deck_of_pairs("", "fp32", 2), comm),
+      local(deck_of_pairs(fmt::format("local: {{every: 2, from_step: 5, group: {}}}", group), "fp32", 2), comm);
+  for (int step = 1; step <= 7; ++step) {
+    ASSERT_TRUE(synchronous.step().done());
+    ASSERT_TRUE(local.step().done());
+    if (step <= 5) EXPECT_EQ(local.values(), synchronous.values()) << step;
+  }
+  if (comm.size() > group) EXPECT_NE(local.values(), synchronous.values());
 }
 
 TEST(LocalTraining, OuterStepsWithoutMomentumAreAverages) {
@@ -229,13 +277,13 @@ TEST_P(LocalOverflows, LeaveOutStepsByThemselves) {
   std::int64_t differences = 0;
   for (int step = 1; step <= steps; ++step) {
     StepResult result = run.step();
-    if (auto later = run.trainer->settle()) result.finding = std::move(later);
+    if (auto later = run.training.settle()) result.finding = std::move(later);
     ASSERT_TRUE(result.done());
     const bool is_skipped = result.finding->status == StepOutcome::Status::skipped;
     skipped += is_skipped ? 1 : 0;
     done += is_skipped || run.trainer->own_examples() == 0 ? 0 : 1;
     differences += comm.any_rank(is_skipped) && !comm.every_rank(is_skipped) ? 1 : 0;
-    if (!run.trainer->has_common_parameters()) continue;
+    if (!run.training.has_common_parameters()) continue;
     const auto scale = static_cast<std::int64_t>(*run.trainer->update().guard().loss_scale());
     EXPECT_EQ(comm.all_reduce_max(scale), comm.all_reduce_min(scale));
     std::int64_t hash = 0;
@@ -248,7 +296,7 @@ TEST_P(LocalOverflows, LeaveOutStepsByThemselves) {
   if (comm.size() > 1)
     EXPECT_EQ(run.trainer->update().count().applied(), steps) << "the learning rate follows all steps";
   int counts = 0;
-  for (const ShardedState& numbers : run.trainer->strategy().sharded_states())
+  for (const ShardedState& numbers : run.training.sharded_states())
     if (numbers.state == "next_step" && !numbers.held.empty()) {
       EXPECT_EQ(f64_on_host(ExecSpace(), numbers.values), done + 1);
       ++counts;
@@ -275,7 +323,9 @@ TEST(LocalTraining, EvaluatesWhereGroupsSynchronize) {
 
 TEST(LocalTraining, IsRefusedWhereItIsNotDefined) {
   const std::pair<const char*, const char*> cases[] = {
-      {"parallel: {local: {every: 4}, shard: optimizer}", "needs whole parameters on every rank"},
+      {"parallel: {local: {every: 4, fragments: 2}, shard: optimizer}", "needs whole parameters on every rank"},
+      {"parallel: {local: {every: 4, from_step: 2}, shard: gradients}", "needs whole parameters on every rank"},
+      {"parallel: {local: {every: 4, outer: adasum}, shard: parameters}", "needs whole parameters on every rank"},
       {"parallel: {local: {every: 4}, deterministic: {shards: 8}}", "parallel.deterministic: needs the same bits"},
       {"parallel: {local: {every: 4}, group_size: 2}", "statistics of batch_norm"},
       {"parallel: {local: {every: 4}, wire: fp16}, precision: {loss_scale: {}}", "vanish in fp16"},

@@ -102,6 +102,13 @@ class Case:
             self._trained[key] = self.run(self.place(deck), "train", "deck.yaml", ranks=ranks, per_node=per_node)
         return self._trained[key]
 
+    def again(self, run, changes):
+        """Trains once more what has made this run, with some changes; None if it was no run from the start to the end."""
+        for (deck, ranks, per_node), trained in self._trained.items():
+            if trained is run:
+                return self.train(changes, ranks, per_node, json.loads(deck))
+        return None
+
     def run(self, folder, *arguments, ranks=1, per_node=0, around=(), meanwhile=None):
         """Runs the program. `around`: a command before it; `meanwhile`: called with the launcher while it runs, and may kill it."""
         nodes = ["--emulate-network", f"ranks_per_node={per_node}"] if per_node and arguments[0] == "train" else []

@@ -41,11 +41,6 @@ def plain_batches(case):
     return not traits.has_batch_norm(case) and not traits.is_weighted(case)
 
 
-def no_statistics(case):
-    """The mean and variance of batch_norm are those of a group's examples, in steps before from_step as well."""
-    return not traits.has_batch_norm(case)
-
-
 def deterministic(chance, ranks):
     return {"deterministic": {"shards": ranks}, "sync_batch_norm": False}
 
@@ -59,13 +54,28 @@ def drawn(change_left, change_right):
     return section(change_left), section(change_right)
 
 
+def divided_groups():
+    """Groups of two ranks that divide the parameters, and the same groups with whole ones."""
+
+    def section(is_divided):
+        def keys(chance, ranks):
+            local = {"every": chance.choice((2, 3, 4)), "group": 2, "outer": chance.choice(("average", "nesterov"))}
+            shard = chance.choice(("optimizer", "gradients", "parameters"))
+            return {"local": local, **({"shard": shard} if is_divided else {})}
+
+        return keys
+
+    return section(True), section(False)
+
+
 ONE = ((1, 1),)
 IDENTITIES = [
     Identity("averages after each step are synchronous steps", local(every=1), nothing, holds=averages),
     Identity("nesterov without momentum is an average", *drawn({"outer": "nesterov", "momentum": 0, "learning_rate": 1}, {})),
     Identity("periods that are the same are not nested", local(every=3, node_every=3), local(every=3), bits=True),
     Identity("one part and no delay are the defaults", *drawn({"fragments": 1, "delay": 0}, {}), bits=True),
-    Identity("local steps that begin after the end are synchronous", local(every=2, from_step=1000), nothing, holds=no_statistics),
+    Identity("local steps that begin after the end are synchronous", local(every=2, from_step=1000), nothing),
+    Identity("groups may divide their parameters", *divided_groups(), ranks=((2, 2), (4, 4), (6, 6))),
     Identity("a group of all ranks is synchronous", lambda chance, ranks: {"local": {"every": 2, "group": ranks}}, nothing),
     Identity("one worker is serial", simulated(1), nothing, bits=True, ranks=ONE),
     Identity("a weight of 0 compensates nothing", simulated(3, staleness="compensate", **{"lambda": 0}), simulated(3), bits=True,

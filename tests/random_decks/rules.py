@@ -28,6 +28,9 @@ WAYS = {
     "local": Way(6, ("parallel.local",), tuple(f"parallel.local.{key}"
                                                for key in ("outer", "learning_rate", "momentum", "group", "from_step", "node_every",
                                                            "fragments", "delay"))),
+    "divided groups": Way(3, ("parallel.local", "parallel.local.group", "parallel.shard"),
+                          ("parallel.local.outer", "parallel.local.learning_rate", "parallel.local.node_every", "parallel.shard_group",
+                           "parallel.share_parameters", "parallel.unit_mb", "batch.micro")),
     "compress": Way(4, ("parallel.compress",), tuple(f"parallel.compress.{key}"
                                                      for key in ("method", "block", "keep", "rank", "min_ratio", "error_feedback",
                                                                  "from_step", "ramp_steps"))),

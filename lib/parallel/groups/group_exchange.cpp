@@ -30,9 +30,10 @@ void check_division(const LocalGroup& group, const ParameterLayout& layout, cons
     for (const std::int64_t number : {owned, first})
       alike &= between->all.all_reduce_max(number) == between->all.all_reduce_min(number);
   }
-  validate_key(group.all.all.every_rank(alike), "parallel.local.group",
-               "groups have different numbers of ranks, or lie on nodes differently, so their ranks own different parts "
-               "of the parameters (parallel.shard); start equally many ranks on each node, or leave shard out");
+  validate_key(
+      group.all.all.every_rank(alike), "parallel.local.group",
+      "groups have different numbers of ranks, or lie on nodes differently, so their ranks own different parts "
+      "of the parameters (parallel.shard); start equally many ranks on each node, or leave shard out");
 }
 
 void give_nothing(ShardedState& numbers) {
@@ -61,10 +62,10 @@ GroupExchange::GroupExchange(const Options& options, const LocalGroup& group, Re
     });
   });
   if (config_.streams()) {
-    streamed_.emplace(config_,
-                      std::make_unique<FragmentSums>(options.config, between_ ? &*between_ : nullptr,
-                                                     group_.ranks.all, layout),
-                      last_step_, update_, weights_);
+    streamed_.emplace(
+        config_,
+        std::make_unique<FragmentSums>(options.config, between_ ? &*between_ : nullptr, group_.ranks.all, layout),
+        last_step_, update_, weights_);
     return;
   }
   if (config_.outer == LocalConfig::Outer::adasum) {
@@ -86,10 +87,9 @@ std::unique_ptr<GradientReducer> GroupExchange::make_sum(const Options& options,
   config.sharding = {};  // ranks that own the same sum all of it
   const Tensor numbers = update_.room();
   const ParameterLayout& layout = replica_.parameters.layout();
-  const GradientBuckets buckets =
-      layout.is_divided() ? GradientBuckets({update_.trained()}, update_.all().count, config.sums.bucket_mb,
-                                            size_of(numbers.dtype))
-                          : GradientBuckets(layout, config);
+  const GradientBuckets buckets = layout.is_divided() ? GradientBuckets({update_.trained()}, update_.all().count,
+                                                                        config.sums.bucket_mb, size_of(numbers.dtype))
+                                                      : GradientBuckets(layout, config);
   if (std::unique_ptr<DeviceAllReduce> on_devices = sums_on_devices(config, options.source, ranks->all))
     return std::make_unique<DeviceReducer>(config, std::move(on_devices), numbers, buckets);
   return std::make_unique<BucketedReducer>(config, measured, ShardGroups(config, *ranks), std::nullopt, numbers,

@@ -21,8 +21,8 @@ namespace lockstep {
 /// What travels between groups of ranks that train by themselves (local SGD: Stich 2019; post-local SGD: Lin et al.
 /// 2020). Every `every` steps the groups synchronize: with n_g the examples that group g has trained on since the last
 /// synchronization, and x_g its parameters, their average is x̄ = Σ n_g x_g / Σ n_g, which an OuterStep turns into the
-/// new parameters. After a synchronization, all ranks hold the same bits. Steps up to `from_step` are those of all ranks
-/// together. The last step of a run is also followed by a synchronization.
+/// new parameters. After a synchronization, all ranks hold the same bits. Steps up to `from_step` are those of all
+/// ranks together. The last step of a run is also followed by a synchronization.
 ///
 /// With nested periods (hierarchical local SGD: Lin, Stich, Patel & Jaggi 2020), groups that share a node also average
 /// every `node_every` steps in between, with the weights of AveragingWeights; x₀ stays that of the last synchronization

@@ -39,8 +39,7 @@ void ReplicaUpdate::for_pieces(ElementRange range, const Piece& use) const {
     first += owned.count;
   }
   const ElementRange part = range.within(statistics());
-  if (part.count > 0)
-    use(part, parameters_.values({layout.statistics().first + part.first - trained_, part.count}));
+  if (part.count > 0) use(part, parameters_.values({layout.statistics().first + part.first - trained_, part.count}));
 }
 
 void ReplicaUpdate::round(const ExecSpace& space) const {

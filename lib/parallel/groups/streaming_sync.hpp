@@ -19,11 +19,12 @@ namespace lockstep {
 std::vector<ElementRange> local_fragments(const ParameterLayout& layout, std::int64_t count);
 
 /// Sums over groups, of one fragment (local_fragments) at a time together with a number of examples, that go on during
-/// steps in memory of their own. The first ranks of groups sum, and pass the sums on within their groups. All ranks call
-/// begin and finish at the same steps.
+/// steps in memory of their own. The first ranks of groups sum, and pass the sums on within their groups. All ranks
+/// call begin and finish at the same steps.
 class FragmentSums {
  public:
-  /// `first_ranks` are those of all groups; null on other ranks. `group` are the ranks of this rank's group. Collective.
+  /// `first_ranks` are those of all groups; null on other ranks. `group` are the ranks of this rank's group.
+  /// Collective.
   FragmentSums(const ParallelConfig& config, const Topology* first_ranks, const Communicator& group,
                const ParameterLayout& layout);
 
@@ -46,13 +47,13 @@ class FragmentSums {
 
   Communicator group_;
   std::vector<ElementRange> fragments_;
-  OwnedTensor numbers_;  ///< of the largest fragment
+  OwnedTensor numbers_;                                 ///< of the largest fragment
   std::vector<std::unique_ptr<BucketedReducer>> sums_;  ///< empty on ranks that get the sums from others
   std::optional<std::size_t> current_;
 };
 
-/// Runs a function that changes the parameters which this rank owns, while nothing reads them; afterwards all ranks of the
-/// group have all changes. Collective over the group.
+/// Runs a function that changes the parameters which this rank owns, while nothing reads them; afterwards all ranks of
+/// the group have all changes. Collective over the group.
 using ParameterChange = std::function<void(const std::function<void()>& change)>;
 
 /// Synchronizes parameters in fragments, one after the other, during steps (Streaming DiLoCo: Douillard et al. 2025,

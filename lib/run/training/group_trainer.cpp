@@ -142,9 +142,9 @@ std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std:
   check_training(config, train, ranks);
   const RunConfig chosen = with_chosen_shard(config, graph, train, ranks);
   const RunConfig own = chosen.parallel.synchronizes_groups() ? without_groups(chosen) : chosen;
-  return make_trainer(own, std::move(graph), std::move(loss), train, ranks,
-                      {.length = run_length(config, train.size()),
-                       .measured = read_all_reduce_table(config.parallel, ranks)});
+  return make_trainer(
+      own, std::move(graph), std::move(loss), train, ranks,
+      {.length = run_length(config, train.size()), .measured = read_all_reduce_table(config.parallel, ranks)});
 }
 
 GroupTrainer::GroupTrainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss, const Dataset& train,
@@ -171,8 +171,7 @@ GroupTrainer::GroupTrainer(const RunConfig& config, Graph graph, std::unique_ptr
   steps_between_syncs_ = parallel.local.every;
   counts_steps_ = config.optimizer.rule().counts_steps();
   const RunConfig together = own_ = without_groups(chosen);
-  own_.batch.global = std::max<std::int64_t>(
-      1, group->part_of(std::min(config.batch.largest(), train.size())).count);
+  own_.batch.global = std::max<std::int64_t>(1, group->part_of(std::min(config.batch.largest(), train.size())).count);
   own_.batch.ramp.clear();
   has_parted_ = parallel.local.from_step == 0;
   const RunLength length = run_length(config, train.size());
@@ -269,9 +268,9 @@ std::optional<StepOutcome> GroupTrainer::take_last() {
 /// Throws if a step that a group has done by itself cannot be done: the other groups do not know of it.
 void GroupTrainer::expect_done(const std::optional<StepOutcome>& outcome) const {
   if (!outcome || outcome->done() || groups() == 1 || !exchange_->is_apart(outcome->number)) return;
-  throw SeparateStepError(ExitStatus::internal,
-                          fmt::format("{} (found by rank {} in a local step; all other ranks end with it)",
-                                      outcome->message, all_.rank()));
+  throw SeparateStepError(
+      ExitStatus::internal,
+      fmt::format("{} (found by rank {} in a local step; all other ranks end with it)", outcome->message, all_.rank()));
 }
 
 std::vector<ShardedState> GroupTrainer::sharded_states() const {

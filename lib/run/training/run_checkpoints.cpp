@@ -25,10 +25,7 @@ std::string other_cause(const ParallelConfig& parallel) {
 }  // namespace
 
 StateAudit::StateAudit(const PreparedRun& deck)
-    : training_(*deck.training),
-      trainer_(deck.trainer()),
-      comm_(deck.comm),
-      every_(deck.config.parallel.audit_every) {
+    : training_(*deck.training), trainer_(deck.trainer()), comm_(deck.comm), every_(deck.config.parallel.audit_every) {
   if (comm_.size() == 1 || every_ == 0) return;
   const ParallelStrategy::Traits& traits = trainer_.strategy().traits();
   audit_.emplace(comm_, traits.ranks_of_same_part, trainer_.model().parameters(), trainer_.optimizer(),

@@ -133,9 +133,9 @@ void TrainingRun::step_once() {
   const std::int64_t number = trainer_.steps() + 1;
   const Timer timer;
   last_step_ = training_.step(batch, [this] {
-    return RankRequests{.stop = stop_vote_.is_for_stop(training_.steps_between_syncs(),
-                                                       checkpoints_.seconds_for_next()),
-                        .checkpoint = comm_.is_root() && checkpoint_schedule_.minutes_have_passed()};
+    return RankRequests{
+        .stop = stop_vote_.is_for_stop(training_.steps_between_syncs(), checkpoints_.seconds_for_next()),
+        .checkpoint = comm_.is_root() && checkpoint_schedule_.minutes_have_passed()};
   });
   if (last_step_.finding) report(*last_step_.finding);
   watchdog_->extend_timeout(false);
@@ -222,8 +222,7 @@ void TrainingRun::log_step() {
 
 RunEvaluations::Interruption TrainingRun::interruption() {
   const auto is_wanted = [this, saved = checkpoints_.is_saved()] {
-    return stop_vote_.is_for_stop(training_.steps_between_syncs(),
-                                  saved ? 0 : checkpoints_.seconds_for_next());
+    return stop_vote_.is_for_stop(training_.steps_between_syncs(), saved ? 0 : checkpoints_.seconds_for_next());
   };
   return {.is_wanted = is_wanted, .longest_step = stop_vote_.longest_step()};
 }

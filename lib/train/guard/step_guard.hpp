@@ -77,9 +77,9 @@ class DecisionQueue {
 class StepGuard final : public Stateful {
  public:
   struct Options {
-    std::int64_t sums = 1;                    ///< gradient sums that each rank computes in a step
+    std::int64_t sums = 1;                     ///< gradient sums that each rank computes in a step
     std::vector<std::int64_t> rank_numbers{};  ///< see TrainingProblem
-    bool counts_missed = false;               ///< see TrainingProblem
+    bool counts_missed = false;                ///< see TrainingProblem
   };
   /// `data` is the training set. `data`, `model` and `optimizer` must outlive this object.
   StepGuard(const TrainingConfig& config, const Communicator& comm, const Dataset& data, const Model& model,
