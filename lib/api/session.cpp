@@ -262,12 +262,12 @@ StepResult Session::step(const Array& inputs, const Array& targets) {
   state.numbers.reset();
   state.has_step = false;
   StepResult result = state.trainer->step(batch);
-  if (auto later = state.trainer->settle()) result.finding = std::move(later);
+  if (auto later = state.trainer->settle()) result.outcome = std::move(later);
   if (batch.copied) batch.copied->wait();  // the arrays belong to the program again
-  const StepOutcome& finding = *result.finding;
-  if (!finding.done()) throw SharedError(ExitStatus::internal, finding.message);
+  const StepOutcome& outcome = *result.outcome;
+  if (!outcome.done()) throw SharedError(ExitStatus::internal, outcome.message);
   state.has_step = true;
-  if (!finding.message.empty()) warn("{}", finding.message);
+  if (!outcome.message.empty()) warn("{}", outcome.message);
   return result;
 }
 

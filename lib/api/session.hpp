@@ -37,7 +37,7 @@ class Session {
   /// parallel.deterministic or parallel.virtual_replicas, each must give its equal part of the batch. Reads their
   /// memory until the call returns. Throws if the step is not applied because its gradients are not finite, or
   /// its loss is not for the second time in a row (with loss_watch: if that stops the run); returns normally if the
-  /// step was skipped. The result has the step's finding.
+  /// step was skipped. The result has the step's outcome.
   StepResult step(const Array& inputs, const Array& targets);
   /// Returns the loss, the accuracy and the gradient norm of the last step.
   LoggedMetrics numbers();

@@ -74,11 +74,11 @@ struct SeparateStepError : Error {
 struct StepResult {
   RankRequests requests;      ///< of all ranks
   std::int64_t examples = 0;  ///< of all ranks
-  /// The newest finding: on devices, that of the step before, of which the host hears a step late; none: of no step.
-  std::optional<StepOutcome> finding;
+  /// The newest outcome: on devices, that of the step before, of which the host hears a step late; none: of no step.
+  std::optional<StepOutcome> outcome;
 
-  /// Whether all steps that have a finding count.
-  bool done() const { return !finding || finding->done(); }
+  /// Whether all steps that have an outcome count.
+  bool done() const { return !outcome || outcome->done(); }
 };
 
 }  // namespace lockstep

@@ -59,7 +59,7 @@ void StepUpdate::update_early() {
     const SummedLoss loss = summed_loss(*early_.votes);
     const bool bad_parameters = early_.votes->bad_parameters || *optimizer.nonfinite().as<std::int32_t>() != 0;
     if (bad_parameters || loss.examples == 0 || !std::isfinite(loss.mean())) return;
-    early_.finding = judge(*early_.votes);
+    early_.outcome = judge(*early_.votes);
     early_.has_begun = true;
     parts_.before_change();
     optimizer.begin_step(space_, parts_.model.parameters(), decisions().scalars());
@@ -79,15 +79,15 @@ StepResult StepUpdate::conclude(const StepVotes::Vote& votes) {
   if (!early_.may_be) provide_coefficients();
   StepResult result{.requests = {.stop = votes.stop, .checkpoint = votes.checkpoint},
                     .examples = examples_,
-                    .finding = early_.has_begun ? early_.finding : judge(votes)};
+                    .outcome = early_.has_begun ? early_.outcome : judge(votes)};
   early_ = {.may_be = early_.may_be};
-  if (!result.finding || result.finding->status == StepOutcome::Status::applied) {
+  if (!result.outcome || result.outcome->status == StepOutcome::Status::applied) {
     parts_.before_change();
     parts_.graphs.run(space_, {StepGraphs::Part::Kind::update}, StepGraphs::Ranks::this_one, [&] {
       parts_.strategy.update(space_, decisions().scalars(), 1 / static_cast<double>(scope_.examples));
     });
   }
-  if (decisions().untaken() > 1) result.finding = take_finding();
+  if (decisions().untaken() > 1) result.outcome = take_outcome();
   return result;
 }
 
@@ -107,12 +107,12 @@ std::optional<StepOutcome> StepUpdate::judge(const StepVotes::Vote& votes) {
                  coefficients_.update_options(space_, parts_.strategy));
   });
   guard_.judged(space_);
-  // On devices, findings are taken a step late, when the device has the next step already.
+  // On devices, outcomes are taken a step late, when the device has the next step already.
   const bool reads_late = memory_is_separate && !guard_.watches_loss() && !reads_at_once_;
-  std::optional<StepOutcome> finding;
-  if (!reads_late) finding = take_finding();
-  if (!finding || finding->done()) parts_.strategy.judged(space_, ParallelStrategy::Verdict::can_be_done);
-  return finding;
+  std::optional<StepOutcome> outcome;
+  if (!reads_late) outcome = take_outcome();
+  if (!outcome || outcome->done()) parts_.strategy.judged(space_, ParallelStrategy::Verdict::can_be_done);
+  return outcome;
 }
 
 void StepUpdate::end() {
@@ -124,33 +124,33 @@ void StepUpdate::end() {
   go_on();
 }
 
-/// Takes the finding of the oldest step that has one. A step that cannot be done takes those after it along.
-StepOutcome StepUpdate::take_finding() {
-  const StepOutcome finding = guard_.take(space_);
-  const bool is_local = parts_.strategy.sync_of(finding.number).is_local;
-  if (finding.status == StepOutcome::Status::skipped && counts_missed_) {
+/// Takes the outcome of the oldest step that has one. A step that cannot be done takes those after it along.
+StepOutcome StepUpdate::take_outcome() {
+  const StepOutcome outcome = guard_.take(space_);
+  const bool is_local = parts_.strategy.sync_of(outcome.number).is_local;
+  if (outcome.status == StepOutcome::Status::skipped && counts_missed_) {
     ++count_.missed;
-  } else if (finding.status == StepOutcome::Status::skipped && !is_local) {
+  } else if (outcome.status == StepOutcome::Status::skipped && !is_local) {
     ++count_.skipped;
     ++count_.skipped_in_a_row;
-  } else if (finding.done()) {
+  } else if (outcome.done()) {
     count_.skipped_in_a_row = 0;
   }
-  if (!finding.done() && is_local)  // the other groups do not know of it
+  if (!outcome.done() && is_local)  // the other groups do not know of it
     throw SeparateStepError(ExitStatus::internal,
                             fmt::format("{} (found by rank {} in a local step; all other ranks end "
                                         "with it)",
-                                        finding.message, comm_.rank()));
-  if (!finding.done()) {
-    count_.done = finding.number - 1;
+                                        outcome.message, comm_.rank()));
+  if (!outcome.done()) {
+    count_.done = outcome.number - 1;
     parts_.strategy.judged(space_, ParallelStrategy::Verdict::cannot_be_done);
   }
-  return finding;
+  return outcome;
 }
 
 std::optional<StepOutcome> StepUpdate::take_last() {
   if (decisions().untaken() == 0) return std::nullopt;
-  return take_finding();
+  return take_outcome();
 }
 
 double StepUpdate::learning_rate() const {

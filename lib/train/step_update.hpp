@@ -19,7 +19,7 @@ struct EarlyUpdate {
   bool may_be = false;                   ///< possible in this run
   std::optional<StepVotes::Vote> votes;  ///< of all ranks, once they are there
   bool has_begun = false;                ///< the step is judged, and its update has begun
-  std::optional<StepOutcome> finding;    ///< what `judge` has returned then
+  std::optional<StepOutcome> outcome;    ///< what `judge` has returned then
 };
 
 /// Concludes a step from its losses and gradients: ranks vote on it, it is judged, and parameters change or stay.
@@ -61,7 +61,7 @@ class StepUpdate final : public Stateful {
   /// Ends a step that counts.
   void end();
 
-  /// Returns the finding of the last step, if `conclude` has not returned it. Waits for it. Collective.
+  /// Returns the outcome of the last step, if `conclude` has not returned it. Waits for it. Collective.
   std::optional<StepOutcome> take_last();
 
   const StepCount& count() const { return count_; }
@@ -113,7 +113,7 @@ class StepUpdate final : public Stateful {
   void update_early();
   SummedLoss summed_loss(const StepVotes::Vote& votes) const;
   std::optional<StepOutcome> judge(const StepVotes::Vote& votes);
-  StepOutcome take_finding();
+  StepOutcome take_outcome();
   void set_applied() { guard_.set_applied(count_.applied(), count_.applied() > count_.missed); }
 
   Communicator comm_;
@@ -128,7 +128,7 @@ class StepUpdate final : public Stateful {
   EarlyUpdate early_;
   bool has_voted_ = false;  ///< this rank has voted in this step
   bool counts_missed_;      ///< see TrainingProblem
-  bool reads_at_once_;      ///< the host takes each finding at once: coefficients of the next step depend on it
+  bool reads_at_once_;      ///< the host takes each outcome at once: coefficients of the next step depend on it
 };
 
 }  // namespace lockstep

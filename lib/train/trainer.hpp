@@ -53,11 +53,11 @@ class Trainer final : public Stateful {
 
   /// Does a step: examples → gradients, summed over micro-batches and ranks → parameters. `batch` is this rank's share,
   /// divided by partition(). `requests` is called after the last forward or backward pass. On devices, the host
-  /// does not wait for the step's finding (reads_late in StepUpdate::judge): steps after one that cannot be done change
+  /// does not wait for the step's outcome (reads_late in StepUpdate::judge): steps after one that cannot be done change
   /// nothing. Collective.
   StepResult step(
       const HostBatch& batch, const std::function<RankRequests()>& requests = [] { return RankRequests{}; });
-  /// Returns the finding of the last step, if `step` has not returned it. Waits until all parameters are there.
+  /// Returns the outcome of the last step, if `step` has not returned it. Waits until all parameters are there.
   /// Collective.
   std::optional<StepOutcome> settle();
   /// Returns metrics of a dataset; none if `gives_up` (see Evaluator::evaluate) says so. Collective over `ranks`, which

@@ -277,9 +277,9 @@ TEST_P(LocalOverflows, LeaveOutStepsByThemselves) {
   std::int64_t differences = 0;
   for (int step = 1; step <= steps; ++step) {
     StepResult result = run.step();
-    if (auto later = run.training.settle()) result.finding = std::move(later);
+    if (auto later = run.training.settle()) result.outcome = std::move(later);
     ASSERT_TRUE(result.done());
-    const bool is_skipped = result.finding->status == StepOutcome::Status::skipped;
+    const bool is_skipped = result.outcome->status == StepOutcome::Status::skipped;
     skipped += is_skipped ? 1 : 0;
     done += is_skipped || run.trainer->own_examples() == 0 ? 0 : 1;
     differences += comm.any_rank(is_skipped) && !comm.every_rank(is_skipped) ? 1 : 0;

@@ -231,7 +231,7 @@ StepResult GroupTrainer::step(const HostBatch& batch, const std::function<RankRe
     if (result.done()) exchange_->follow(space_);
     return result;
   }
-  expect_done(result.finding);
+  expect_done(result.outcome);
   if (!result.done()) return result;
   sync_if_due(batch.plan);
   const bool is_common = has_common_parameters();

@@ -45,9 +45,9 @@ std::optional<StepOutcome> RunEvaluations::validate(const Interruption& interrup
   if (!result) return std::nullopt;
   const Metrics& metrics = validation_.emplace(*result);
   const std::int64_t step = trainer_.steps();
-  StepOutcome finding = trainer_.update().guard().inspect_validation(metrics, step);
-  if (finding.status == StepOutcome::Status::fatal || finding.status == StepOutcome::Status::rollback) return finding;
-  if (!finding.message.empty()) warn("{}", finding.message);
+  StepOutcome outcome = trainer_.update().guard().inspect_validation(metrics, step);
+  if (outcome.status == StepOutcome::Status::fatal || outcome.status == StepOutcome::Status::rollback) return outcome;
+  if (!outcome.message.empty()) warn("{}", outcome.message);
   // If the checkpoint of this step holds the result already, so do the curves.
   const bool again = state_.evaluated_step == step;
   state_.evaluated_step = step;
@@ -55,7 +55,7 @@ std::optional<StepOutcome> RunEvaluations::validate(const Interruption& interrup
   progress_.log_evaluation("validation", step, position_.epoch(), metrics, !again);
   if (!again) among_the_best_ = selection_.inspect(step, metrics);
   if (owner_ && owner_->ends_after(step, metrics) && !selection_.ends_run()) ended_by_owner_ = true;
-  return finding;
+  return outcome;
 }
 
 bool RunEvaluations::test(const Interruption& interruption) {

@@ -70,9 +70,9 @@ ExitStatus TrainingRun::run() {
     else checkpoints_.finish();
     if (ends_between_rows()) log_step();
     if (!evaluations_.have_validated(trainer_.steps())) {
-      const std::optional<StepOutcome> finding = validate();
-      if (!finding) return stop();
-      if (!act_on(*finding)) continue;
+      const std::optional<StepOutcome> outcome = validate();
+      if (!outcome) return stop();
+      if (!act_on(*outcome)) continue;
     }
     if (deck_.data.test && !evaluations_.test(interruption())) return stop();
     break;
@@ -97,17 +97,17 @@ ExitStatus TrainingRun::run() {
 bool TrainingRun::train_to_the_end() {
   for (;;) {
     if (evaluation_due()) {  // a run that was stopped may have left it to this one
-      const std::optional<StepOutcome> finding = validate();
-      if (!finding) return false;
+      const std::optional<StepOutcome> outcome = validate();
+      if (!outcome) return false;
       checkpoints_.outdate();
-      if (act_on(*finding)) checkpoint_if_due();
+      if (act_on(*outcome)) checkpoint_if_due();
     } else if (finished()) {
       return true;
     } else {
       const Timer timer;
       const std::int64_t before = trainer_.steps();
       step();
-      if ((!last_step_.finding || act_on(*last_step_.finding)) &&
+      if ((!last_step_.outcome || act_on(*last_step_.outcome)) &&
           !after_steps(trainer_.steps() - before, timer.seconds()))
         return false;
     }
@@ -137,12 +137,12 @@ void TrainingRun::step_once() {
         .stop = stop_vote_.is_for_stop(training_.steps_between_syncs(), checkpoints_.seconds_for_next()),
         .checkpoint = comm_.is_root() && checkpoint_schedule_.minutes_have_passed()};
   });
-  if (last_step_.finding) report(*last_step_.finding);
+  if (last_step_.outcome) report(*last_step_.outcome);
   watchdog_->extend_timeout(false);
   longest_call_ = std::max(longest_call_, timer.seconds());
   steps_at_once_ = std::max<std::int64_t>(1, trainer_.steps() + 1 - number);
   if (last_step_.done()) batches_.step_done(batch.plan);
-  else if (last_step_.finding->number < number) batches_.take_back();
+  else if (last_step_.outcome->number < number) batches_.take_back();
   const CompletedSteps steps = steps_done();
   const bool is_logged = steps.have_come_to(deck_.config.run.log_every);
   const bool reads_parameters = finished() || training_.parts_next() || evaluation_due() ||
@@ -152,15 +152,15 @@ void TrainingRun::step_once() {
   if (auto later = reads_parameters ? training_.settle() : training_.take_last()) {
     report(*later);
     if (!later->done()) batches_.take_back();
-    last_step_.finding = std::move(later);
+    last_step_.outcome = std::move(later);
   }
 }
 
 /// Logs if the step was left out or has a warning.
-void TrainingRun::report(const StepOutcome& finding) {
-  if (finding.status == StepOutcome::Status::skipped && !finding.message.empty())
-    log("step {:>7}  left out: {}", finding.number, finding.message);
-  if (finding.status == StepOutcome::Status::applied && !finding.message.empty()) warn("{}", finding.message);
+void TrainingRun::report(const StepOutcome& outcome) {
+  if (outcome.status == StepOutcome::Status::skipped && !outcome.message.empty())
+    log("step {:>7}  left out: {}", outcome.number, outcome.message);
+  if (outcome.status == StepOutcome::Status::applied && !outcome.message.empty()) warn("{}", outcome.message);
 }
 
 /// Returns false if ranks have voted to stop.
@@ -182,25 +182,25 @@ bool TrainingRun::after_steps(std::int64_t steps, double seconds) {
     state_.curves.record = CurveRecord{
         .step = trainer_.steps(),
         .numbers = trainer_.step_metrics(comm_),
-        .skipped = last_step_.finding && last_step_.finding->status == StepOutcome::Status::skipped,
+        .skipped = last_step_.outcome && last_step_.outcome->status == StepOutcome::Status::skipped,
         .logged = logged};
   if (logged) log_step();
   bool stops = last_step_.requests.stop && !finished();
   if (!stops && evaluation_due()) {
-    const std::optional<StepOutcome> finding = validate();
-    if (finding && !act_on(*finding)) return true;
-    stops = !finding;
+    const std::optional<StepOutcome> outcome = validate();
+    if (outcome && !act_on(*outcome)) return true;
+    stops = !outcome;
   }
   checkpoint_if_due();
   return !stops;
 }
 
-/// Does what a finding asks for. Returns true if the run goes on as it is, and false if it has gone back to a
+/// Does what an outcome asks for. Returns true if the run goes on as it is, and false if it has gone back to a
 /// checkpoint, from which it goes on. Throws if it can do neither.
-bool TrainingRun::act_on(const StepOutcome& finding) {
-  if (finding.status == StepOutcome::Status::fatal) give_up(finding);
-  if (finding.done()) return true;
-  roll_back(finding);
+bool TrainingRun::act_on(const StepOutcome& outcome) {
+  if (outcome.status == StepOutcome::Status::fatal) give_up(outcome);
+  if (outcome.done()) return true;
+  roll_back(outcome);
   return false;
 }
 
@@ -232,8 +232,8 @@ RunEvaluations::Interruption TrainingRun::interruption() {
 std::optional<StepOutcome> TrainingRun::validate() {
   if (!deck_.data.validation) return StepOutcome();
   checkpoints_.forget_unwritten_best();
-  const StepOutcome finding = inspect_parameters();
-  return finding.done() ? evaluations_.validate(interruption()) : finding;
+  const StepOutcome outcome = inspect_parameters();
+  return outcome.done() ? evaluations_.validate(interruption()) : outcome;
 }
 
 /// Begins to write the checkpoint, or else the copies in memory, that are due after the last steps.
@@ -251,7 +251,7 @@ void TrainingRun::checkpoint_if_due() {
 
 /// Goes back to the newest checkpoint, and on from there with the examples in another order. Writes that checkpoint
 /// again first, so that a run that is killed before the next one goes on with this rollback and its counts.
-void TrainingRun::roll_back(StepOutcome finding) {
+void TrainingRun::roll_back(StepOutcome outcome) {
   const PhaseClock::Scope phase(trainer_.clock(), RunPhase::set_up);
   const std::int64_t rollbacks = state_.data.rollbacks + 1,
                      anomalies = trainer_.update().guard().loss_watch().anomalies();
@@ -261,10 +261,10 @@ void TrainingRun::roll_back(StepOutcome finding) {
     if (comm_.is_root()) found = checkpoints_.find_good(state_.data.went_back_to);
   });
   if (!comm_.any_rank(found.has_value())) {
-    finding.message +=
+    outcome.message +=
         "; there is no checkpoint to go back to (loss_watch.on_anomaly is rollback); continue from the checkpoint of "
         "the step before, with a smaller learning rate";
-    give_up(finding);
+    give_up(outcome);
   }
   checkpoints_.remove_copies();  // first, as a run that is killed from here on would go on from those of later steps
   batches_.end();
@@ -286,7 +286,7 @@ void TrainingRun::roll_back(StepOutcome finding) {
     checkpoints_.wait();
     batches_.begin();
   });
-  log("{}; rolls back to step {} and continues with other examples", finding.message, trainer_.steps());
+  log("{}; rolls back to step {} and continues with other examples", outcome.message, trainer_.steps());
   last_step_ = {};
 }
 

@@ -62,9 +62,9 @@ class TrainingRun {
   bool train_to_the_end();
   bool finished() const { return trainer_.steps() >= total_steps() || evaluations_.end_run(); }
   void step_once();
-  void report(const StepOutcome& finding);
+  void report(const StepOutcome& outcome);
   bool after_steps(std::int64_t steps, double seconds);
-  bool act_on(const StepOutcome& finding);
+  bool act_on(const StepOutcome& outcome);
   void log_step();
   bool ends_between_rows() const {
     return trainer_.steps() == total_steps() && state_.curves.has_unlogged(trainer_.steps());
@@ -79,11 +79,11 @@ class TrainingRun {
   RunEvaluations::Interruption interruption();
   std::optional<StepOutcome> validate();
   void checkpoint_if_due();
-  void roll_back(StepOutcome finding);
+  void roll_back(StepOutcome outcome);
 
   // training_run_end.cpp
   StepOutcome inspect_parameters();
-  [[noreturn]] void give_up(const StepOutcome& finding);
+  [[noreturn]] void give_up(const StepOutcome& outcome);
   ExitStatus stop();
   void write_summary(const std::string& status, const std::string& failure = "");
 

@@ -17,15 +17,15 @@ StepOutcome TrainingRun::inspect_parameters() {
 
 /// Ends the run with an error. If the step could not be done, the state before it is written; parameters that are not
 /// finite are not.
-void TrainingRun::give_up(const StepOutcome& finding) {
-  if (finding.bad_parameters) {
+void TrainingRun::give_up(const StepOutcome& outcome) {
+  if (outcome.bad_parameters) {
     const PhaseClock::Scope phase(trainer_.clock(), RunPhase::checkpoint);
     comm_.run_collectively([&] { checkpoints_.wait(); });
   } else {
     checkpoints_.finish();
   }
-  write_summary(failed_status, finding.message);
-  throw DivergedError(ExitStatus::internal, finding.message);
+  write_summary(failed_status, outcome.message);
+  throw DivergedError(ExitStatus::internal, outcome.message);
 }
 
 /// Ends the run early, as ranks have voted.

@@ -103,10 +103,10 @@ void StepGuard::judged(const ExecSpace& space) {
 
 StepOutcome StepGuard::take(const ExecSpace& space) {
   const std::int64_t step = decisions_.take();
-  StepOutcome finding = explain(space, step);
-  finding.number = step;
-  if (!finding.done()) decisions_.drop_later();
-  return finding;
+  StepOutcome outcome = explain(space, step);
+  outcome.number = step;
+  if (!outcome.done()) decisions_.drop_later();
+  return outcome;
 }
 
 StepOutcome StepGuard::explain(const ExecSpace& space, std::int64_t step) {
@@ -144,12 +144,12 @@ StepOutcome StepGuard::watch_loss(std::int64_t step) {
   std::string anomaly = loss_watch_.inspect(loss);
   if (anomaly.empty()) return {};
   if (!std::isfinite(loss)) anomaly += "; " + nonfinite_.inputs(judges(), step);
-  StepOutcome finding = act_on_anomaly(fmt::format("step {}: {}", step, anomaly));
+  StepOutcome outcome = act_on_anomaly(fmt::format("step {}: {}", step, anomaly));
   StepDecision& last = decisions_.change_last();
   last.has_moved = --last.applied > 0 ? 1 : 0;
-  if (finding.status == StepOutcome::Status::skipped) finding.message = anomaly;
+  if (outcome.status == StepOutcome::Status::skipped) outcome.message = anomaly;
   else last.scaler = last.scaler_before;
-  return finding;
+  return outcome;
 }
 
 /// Does with an anomaly what loss_watch asks for.
@@ -204,26 +204,26 @@ StepOutcome StepGuard::act_on_bad_parameters(const ExecSpace& space, const Commu
 }
 
 StepOutcome StepGuard::inspect_parameters(const ExecSpace& space, const Communicator& ranks, std::int64_t step) {
-  StepOutcome finding;
-  if (!parameters_are_finite(space, ranks)) finding = act_on_bad_parameters(space, ranks, step);
-  finding.number = step;
-  return finding;
+  StepOutcome outcome;
+  if (!parameters_are_finite(space, ranks)) outcome = act_on_bad_parameters(space, ranks, step);
+  outcome.number = step;
+  return outcome;
 }
 
 StepOutcome StepGuard::inspect_validation(const Metrics& metrics, std::int64_t step) {
-  StepOutcome finding;
+  StepOutcome outcome;
   const double loss = metrics.has_loss ? metrics.loss : 0;  // without a loss, the evaluation itself has warned
   if (const std::string anomaly = watches_ && metrics.has_loss ? loss_watch_.inspect_validation(loss) : "";
       !anomaly.empty())
-    finding = act_on_anomaly(fmt::format("step {}: {}", step, anomaly));
+    outcome = act_on_anomaly(fmt::format("step {}: {}", step, anomaly));
   else if (!std::isfinite(loss))
-    finding.message = fmt::format(
+    outcome.message = fmt::format(
         "step {}: the validation loss is {}: the training has diverged (try a smaller learning rate or "
         "optimizer.clip_norm), or the data contain numbers that are not finite (`lockstep check --data` finds "
         "them); loss_watch can end such a run",
         step, loss);
-  finding.number = step;
-  return finding;
+  outcome.number = step;
+  return outcome;
 }
 
 void StepGuard::set_applied(std::int64_t applied, bool has_moved) {

@@ -72,8 +72,8 @@ class DecisionQueue {
 
 /// Scales the loss of each step and decides its outcome. It guards against overflows of scaled gradients,
 /// losses that are not finite or jump (loss_watch), and parameters that are not finite. A kernel decides (decide_step);
-/// the host learns of it, and gives the reason, when it takes the finding. Only loss_watch is done by the host: with
-/// it, findings must be taken before the update.
+/// the host learns of it, and gives the reason, when it takes the outcome. Only loss_watch is done by the host: with
+/// it, outcomes must be taken before the update.
 class StepGuard final : public Stateful {
  public:
   struct Options {
@@ -103,9 +103,9 @@ class StepGuard final : public Stateful {
   /// `ranks`.
   void agree(const ExecSpace& space, const Communicator& ranks) { decisions_.agree(space, ranks, scales_); }
 
-  /// What has been decided about steps; its last() is that of the last finding that was taken.
+  /// What has been decided about steps; its last() is that of the last outcome that was taken.
   const DecisionQueue& decisions() const { return decisions_; }
-  /// Takes the finding of the oldest step that has been judged and whose finding has not been taken. If that step
+  /// Takes the outcome of the oldest step that has been judged and whose outcome has not been taken. If that step
   /// cannot be done, the later ones are dropped. Waits for the device. Collective over the ranks that judge the step.
   StepOutcome take(const ExecSpace& space);
 
@@ -123,7 +123,7 @@ class StepGuard final : public Stateful {
   /// Whether the host inspects losses itself (loss_watch).
   bool watches_loss() const { return watches_; }
 
-  /// The loss scale as of the last finding that was taken; none if the loss is not scaled.
+  /// The loss scale as of the last outcome that was taken; none if the loss is not scaled.
   std::optional<double> loss_scale() const {
     return scales_ ? std::optional<double>(decisions_.last().scaler.scale) : std::nullopt;
   }
