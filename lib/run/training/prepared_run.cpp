@@ -14,6 +14,7 @@
 #include "run/experiment/provenance.hpp"
 #include "run/experiment/starting_weights.hpp"
 #include "run/training/batch_feed.hpp"
+#include "run/training/resume.hpp"
 
 namespace lockstep {
 namespace {
