@@ -132,7 +132,8 @@ TEST(LocalTraining, OfOneStepWithoutMomentumIsSynchronous) {
       ASSERT_TRUE(local.step().done());
       EXPECT_LT(test::largest_difference(local.values(), synchronous.values()), 1e-12) << batch;
     }
-    EXPECT_NEAR(local.trainer->step_metrics(comm).metrics.loss, synchronous.trainer->step_metrics().metrics.loss, 1e-12);
+    EXPECT_NEAR(local.trainer->step_metrics(comm).metrics.loss, synchronous.trainer->step_metrics().metrics.loss,
+                1e-12);
   }
 }
 
@@ -163,8 +164,8 @@ std::string deck_of_pairs(const std::string& parallel, const std::string& precis
       micro, precision, data_size, parallel);
 }
 
-/// Two groups add two numbers, in whatever order. With divided gradients, those of each micro-batch are summed over ranks
-/// by themselves, so that bits are those of whole gradients with one micro-batch a step.
+/// Two groups add two numbers, in whatever order. With divided gradients, those of each micro-batch are summed over
+/// ranks by themselves, so that bits are those of whole gradients with one micro-batch a step.
 TEST(LocalTraining, WithDividedParametersHasTheBitsOfWholeOnes) {
   const Communicator comm = Communicator::world();
   if (comm.size() != 2 && comm.size() != 4) GTEST_SKIP() << "neither one group of two ranks nor two";
