@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/memory_plan.hpp"
 #include "nn/graph.hpp"
 #include "parameters/parameter_buffer.hpp"
 #include "support/fixtures.hpp"
