@@ -22,7 +22,6 @@ namespace lockstep {
 struct UpdateScope {
   std::int64_t examples = 0;  ///< of the step's ranks, by which the sum of gradients is divided; 0: they leave it out
   const Communicator* group = nullptr;      ///< the ranks that do the step, and judge it; null: all
-  std::span<const std::int64_t> numbers{};  ///< numbers of the group's ranks among all ranks
   bool syncs = true;                        ///< all ranks hold the same parameters after the step
   bool one_version = true;                  ///< all gradients of the step are computed by the same parameters
 

@@ -21,7 +21,7 @@ void StepGraphs::begin_step(const BatchPlan& plan, const UpdateScope& scope, boo
     is_recorded_ = false;
     return;
   }
-  Size size{plan.global_examples, plan.first, scope.examples, scope.numbers.size(), plan.micro_batches};
+  Size size{plan.global_examples, plan.first, scope.examples, plan.micro_batches};
   is_recorded_ = recurs && size == last_;
   if (is_recorded_ && size != recorded_) {
     graphs_.clear();

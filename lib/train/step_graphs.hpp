@@ -48,7 +48,6 @@ class StepGraphs {
  private:
   struct Size {
     std::int64_t examples = 0, first = 0, summed = 0;  ///< examples: of all ranks; before this rank's; of the update
-    std::size_t ranks = 0;                             ///< of the group that does the step, whose updates do more
     std::vector<MicroBatch> micro_batches;
     bool operator==(const Size&) const = default;
   };

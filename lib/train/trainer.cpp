@@ -122,6 +122,7 @@ void Trainer::continue_on(const Communicator& ranks, const TrainingConfig& confi
   config_ = config;
   problem_.counts_missed = counts_missed;
   problem_.rank_numbers = std::move(rank_numbers);
+  problem_.measured.clear();  // with other ranks
   partition_ = batch_partition(config_, model_->graph(), comm_.size());
   const Topology topology(comm_);
   const RankGroups groups = rank_groups(config_.parallel, config_.source, topology);

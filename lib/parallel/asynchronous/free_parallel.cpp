@@ -74,7 +74,6 @@ UpdateScope FreeParallel::scope_of_step(const BatchPlan& batch) const {
   using Losses = UpdateScope::Losses;
   return {.examples = batch.global_examples * group_.size(),
           .group = &group_.ranks(),
-          .numbers = group_.numbers(),
           .in_run = {.losses = store_.has_dropped() ? Losses::in_place_of_last : Losses::added}};
 }
 

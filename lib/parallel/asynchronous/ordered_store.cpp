@@ -27,7 +27,7 @@ StoreEvent event_of(const std::string& letter) {
 WorkerGroup::WorkerGroup(const Communicator& all, const Topology& group, const ParameterBuffer& parameters)
     : ranks_(group.all),
       count_(all.size() / group.all.size()),
-      numbers_(group.all.all_gather(all.rank())),
+      first_(static_cast<int>(group.all.from_root(all.rank()))),
       trained_(parameters.trained_size()) {
   if (size() == 1) return;
   sum_.emplace(ranks_, ParallelConfig::in_fixed_tree(size()), parameters.gradients());

@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "base/heartbeat.hpp"
@@ -28,11 +27,9 @@ class WorkerGroup {
   WorkerGroup(const Communicator& all, const Topology& group, const ParameterBuffer& parameters);
 
   const Communicator& ranks() const { return ranks_; }
-  /// Numbers of its ranks among all ranks.
-  std::span<const std::int64_t> numbers() const { return numbers_; }
   int size() const { return ranks_.size(); }
   /// Number of this group, and number of groups.
-  int number() const { return static_cast<int>(numbers_.front()) / size(); }
+  int number() const { return first_ / size(); }
   int count() const { return count_; }
   /// This rank's part of the trained parameters.
   ElementRange fraction() const;
@@ -53,7 +50,7 @@ class WorkerGroup {
  private:
   Communicator ranks_;
   int count_;
-  std::vector<std::int64_t> numbers_;
+  int first_;  ///< number of its first rank among all ranks
   std::int64_t trained_;
   std::optional<DeterministicReducer> sum_;  ///< none: the rank is alone
   std::unique_ptr<Collective> gather_;       ///< null: the rank is alone

@@ -169,7 +169,6 @@ GroupTrainer::GroupTrainer(const RunConfig& config, Graph graph, std::unique_ptr
     });
   });
   steps_between_syncs_ = parallel.local.every;
-  counts_steps_ = config.optimizer.rule().counts_steps();
   const RunConfig together = own_ = without_groups(chosen);
   own_.batch.global = std::max<std::int64_t>(1, group->part_of(std::min(config.batch.largest(), train.size())).count);
   own_.batch.ramp.clear();
@@ -188,7 +187,7 @@ GroupTrainer::GroupTrainer(const RunConfig& config, Graph graph, std::unique_ptr
                              .source = config.source,
                              .measured = measured,
                              .last_step = length.steps(),
-                             .counts_steps = counts_steps_},
+                             .counts_steps = config.optimizer.rule().counts_steps()},
       *group,
       GroupExchange::Replica{.parameters = trainer_->model().parameters(),
                              .optimizer = trainer_->optimizer(),

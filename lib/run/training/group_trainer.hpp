@@ -28,8 +28,6 @@ class GroupTrainer {
                const Communicator& all);
 
   Trainer& trainer() { return *trainer_; }
-  /// Ranks of all groups.
-  const Communicator& all() const { return all_; }
   /// Whether this rank's group is about to train by itself; otherwise all ranks do the next step together.
   bool is_apart() const { return exchange_ && exchange_->is_apart(trainer_->steps() + 1); }
   /// Number of groups of parallel.local; 1: there are none.
@@ -71,13 +69,12 @@ class GroupTrainer {
   void sync_if_due(const BatchPlan& batch);
   void expect_done(const std::optional<StepOutcome>& outcome) const;
 
-  Communicator all_;
-  RunConfig own_;  ///< deck of this rank's group
+  Communicator all_;  ///< ranks of all groups
+  RunConfig own_;     ///< deck of this rank's group
   std::int64_t steps_between_syncs_ = 1;
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<GroupExchange> exchange_;  ///< null: there are no groups
   bool has_parted_ = false;                  ///< the trainer is that of this rank's group
-  bool counts_steps_ = false;                ///< groups count the steps behind their optimizers' states
   ExecSpace space_;
 };
 
