@@ -294,7 +294,7 @@ void Session::save(const std::string& file) {
   state.require_whole();
   const DuringCall call(state.comm);
   const ExecSpace space;
-  const bool is_finite = state.trainer->update().guard().parameters_are_finite(space, state.comm);
+  const bool is_finite = state.trainer->parameters_are_finite(state.comm);
   space.fence("lockstep::save");
   state.comm.run_collectively([&] {
     if (!state.comm.is_root()) return state.numbers_held->serve();

@@ -17,6 +17,7 @@
 #include "base/text.hpp"
 #include "parallel/parallel_memory.hpp"
 #include "scaling/prediction.hpp"
+#include "train/choose_shard.hpp"
 
 namespace lockstep {
 namespace {

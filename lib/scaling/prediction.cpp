@@ -6,7 +6,7 @@
 
 #include "comm/topology.hpp"
 #include "scaling/timeline.hpp"
-#include "train/memory_estimate.hpp"
+#include "train/choose_shard.hpp"
 
 namespace lockstep {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "train/memory_estimate.hpp"
+#include "train/choose_shard.hpp"
 
 namespace lockstep {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "train/memory_estimate.hpp"
+#include "train/choose_shard.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

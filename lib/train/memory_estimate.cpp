@@ -12,6 +12,7 @@
 #include "base/text.hpp"
 #include "comm/collective/all_reduce_table.hpp"
 #include "comm/collective/shard_place.hpp"
+#include "data/batch/data_loader.hpp"
 #include "parallel/asynchronous/parameter_store.hpp"
 #include "parallel/asynchronous/simulated_gradients.hpp"
 #include "parallel/compression/compression.hpp"
@@ -279,7 +280,7 @@ MemoryEstimate memory_estimate(const TrainingConfig& config, Graph& graph, const
   const ExampleFormat& format = train.format();
   memory.batches = static_cast<double>(micro_batch * graph.input_shape().count()) *
                        static_cast<double>(size_of(config.dtype())) +
-                   static_cast<double>(share) * 3.0 * static_cast<double>(format.input_bytes() + format.target_bytes());
+                   static_cast<double>(share) * DataLoader::ahead * static_cast<double>(format.input_bytes() + format.target_bytes());
   memory.activations = static_cast<double>(memory.plan.bytes);
   memory.workspace = static_cast<double>(prepare_layers(graph, memory.plan, micro_batch));
   memory.workspace += static_cast<double>(MetricSums::bytes_of(config.metrics, graph.output_shape()));

@@ -80,6 +80,18 @@ class Trainer final : public Stateful {
   /// Sets a function that is called between layers, and where a step waits for other ranks. It must not wait.
   void between_layers(std::function<void()> call) { between_layers_ = std::move(call); }
 
+  // What the guard says (StepGuard) of the parameters after the last step, on `ranks`, and of an evaluation of them.
+  StepOutcome inspect_parameters(const Communicator& ranks) {
+    return update_->guard().inspect_parameters(space_, ranks, steps());
+  }
+  bool parameters_are_finite(const Communicator& ranks) {
+    return update_->guard().parameters_are_finite(space_, ranks);
+  }
+  StepOutcome inspect_validation(const Metrics& metrics) {
+    return update_->guard().inspect_validation(metrics, steps());
+  }
+  LossWatch& loss_watch() { return update_->guard().loss_watch(); }
+
   /// Number of steps done, skipped ones included. The last one counts before it is settled.
   std::int64_t steps() const { return update_->count().done; }
   /// Number of steps whose gradients have a known order: all, unless a record of asynchronous training ends earlier.

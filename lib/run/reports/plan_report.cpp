@@ -27,7 +27,7 @@
 #include "run/training/prepared_run.hpp"
 #include "run/training/resume.hpp"
 #include "run/training/run_state.hpp"
-#include "train/memory_estimate.hpp"
+#include "train/choose_shard.hpp"
 
 namespace lockstep {
 namespace fs = std::filesystem;

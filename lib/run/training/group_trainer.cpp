@@ -10,7 +10,7 @@
 #include "comm/collective/all_reduce_table.hpp"
 #include "comm/device_all_reduce.hpp"
 #include "run/training/prepared_run.hpp"
-#include "train/memory_estimate.hpp"
+#include "train/choose_shard.hpp"
 
 namespace lockstep {
 namespace {

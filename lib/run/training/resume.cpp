@@ -192,8 +192,6 @@ void check_training_arrays(const Checkpoint& checkpoint, const std::string& file
 
 void check_changes(const RunConfig& config, const std::string& deck, const Checkpoint& checkpoint,
                    const ResumePoint& point) {
-  const auto before = checkpoint.texts.find("deck");
-  if (before == checkpoint.texts.end()) return;
   const auto refuse = [&](const DeckChange& change) {
     throw located(
         config.source,
@@ -204,7 +202,7 @@ void check_changes(const RunConfig& config, const std::string& deck, const Check
                              "ended it), or start from scratch with run.resume=never run.overwrite=true",
                              change.was, config.output_dir(), change.is)));
   };
-  for (const DeckChange& change : changes_between(before->second, deck)) {
+  for (const DeckChange& change : changes_since(checkpoint.texts, deck)) {
     if (point.complete && change.effect == DeckChange::Effect::training) refuse(change);
     if (!point.complete && change.key == "data.validation_seed")
       throw located(

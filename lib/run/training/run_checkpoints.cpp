@@ -55,7 +55,7 @@ void StateAudit::compare() {
 
 bool StateAudit::is_good() {
   compare();
-  if (!trainer_.update().guard().parameters_are_finite(space_, comm_)) return false;
+  if (!trainer_.parameters_are_finite(comm_)) return false;
   space_.fence("lockstep::checkpoint");
   return true;
 }

@@ -45,7 +45,7 @@ std::optional<StepOutcome> RunEvaluations::validate(const Interruption& interrup
   if (!result) return std::nullopt;
   const Metrics& metrics = validation_.emplace(*result);
   const std::int64_t step = trainer_.steps();
-  StepOutcome outcome = trainer_.update().guard().inspect_validation(metrics, step);
+  StepOutcome outcome = trainer_.inspect_validation(metrics);
   if (outcome.status == StepOutcome::Status::fatal || outcome.status == StepOutcome::Status::rollback) return outcome;
   if (!outcome.message.empty()) warn("{}", outcome.message);
   // If the checkpoint of this step holds the result already, so do the curves.

@@ -17,9 +17,7 @@ namespace {
 
 /// Whether losses of the checkpoint's run and of one with the resolved `deck` cannot be compared, on whatever data.
 bool has_other_losses(const Checkpoint& checkpoint, const std::string& deck) {
-  const auto before = checkpoint.texts.find("deck");
-  if (before == checkpoint.texts.end()) return false;
-  return std::ranges::any_of(changes_between(before->second, deck), [](const DeckChange& change) {
+  return std::ranges::any_of(changes_since(checkpoint.texts, deck), [](const DeckChange& change) {
     return is_below(change.key, "loss") || is_below(change.key, "data.normalize");
   });
 }
@@ -138,7 +136,7 @@ void RunCheckpointState::restore(const Checkpoint& checkpoint, const std::string
   if (provenance != checkpoint.texts.end()) warn_of_other_input_type(*deck_.data.train, provenance->second, file);
   restored_.emplace(file);
   restore_state(checkpoint, file, [&](StateFields& fields) { describe(fields); });
-  LossWatch& loss_watch = trainer_.update().guard().loss_watch();
+  LossWatch& loss_watch = trainer_.loss_watch();
   const bool other_losses = has_other_losses(checkpoint, deck_.text);
   if (other_losses || now["train"] != before["train"]) loss_watch.forget_losses();
   const bool other_data = now["validation"] != before["validation"];

@@ -253,8 +253,7 @@ void TrainingRun::checkpoint_if_due() {
 /// again first, so that a run that is killed before the next one goes on with this rollback and its counts.
 void TrainingRun::roll_back(StepOutcome outcome) {
   const PhaseClock::Scope phase(trainer_.clock(), RunPhase::set_up);
-  const std::int64_t rollbacks = state_.data.rollbacks + 1,
-                     anomalies = trainer_.update().guard().loss_watch().anomalies();
+  const std::int64_t rollbacks = state_.data.rollbacks + 1, anomalies = trainer_.loss_watch().anomalies();
   std::optional<RunFolder::Found> found;
   comm_.run_collectively([&] {
     checkpoints_.wait();
@@ -279,7 +278,7 @@ void TrainingRun::roll_back(StepOutcome outcome) {
   checkpoints_.tidy();
   state_.data.rollbacks = rollbacks;
   state_.data.went_back_to = trainer_.steps();
-  trainer_.update().guard().loss_watch().set_anomalies(anomalies);
+  trainer_.loss_watch().set_anomalies(anomalies);
   watchdog_->extend_timeout(true);  // rank 0 waits for the disk
   checkpoints_.write();
   comm_.run_collectively([&] {

@@ -11,9 +11,7 @@
 namespace lockstep {
 
 /// Whether the last update has left the parameters finite. Collective.
-StepOutcome TrainingRun::inspect_parameters() {
-  return trainer_.update().guard().inspect_parameters(ExecSpace(), comm_, trainer_.steps());
-}
+StepOutcome TrainingRun::inspect_parameters() { return trainer_.inspect_parameters(comm_); }
 
 /// Ends the run with an error. If the step could not be done, the state before it is written; parameters that are not
 /// finite are not.

@@ -12,7 +12,7 @@
 #include "parallel/parallel_memory.hpp"
 #include "scaling/prediction.hpp"
 #include "support/scratch.hpp"
-#include "train/memory_estimate.hpp"
+#include "train/choose_shard.hpp"
 
 namespace lockstep {
 namespace {
