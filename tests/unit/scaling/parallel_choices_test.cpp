@@ -81,7 +81,9 @@ TEST(ChooseShard, TakesWhatTheDeckAllows) {
   EXPECT_EQ(chosen("memory_gb: 0.001, overlap: thread", ranks), Shard::optimizer);
   EXPECT_EQ(chosen("all_reduce: mpi", ranks), Shard::none);
   EXPECT_EQ(chosen("between_nodes: tree", ranks), Shard::none);
-  EXPECT_EQ(shards_by_speed(large_layers("local: {every: 8}, shard: auto"), 4, false), std::vector{Shard::none});
+  EXPECT_EQ(shards_by_speed(large_layers("local: {every: 8, fragments: 2}, shard: auto"), 4, false),
+            std::vector{Shard::none});
+  EXPECT_EQ(shards_by_speed(large_layers("local: {every: 8}, shard: auto"), 4, false).front(), Shard::optimizer);
   EXPECT_EQ(chosen("memory_gb: 0", ranks, "{type: adafactor}"), Shard::none);
   const RunConfig fixed = large_layers("deterministic: {shards: 4}, shard: auto");
   EXPECT_TRUE(has_whole_sums(fixed.parallel, {.ranks = 4}));
