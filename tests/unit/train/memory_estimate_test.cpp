@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "parallel/parallel_memory.hpp"
 #include "run/experiment/experiment.hpp"
 
 namespace lockstep {
@@ -131,6 +132,18 @@ TEST(MemoryEstimate, RefusalsRecommendWhatTheDeckAllows) {
   EXPECT_NE(refusal("overlap: poll").find("; shard: optimizer needs "), std::string::npos) << refusal("overlap: poll");
   for (const char* whole : {"compress: {}", "local: {every: 2}"})
     EXPECT_NE(refusal(whole).find("; use more ranks"), std::string::npos) << refusal(whole);
+}
+
+/// Groups keep what all have in common, the differences from it, and the outer velocity, of what a rank owns.
+TEST(PlannedGroups, AddWhatTheyExchangeToTheMemoryOfAGroup) {
+  Planned groups("local: {every: 4, group: 2, outer: nesterov}, shard: optimizer"), one("shard: optimizer");
+  const MemoryEstimate all = groups.memory({4, 1}), group = one.memory({2, 1});
+  const ParallelConfig& parallel = one.config.parallel;
+  const ParameterLayout layout(one.experiment.graph.layer_specs(), DType::f32);
+  const double owned = 4.0 * static_cast<double>(largest_part(parallel, layout, {2, 1}, may_share_parameters(parallel)));
+  EXPECT_EQ(all.parameters - group.parameters, owned);
+  EXPECT_EQ(all.gradients - group.gradients, owned);
+  EXPECT_EQ(all.states - group.states, owned);
 }
 
 }  // namespace
