@@ -132,7 +132,7 @@ class Commands(LockstepTest):
     def test_page_of_combinations_is_up_to_date(self):
         page = SOURCE / "docs" / "user" / "combinations.md"
         generated = self.lockstep("schema", "--combinations").out
-        self.assertIn("| `parallel.local` | `parallel.shard: optimizer`", generated)
+        self.assertIn("| `parallel.local` | `parallel.offload`", generated)
         self.assertIn(generated.strip(), page.read_text(), "make it again with: lockstep schema --combinations --write docs/user/combinations.md")
         self.refused(64, ["--combinations"], "schema", "--reference", "--combinations")
 

@@ -149,8 +149,8 @@ PreparedRun::PreparedRun(const RunConfig& deck, const Communicator& ranks)
   provenance = lockstep::provenance(comm, data, reading);
   training = std::make_unique<GroupTrainer>(config, std::move(experiment.graph), std::move(experiment.loss),
                                             *data.train, comm);
-  partition = batch_partition(config, trainer().model().graph(), comm.size());
-  partition.sums_each = trainer().partition().sums_each;
+  partition = trainer().partition();
+  if (training->groups() > 1) partition = batch_partition(config, trainer().model().graph(), comm.size());
 }
 
 }  // namespace lockstep
