@@ -25,10 +25,10 @@ WAYS = {
     "shares": Way(2, ("parallel.shares",), ("batch.micro", *SUMS)),
     "replicas": Way(2, ("parallel.virtual_replicas",), ("parallel.sync_batch_norm", "parallel.group_size", "batch.micro",
                                                         "parallel.shard")),
-    "local": Way(6, ("parallel.local",), tuple(f"parallel.local.{key}"
+    "local": Way(4, ("parallel.local",), tuple(f"parallel.local.{key}"
                                                for key in ("outer", "learning_rate", "momentum", "group", "from_step", "node_every",
                                                            "fragments", "delay"))),
-    "divided groups": Way(3, ("parallel.local", "parallel.local.group", "parallel.shard"),
+    "divided groups": Way(2, ("parallel.local", "parallel.local.group", "parallel.shard"),
                           ("parallel.local.outer", "parallel.local.learning_rate", "parallel.local.node_every", "parallel.shard_group",
                            "parallel.share_parameters", "parallel.unit_mb", "batch.micro")),
     "compress": Way(4, ("parallel.compress",), tuple(f"parallel.compress.{key}"
