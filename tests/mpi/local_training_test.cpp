@@ -375,5 +375,20 @@ TEST(LocalTraining, IsRefusedWhereItIsNotDefined) {
   }
 }
 
+/// Ranks of a group of three and of a group of one own different parts.
+TEST(LocalTraining, DividesParametersInEqualGroupsAlone) {
+  const Communicator world = Communicator::world();
+  if (world.size() != 4) GTEST_SKIP() << "no nodes of three ranks and of one";
+  const Communicator comm = world.over(std::make_shared<test::CountingNetwork>(3));
+  try {
+    Steps(plain_deck("shard: optimizer, local: {every: 4, group: node}", 7, 3), comm);
+    ADD_FAILURE() << "unequal groups";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("groups have different numbers of ranks"), std::string::npos)
+        << error.what();
+    EXPECT_EQ(error.status(), ExitStatus::bad_deck);
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

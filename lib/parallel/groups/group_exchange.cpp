@@ -58,7 +58,7 @@ GroupExchange::GroupExchange(const Options& options, const LocalGroup& group, Re
   if (options.counts_steps) next_step_ = OwnedTensor("lockstep::group_exchange::next_step", DType::f64, {1});
   group_.all.all.run_collectively([&] {
     with_positions(options.source, [&] {
-      if (layout.is_divided()) check_division(group_, layout, between_);
+      if (options.config.sharding.divides()) check_division(group_, layout, between_);
     });
   });
   if (config_.streams()) {
