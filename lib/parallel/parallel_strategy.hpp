@@ -84,8 +84,7 @@ class ParallelStrategy {
   struct Traits {
     BatchDealing dealing{};
     bool ranks_have_same_states = true;  ///< ranks with the same parameters have the same optimizer states
-    /// Ranks that own what this one does, if ranks divide what is trained; null: no other rank does, or nothing is
-    /// divided.
+    /// Ranks that own what this one does, this one included, if ranks divide what is trained; null: nothing is divided.
     const Communicator* ranks_of_same_part = nullptr;
     bool states_change_early = false;  ///< parameters or states may change before this rank does the next update
     bool sums_exactly = true;          ///< sums of gradients are exact, up to rounding

@@ -108,7 +108,8 @@ std::optional<StepOutcome> StepUpdate::judge(const StepVotes::Vote& votes) {
   });
   guard_.judged(space_);
   // On devices, outcomes are taken a step late, when the device has the next step already.
-  const bool reads_late = memory_is_separate && !guard_.watches_loss() && !reads_at_once_;
+  const bool is_missed = counts_missed_ && scope_.examples == 0;  // the next step's coefficients depend on it
+  const bool reads_late = memory_is_separate && !guard_.watches_loss() && !reads_at_once_ && !is_missed;
   std::optional<StepOutcome> outcome;
   if (!reads_late) outcome = take_outcome();
   if (!outcome || outcome->done()) parts_.strategy.judged(space_, ParallelStrategy::Verdict::can_be_done);

@@ -92,7 +92,7 @@ void Trainer::join_ranks(const Topology& topology, const RankGroups& groups, Sum
   model_->attach(hooks);
   // Passes in which other ranks take part are not recorded, nor those with states that come and go.
   graphs_.emplace(config_.device.graph == DeviceOptions::Graph::automatic && !partition_.separate && !hooks.any() &&
-                      !config_.parallel.offload.present,
+                      !config_.parallel.offload.present && !between_layers_,
                   comm_.size());
 
   auto votes = std::make_unique<StepVotes>(topology, groups.step);
@@ -111,9 +111,17 @@ void Trainer::join_ranks(const Topology& topology, const RankGroups& groups, Sum
                                                                .graphs = *graphs_,
                                                                .clock = clock_,
                                                                .before_change = [this] { before_change_(); },
-                                                               .between_layers = [this] { between_layers_(); }});
+                                                               .between_layers =
+                                                                   [this] {
+                                                                     if (between_layers_) between_layers_();
+                                                                   }});
     });
   });
+}
+
+void Trainer::between_layers(std::function<void()> call) {
+  between_layers_ = std::move(call);
+  graphs_.emplace(false, comm_.size());
 }
 
 void Trainer::continue_on(const Communicator& ranks, const TrainingConfig& config, bool counts_missed,

@@ -77,8 +77,9 @@ class Trainer final : public Stateful {
     before_change_();
     strategy_->change_parameters(space_, change);
   }
-  /// Sets a function that is called between layers, and where a step waits for other ranks. It must not wait.
-  void between_layers(std::function<void()> call) { between_layers_ = std::move(call); }
+  /// Sets a function that is called between layers, and where a step waits for other ranks. It must not wait. Passes
+  /// are not recorded then.
+  void between_layers(std::function<void()> call);
 
   // What the guard says (StepGuard) of the parameters after the last step, on `ranks`, and of an evaluation of them.
   StepOutcome inspect_parameters(const Communicator& ranks) {
@@ -151,7 +152,7 @@ class Trainer final : public Stateful {
   std::optional<StepGraphs> graphs_;
   std::optional<NoiseMeasurement> noise_;
   PhaseClock clock_;
-  std::function<void()> before_change_ = [] {}, between_layers_ = [] {};
+  std::function<void()> before_change_ = [] {}, between_layers_;  ///< the latter may be empty
   std::unique_ptr<StepUpdate> update_;
   std::int64_t own_examples_ = 0;  ///< of this rank, in the last step
   // The last member, so that it is destroyed first. After a failure, sums may be under way for which a device waits for

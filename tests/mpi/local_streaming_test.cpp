@@ -125,6 +125,18 @@ TEST(Streaming, SendsEachFragmentOnce) {
   EXPECT_EQ(bytes("every: 6, fragments: 2, delay: 1"), at_once);
 }
 
+/// After a run's only step all fragments are synchronized, as all parameters at once are, by the examples of unequal
+/// groups.
+TEST(Streaming, WeightsUnequalGroupsByTheirExamples) {
+  const Communicator comm = Communicator::world().over(std::make_shared<test::CountingNetwork>(3));
+  const auto train = [&](const std::string& local) {
+    Steps run(plain_deck(fmt::format("local: {{every: 4, group: node{}}}", local), 8, 1), comm);
+    EXPECT_TRUE(run.step().done());
+    return run.values();
+  };
+  EXPECT_LT(test::largest_difference(train(", fragments: 2"), train("")), 1e-12);
+}
+
 TEST(Streaming, WantsAsManyTensorsAsFragments) {
   try {
     Steps(plain_deck("local: {every: 6, fragments: 3}", 7, 3), Communicator::world());

@@ -169,7 +169,8 @@ std::string deck_of_pairs(const std::string& parallel, const std::string& precis
 TEST(LocalTraining, WithDividedParametersHasTheBitsOfWholeOnes) {
   const Communicator comm = Communicator::world();
   if (comm.size() != 2 && comm.size() != 4) GTEST_SKIP() << "neither one group of two ranks nor two";
-  for (const char* const local : {"{every: 4, group: 2}", "{every: 3, group: 2, outer: nesterov}"})
+  for (const char* const local :
+       {"{every: 4, group: 2}", "{every: 3, group: 2, outer: nesterov}", "{every: 6, node_every: 2, group: 2}"})
     for (const char* const precision : {"fp32", "bf16", "fp64"})
       for (const int micro : {2, 14}) {
         const auto train = [&](const std::string& shard) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "parallel/groups/group_exchange.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -13,27 +14,30 @@
 namespace lockstep {
 namespace {
 
-/// Returns the ranks of other groups in the place of this rank, if it is the first of the ranks that hold what it
-/// does; else none. Collective over all ranks.
-std::optional<Topology> ranks_between(const LocalGroup& group, const Communicator& holders) {
-  const int color = holders.is_root() ? group.ranks.all.rank() : group.all.all.size();
-  const Communicator ranks = group.all.all.split(color);
-  if (!holders.is_root()) return std::nullopt;
-  return group.all.of(ranks);
+/// Returns the ranks of all groups in the place of this rank, if it is the first of the ranks that hold what it does;
+/// else all ranks that are not. Collective over all ranks.
+Communicator ranks_of_place(const LocalGroup& group, const Communicator& holders) {
+  return group.all.all.split(holders.is_root() ? group.ranks.all.rank() : group.all.all.size());
+}
+
+int rank_of_first_group(const LocalGroup& group, const Communicator& place) {
+  const std::vector<std::int64_t> numbers = place.all_gather(group.number);
+  return static_cast<int>(std::ranges::find(numbers, 0) - numbers.begin());
 }
 
 /// Throws KeyError, on all ranks, if groups whose ranks divide parameters are not alike. Collective over all ranks.
-void check_division(const LocalGroup& group, const ParameterLayout& layout, const std::optional<Topology>& between) {
+void check_division(const ParallelConfig& config, const LocalGroup& group, const ParameterBuffer& parameters,
+                    const std::optional<Topology>& between) {
   bool alike = group.are_equal;
   if (between && alike) {
-    const std::int64_t owned = layout.owned_count(), first = layout.owned().empty() ? 0 : layout.owned().front().first;
-    for (const std::int64_t number : {owned, first})
+    const std::vector<ElementRange>& owned = parameters.layout().owned();
+    const ParameterDivision& division = parameters.windows().division;
+    const std::int64_t first = owned.empty() ? 0 : owned.front().first;
+    for (const std::int64_t number :
+         {parameters.layout().owned_count(), first, std::int64_t{division.values}, std::int64_t{division.gradients}})
       alike &= between->all.all_reduce_max(number) == between->all.all_reduce_min(number);
   }
-  validate_key(
-      group.all.all.every_rank(alike), "parallel.local.group",
-      "groups have different numbers of ranks, or lie on nodes differently, so their ranks own different parts "
-      "of the parameters (parallel.shard); start equally many ranks on each node, or leave shard out");
+  require_alike_groups(config, group.all.all.every_rank(alike));
 }
 
 void give_nothing(ShardedState& numbers) {
@@ -44,21 +48,32 @@ void give_nothing(ShardedState& numbers) {
 
 }  // namespace
 
+void require_alike_groups(const ParallelConfig& config, bool alike) {
+  validate_key(
+      alike || !config.sharding.divides(), "parallel.local.group",
+      "groups have different numbers of ranks, or lie on nodes differently, so their ranks own different parts "
+      "of the parameters (parallel.shard); start equally many ranks on each node, or leave shard out");
+}
+
 GroupExchange::GroupExchange(const Options& options, const LocalGroup& group, Replica replica)
     : config_(options.config.local),
       group_(group),
       replica_(std::move(replica)),
       in_node_(config_.nests() && group_.all.node.size() > group_.ranks.all.size()),
       holders_(replica_.same_part ? *replica_.same_part : group_.ranks.all),
-      between_(ranks_between(group_, holders_)),
+      place_(ranks_of_place(group_, holders_)),
       last_step_(options.last_step),
       update_(config_, replica_.parameters),
       weights_(group_.all.all, in_node_ ? std::optional(group_.all.node) : std::nullopt) {
+  if (holders_.is_root()) {
+    between_ = group_.all.of(place_);
+    first_group_ = rank_of_first_group(group_, place_);
+  }
   const ParameterLayout& layout = replica_.parameters.layout();
   if (options.counts_steps) next_step_ = OwnedTensor("lockstep::group_exchange::next_step", DType::f64, {1});
   group_.all.all.run_collectively([&] {
     with_positions(options.source, [&] {
-      if (options.config.sharding.divides()) check_division(group_, layout, between_);
+      if (options.config.sharding.divides()) check_division(options.config, group_, replica_.parameters, between_);
     });
   });
   if (config_.streams()) {
@@ -72,8 +87,10 @@ GroupExchange::GroupExchange(const Options& options, const LocalGroup& group, Re
     adasum_ = std::make_unique<AdasumExchange>(group_.all.all, group_.ranks.all, layout, update_.room());
     return;
   }
-  sum_ = make_sum(options, between_,
-                  group_.count == group_.all.all.size() ? options.measured : std::span<const AllReduceRow>());
+  group_.all.all.run_in_parts(place_, [&] {
+    sum_ = make_sum(options, between_,
+                    group_.count == group_.all.all.size() ? options.measured : std::span<const AllReduceRow>());
+  });
   if (!in_node_) return;
   std::optional<Topology> in_node;
   if (between_) in_node = between_->of(between_->node);
@@ -116,7 +133,9 @@ void GroupExchange::begin_step(const ExecSpace& space) {
 
 void GroupExchange::end_step(const ExecSpace& space, std::int64_t step, std::int64_t examples,
                              const std::int32_t* left_out) {
-  weights_.add(space, static_cast<double>(examples) / group_.ranks.all.size(), left_out);
+  // Of streamed sums, only the first ranks of groups take part.
+  const int counting = streamed_ ? 1 : group_.ranks.all.size();
+  weights_.add(space, static_cast<double>(examples) / counting, left_out);
   const bool all_sync = is_common(step);
   if (streamed_) {
     streamed_->end_step(space, step, replica_.change);
@@ -186,17 +205,17 @@ void GroupExchange::share_parameters(const ExecSpace& space) const {
   const Communicator& groups = between_->all;
   const bool is_first = group_.ranks.all.is_root();
   if (!parameters.windows().division.values) {
-    if (is_first) groups.broadcast(space, parameters.values());
+    if (is_first) groups.broadcast(space, parameters.values(), first_group_);
     return;
   }
-  groups.broadcast(space, parameters.owned().values());
+  groups.broadcast(space, parameters.owned().values(), first_group_);
   if (const ElementRange others = parameters.layout().others(); is_first && others.count > 0)
-    groups.broadcast(space, parameters.values(others));
+    groups.broadcast(space, parameters.values(others), first_group_);
 }
 
 void GroupExchange::begin(const ExecSpace& space, std::int64_t steps) {
   if (const Tensor& velocity = update_.outer().velocity()) {
-    if (between_) between_->all.broadcast(space, velocity);
+    if (between_) between_->all.broadcast(space, velocity, first_group_);
     if (holders_.size() > 1) holders_.broadcast(space, velocity);
   }
   if (streamed_) {

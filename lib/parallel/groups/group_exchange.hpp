@@ -18,6 +18,9 @@
 
 namespace lockstep {
 
+/// Throws KeyError (parallel.local.group) if ranks divide parameters, and groups are not alike.
+void require_alike_groups(const ParallelConfig& config, bool alike);
+
 /// What travels between groups of ranks that train by themselves (local SGD: Stich 2019; post-local SGD: Lin et al.
 /// 2020). Every `every` steps the groups synchronize: with n_g the examples that group g has trained on since the last
 /// synchronization, and x_g its parameters, their average is x̄ = Σ n_g x_g / Σ n_g, which an OuterStep turns into the
@@ -83,7 +86,7 @@ class GroupExchange {
 
   /// Returns what this rank gives to checkpoints. `of_group`: the same for its group.
   std::vector<ShardedState> sharded_states(const std::vector<ShardedState>& of_group) const;
-  /// Gives all groups the parameters of the first one. The ranks of a group share them afterwards. Collective.
+  /// Gives all groups the parameters of the first group. The ranks of a group share them afterwards. Collective.
   void share_parameters(const ExecSpace& space) const;
   /// Begins anew after `steps` steps of the run, when all ranks have their parameters and states. Collective.
   void begin(const ExecSpace& space, std::int64_t steps);
@@ -107,7 +110,9 @@ class GroupExchange {
   Replica replica_;
   bool in_node_;                     ///< the groups of this node also synchronize by themselves
   Communicator holders_;             ///< ranks of the group that hold what this rank updates
-  std::optional<Topology> between_;  ///< on the first of them: the same rank of each group
+  Communicator place_;               ///< of the first of them, the same rank of each group; all other ranks
+  std::optional<Topology> between_;  ///< place_, on those first ranks
+  int first_group_ = 0;              ///< rank of the first group in place_
   std::int64_t last_step_;
   ReplicaUpdate update_;
   AveragingWeights weights_;

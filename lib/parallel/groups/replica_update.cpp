@@ -42,9 +42,14 @@ void ReplicaUpdate::for_pieces(ElementRange range, const Piece& use) const {
   if (part.count > 0) use(part, parameters_.values({layout.statistics().first + part.first - trained_, part.count}));
 }
 
-void ReplicaUpdate::round(const ExecSpace& space) const {
+void ReplicaUpdate::round(const ExecSpace& space, ElementRange range) const {
   if (!parameters_.rounded()) return;
-  for (const ElementRange& owned : parameters_.layout().owned()) parameters_.round(space, owned);
+  std::int64_t first = 0;
+  for (const ElementRange& owned : parameters_.layout().owned()) {
+    const ElementRange part = range.within({first, owned.count});
+    parameters_.round(space, {owned.first + part.first - first, part.count});
+    first += owned.count;
+  }
 }
 
 void ReplicaUpdate::keep(const ExecSpace& space) const {
@@ -53,14 +58,14 @@ void ReplicaUpdate::keep(const ExecSpace& space) const {
 
 void ReplicaUpdate::put_back(const ExecSpace& space, ElementRange range) const {
   for_pieces(range, [&](ElementRange part, const Tensor& values) { copy(space, flat_part(others(), part), values); });
-  round(space);
+  round(space, range);
 }
 
 void ReplicaUpdate::swap(const ExecSpace& space) const {
   for_pieces(all(), [&](ElementRange range, const Tensor& values) {
     swap_numbers(space, values, flat_part(others(), range));
   });
-  round(space);
+  round(space, all());
 }
 
 void ReplicaUpdate::take_differences(const ExecSpace& space, double weight, ElementRange range,
@@ -80,12 +85,12 @@ void ReplicaUpdate::step(const ExecSpace& space, double share, ElementRange rang
   put_back(space, range);
 }
 
+/// In one go: several ranks may write the same statistics.
 void ReplicaUpdate::average(const ExecSpace& space, const Tensor& differences) const {
   for_pieces(all(), [&](ElementRange range, const Tensor& values) {
-    copy(space, flat_part(others(), range), values);
-    outer_step(space, {}, flat_part(differences, range), {}, values);
+    weighted_difference(space, 1, flat_part(others(), range), flat_part(differences, range), values);
   });
-  round(space);
+  round(space, all());
 }
 
 }  // namespace lockstep

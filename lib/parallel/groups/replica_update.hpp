@@ -76,7 +76,7 @@ class ReplicaUpdate {
   using Piece = std::function<void(ElementRange range, const Tensor& values)>;
   void for_pieces(ElementRange range, const Piece& use) const;
   void put_back(const ExecSpace& space, ElementRange range) const;
-  void round(const ExecSpace& space) const;
+  void round(const ExecSpace& space, ElementRange range) const;
 
   ParameterBuffer& parameters_;
   std::int64_t trained_;

@@ -47,7 +47,14 @@ std::vector<AllReduceRow> read_all_reduce_table(const ParallelConfig& parallel, 
 RunConfig with_chosen_shard(const RunConfig& config, Graph& graph, const Dataset& train, const Communicator& comm) {
   RunConfig chosen = config;
   if (!config.parallel.sharding.chooses_shard) return chosen;
-  const RankCount ranks{comm.size(), Topology(comm).nodes};
+  const Topology topology(comm);
+  const RankCount ranks{comm.size(), topology.nodes};
+  const bool has_unequal_groups = config.parallel.synchronizes_groups() && !config.parallel.local.group &&
+                                  topology.smallest * topology.nodes != comm.size();
+  if (has_unequal_groups) {  // their ranks would own different parts
+    chosen.parallel.sharding.take(Shard::none);
+    return chosen;
+  }
   const DeviceFacts facts = device_facts(comm);
   comm.run_on_root([&] {
     with_positions(config.source, [&] {
@@ -166,6 +173,7 @@ GroupTrainer::GroupTrainer(const RunConfig& config, Graph graph, std::unique_ptr
       if (parallel.sharding.memory_gb > 0)
         check_memory(chosen, graph, memory_estimate(chosen, graph, train, ranks), ranks);
       group.emplace(parallel.local, topology);
+      require_alike_groups(parallel, group->are_equal);
     });
   });
   steps_between_syncs_ = parallel.local.every;
@@ -175,13 +183,15 @@ GroupTrainer::GroupTrainer(const RunConfig& config, Graph graph, std::unique_ptr
   has_parted_ = parallel.local.from_step == 0;
   const RunLength length = run_length(config, train.size());
   const std::vector<AllReduceRow> measured = read_all_reduce_table(parallel, all_);
-  trainer_ = has_parted_ ? make_trainer(own_, std::move(graph), std::move(loss), train, group->ranks.all,
-                                        {.length = length,
-                                         .measured = {},
-                                         .counts_missed = group->count > 1,
-                                         .rank_numbers = group->numbers})
-                         : make_trainer(together, std::move(graph), std::move(loss), train, all_,
-                                        {.length = length, .measured = measured});
+  if (has_parted_)
+    all_.run_in_parts(group->ranks.all, [&] {
+      trainer_ = make_trainer(
+          own_, std::move(graph), std::move(loss), train, group->ranks.all,
+          {.length = length, .measured = {}, .counts_missed = group->count > 1, .rank_numbers = group->numbers});
+    });
+  else
+    trainer_ = make_trainer(together, std::move(graph), std::move(loss), train, all_,
+                            {.length = length, .measured = measured});
   exchange_ = std::make_unique<GroupExchange>(
       GroupExchange::Options{.config = parallel,
                              .source = config.source,
@@ -215,7 +225,8 @@ void GroupTrainer::continue_in_group() {
   const auto describe = [this](StateFields& fields) { trainer_->describe_state(fields); };
   const std::string state = state_text(describe);
   const LocalGroup& group = exchange_->group();
-  trainer_->continue_on(group.ranks.all, own_, groups() > 1, group.numbers);
+  all_.run_in_parts(group.ranks.all,
+                    [&] { trainer_->continue_on(group.ranks.all, own_, groups() > 1, group.numbers); });
   restore_state(state, describe);
   has_parted_ = true;
 }
@@ -226,12 +237,15 @@ StepResult GroupTrainer::step(const HostBatch& batch, const std::function<RankRe
   if (apart) exchange_->begin_step(space_);
   StepResult result = trainer_->step(batch, requests);
   result.examples = batch.plan.batch_examples;
-  if (!apart) {
-    if (result.done()) exchange_->follow(space_);
+  if (apart) expect_done(result.outcome);
+  if (!result.done()) {  // the run may end here, with a checkpoint
+    note_optimizer_steps();
     return result;
   }
-  expect_done(result.outcome);
-  if (!result.done()) return result;
+  if (!apart) {
+    exchange_->follow(space_);
+    return result;
+  }
   sync_if_due(batch.plan);
   const bool is_common = has_common_parameters();
   result.requests = {.stop = is_common && all_.any_rank(result.requests.stop),
@@ -247,20 +261,24 @@ void GroupTrainer::sync_if_due(const BatchPlan& batch) {
   exchange_->end_step(space_, step, batch.global_examples, &update.decisions().scalars()->left_out);
   if (!exchange_->is_common(step)) return;
   if (groups() > 1) update.guard().agree(space_, all_);
-  if (update.decisions().untaken() == 0) exchange_->note_optimizer_steps(space_, update.count().optimizer_steps());
+  if (update.decisions().untaken() == 0) note_optimizer_steps();
+}
+
+void GroupTrainer::note_optimizer_steps() {
+  exchange_->note_optimizer_steps(space_, trainer_->update().count().optimizer_steps());
 }
 
 std::optional<StepOutcome> GroupTrainer::settle() {
   std::optional<StepOutcome> outcome = trainer_->settle();
   expect_done(outcome);
-  if (exchange_ && has_common_parameters())
-    exchange_->note_optimizer_steps(space_, trainer_->update().count().optimizer_steps());
+  if (exchange_ && (has_common_parameters() || (outcome && !outcome->done()))) note_optimizer_steps();
   return outcome;
 }
 
 std::optional<StepOutcome> GroupTrainer::take_last() {
   std::optional<StepOutcome> outcome = trainer_->update().take_last();
   expect_done(outcome);
+  if (exchange_ && outcome && !outcome->done()) note_optimizer_steps();
   return outcome;
 }
 
@@ -290,7 +308,7 @@ void GroupTrainer::share_parameters() {
   trainer_->share_parameters();
   if (!exchange_) return;
   exchange_->begin(space_, trainer_->steps());
-  exchange_->note_optimizer_steps(space_, trainer_->update().count().optimizer_steps());
+  note_optimizer_steps();
 }
 
 }  // namespace lockstep

@@ -66,6 +66,7 @@ class GroupTrainer {
 
  private:
   void continue_in_group();
+  void note_optimizer_steps();
   void sync_if_due(const BatchPlan& batch);
   void expect_done(const std::optional<StepOutcome>& outcome) const;
 

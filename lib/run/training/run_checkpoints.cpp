@@ -70,6 +70,7 @@ RunCheckpoints::RunCheckpoints(const PreparedRun& deck, RunFolder& folder, RunCh
       audit_(audit),
       selection_(selection),
       progress_(progress),
+      flush_order_(trainer_.strategy().traits().flush_files),
       numbers_(state.numbers()) {
   trainer_.before_change([this] {
     if (writer_) writer_->wait_for_snapshot();
@@ -122,7 +123,7 @@ void RunCheckpoints::recover_from_neighbours(bool takes_up) {
 void RunCheckpoints::flush_files() {
   const UsesFiles files;
   progress_.file()->flush_to_disk();
-  trainer_.strategy().traits().flush_files();
+  flush_order_();
 }
 
 std::function<void()> RunCheckpoints::before_commit() {

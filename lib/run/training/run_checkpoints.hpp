@@ -124,6 +124,7 @@ class RunCheckpoints {
   StateAudit& audit_;
   Selection& selection_;
   Progress& progress_;
+  std::function<void()> flush_order_;       ///< Traits::flush_files
   CheckpointTransfer& numbers_;             ///< state_'s
   std::optional<CheckpointWriter> writer_;  ///< on rank 0
   BackgroundWork giving_;                   ///< sends this rank's numbers to rank 0; on other ranks
