@@ -24,7 +24,7 @@ else:
 LONG = "long" in sys.argv
 # Other stages of `shard`, whose faults are silent (those of one-rank groups with micro-batches are found by 1016 and 1031), and all
 # oracles.
-SHORT = ((("stages",), range(1001, 1041)), ((), range(1, 41)))
+SHORT = ((("stages",), (*range(1001, 1007), 1016, 1031)), ((), range(1, 13)))
 
 # A program that begins with other parameters on an even number of ranks.
 PLANTED = """#!/bin/bash
