@@ -144,13 +144,11 @@ Session::State::State(const std::function<RunConfig()>& read, MPI_Comm mpi) : co
   provenance = lockstep::provenance(comm, {}, {});
   trainer = make_trainer(config, std::move(*graph), std::move(loss), *data, comm);
   numbers_held.emplace(comm, trainer->strategy().sharded_states());
-  std::vector<NamedArray> weights;
   comm.run_collectively([&] {
     for (const MicroBatch& micro : micro_batches_of(trainer->partition(), config.batch.global, comm.rank()))
       if (micro.count > 0) trainer->model().prepare(micro.count);
-    if (comm.is_root()) weights = initialize_parameters(config, trainer->model());
   });
-  initialize_other_ranks(config, trainer->model(), std::move(weights), comm);
+  initialize_on_all_ranks(config, trainer->model(), comm);
   trainer->share_parameters();
 }
 

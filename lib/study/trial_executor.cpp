@@ -65,7 +65,7 @@ Untrained open_untrained(const RunConfig& config, const Communicator& ranks) {
   Untrained untrained{.data = std::move(experiment.data), .trainer = nullptr};
   untrained.trainer = make_trainer(config, std::move(experiment.graph), std::move(experiment.loss),
                                    *untrained.data.train, ranks);
-  ranks.run_on_root([&] { initialize_parameters(config, untrained.trainer->model()); });
+  initialize_on_all_ranks(config, untrained.trainer->model(), ranks);
   untrained.trainer->share_parameters();
   return untrained;
 }

@@ -327,6 +327,16 @@ class Inputs(StudyTest):
 
 
 class BadInput(StudyTest):
+    def test_ranks_that_divide_a_network_begin_with_all_of_it(self):
+        """The loss at step 0, which the message gives, is that of whole replicas."""
+        self.study(goal={"metric": "validation_loss", "value": 100}, ranks_per_trial=2)
+        losses = []
+        for parallel in ({}, {"shard": "parameters", "share_parameters": False}):
+            self.deck(data={"synthetic": {"kind": "glyphs", "train": 1024, "validation": 100}}, run={"steps": 4, "seed": 7}, parallel=parallel)
+            error, = self.refused(78, ["is reached at step 0"], "study", "study.yaml", ranks=2).errors()
+            losses.append(re.search(r"validation_loss = [\d.]+", error)[0])
+        self.assertEqual(losses[0], losses[1])
+
     def test_named_errors(self):
         rate = "optimizer.learning_rate"
         for sections, words in [

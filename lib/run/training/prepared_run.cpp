@@ -140,6 +140,12 @@ void initialize_other_ranks(const RunConfig& config, Model& model, std::vector<N
   }
 }
 
+void initialize_on_all_ranks(const RunConfig& config, Model& model, const Communicator& comm) {
+  std::vector<NamedArray> weights;
+  comm.run_on_root([&] { weights = initialize_parameters(config, model); });
+  initialize_other_ranks(config, model, std::move(weights), comm);
+}
+
 PreparedRun::PreparedRun(const RunConfig& deck, const Communicator& ranks)
     : comm(ranks), config(deck), text(agreed_deck(comm, write_config(config))) {
   comm.run_collectively([&] { check_deck(config, comm.size()); });
