@@ -11,7 +11,7 @@
 /// be accessed only inside Kokkos' kernels and copies; any other access ends the program by SIGSEGV, after a message
 /// and a backtrace. Asynchronous copies are executed as late as possible, so that a missing wait shows: those on the
 /// step's stream at the next fence, kernel or copy; those on another stream at the next fence, or when an event after
-/// them is waited for.
+/// them is waited for. The code is in tests/support/fake_device.cpp.
 namespace lockstep::fake_device {
 
 /// Allocates zeroed, page-aligned memory between inaccessible guard pages. Kokkos must be initialized. Throws
