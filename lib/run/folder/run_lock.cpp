@@ -34,8 +34,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr auto refreshed_every = std::chrono::seconds(10);
-constexpr double stale_after = 60;             // seconds
-constexpr const char* stale_mark = ".stale-";  // in the name of a lock that is being removed
+constexpr double stale_after = 60;  // seconds
 
 /// Identifies the machine and its current boot.
 std::string boot() {
@@ -65,10 +64,11 @@ std::string claim_of_this_process() {
   return claim.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-/// Contents of a lock that was found.
+/// A lock file that was found.
 struct Holder {
   std::string text;
   Json claim = Json::object();
+  timespec changed{};  ///< time of its last change, by the file system's clock
 
   bool is_ours() const { return claim.contains("lockstep") && claim["lockstep"] == "lock"; }
   std::string name() const {
@@ -76,6 +76,9 @@ struct Holder {
     return fmt::format("process {} on {}{}, since {}", claim.value("process", std::int64_t{0}),
                        claim.value("host", "?"), of_job.empty() ? "" : fmt::format(" ({})", of_job),
                        claim.value("since", "?"));
+  }
+  bool is_unchanged(const Holder& later) const {
+    return text == later.text && changed.tv_sec == later.changed.tv_sec && changed.tv_nsec == later.changed.tv_nsec;
   }
   enum class Life { alive, ended, unknown };
   Life life() const {
@@ -89,119 +92,76 @@ struct Holder {
   }
 };
 
-/// What a look at a lock shows: its holder, or the errno of reading it (ENOENT: nobody holds it).
-struct LockStatus {
-  std::optional<Holder> holder;
-  int error = 0;
-
-  bool is_missing() const { return error == ENOENT || error == ESTALE; }
-};
-
-LockStatus look_at(const fs::path& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (file < 0) return {std::nullopt, errno};
+/// Returns the lock's holder; none if there is no lock. Throws cannot_create if the file cannot be read.
+std::optional<Holder> holder_of(const fs::path& lock, const RunLock::Owner& owner) {
   Holder holder;
-  char part[1024];
-  ssize_t size = 0;
-  while ((size = ::read(file, part, sizeof part)) > 0 || (size < 0 && errno == EINTR))
-    holder.text.append(part, static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
-  const int error = size < 0 ? errno : 0;
-  ::close(file);
-  if (error != 0) return {std::nullopt, error};
-  if (const Json claim = Json::parse(holder.text, nullptr, false); claim.is_object()) holder.claim = claim;
-  return {std::move(holder), 0};
-}
-
-std::optional<Holder> holder_of(const fs::path& path) { return look_at(path).holder; }
-
-/// Time of the file's last change by the file system's clock, in seconds; none if there is no file.
-std::optional<double> changed_at(const fs::path& path) {
-  // The file is opened, so that network file systems do not answer from a cache.
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return std::nullopt;
   struct stat status{};
-  const bool known = ::fstat(file, &status) == 0;
-  ::close(file);
-  if (!known) return std::nullopt;
-  return static_cast<double>(status.st_mtim.tv_sec) + 1e-9 * static_cast<double>(status.st_mtim.tv_nsec);
+  // The file is opened, so that network file systems do not answer from a cache.
+  const int file = ::open(lock.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  bool good = file >= 0 && ::fstat(file, &status) == 0;
+  char part[1024];
+  for (ssize_t size = 1; good && size > 0; holder.text.append(part, static_cast<std::size_t>(size))) {
+    do size = ::read(file, part, sizeof part);
+    while (size < 0 && errno == EINTR);
+    good = size >= 0;
+    size = std::max<ssize_t>(size, 0);
+  }
+  const int error = good ? 0 : errno;
+  if (file >= 0) ::close(file);
+  if (error == ENOENT || error == ESTALE) return std::nullopt;
+  validate(good, ExitStatus::cannot_create,
+           "{0}: cannot be read ({1}), so another {2} may be writing here; choose another {3}, or remove the file if "
+           "no {2} is",
+           lock.string(), std::strerror(error), owner.name, owner.folder_key);
+  holder.changed = status.st_mtim;
+  if (Json claim = Json::parse(holder.text, nullptr, false); claim.is_object()) holder.claim = std::move(claim);
+  return holder;
 }
 
-/// A temporary file with this process's claim.
-class Claim {
- public:
-  Claim(const fs::path& lock, const std::string& text, const RunLock::Owner& owner) : file_(lock), owner_(owner) {
-    std::ofstream out(file_.temporary(), std::ios::binary);
-    out << text;
-    out.close();
-    const int error = errno;
-    validate(out.good(), ExitStatus::io_error, "{}: cannot be written ({}); check the disk", lock.string(),
-             std::strerror(error));
-  }
-  /// Tries to make the claim the lock, and returns whether it is now. Atomic; where a file system has no hard links,
-  /// the lock is empty for a moment.
-  bool becomes(const fs::path& lock) const {
-    if (::link(file_.temporary().c_str(), lock.c_str()) == 0) return true;
-    if (errno == EEXIST) {
-      // A network file system repeats a request whose answer it has lost, and then finds the link that it has made
-      // itself.
-      struct stat status{};
-      return ::stat(file_.temporary().c_str(), &status) == 0 && status.st_nlink == 2;
-    }
-    const int no_link = errno;
-    const bool never_links = no_link == EPERM || no_link == EOPNOTSUPP || no_link == ENOSYS || no_link == EMLINK;
-    if (!never_links) cannot_create(lock, std::strerror(no_link));
-    const int made = ::open(lock.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (made < 0) {
-      const int error = errno;
-      if (error != EEXIST) cannot_create(lock, std::strerror(error));
-      return false;
-    }
-    ::close(made);
-    std::error_code code;
-    fs::copy_file(file_.temporary(), lock, fs::copy_options::overwrite_existing, code);
-    if (code) ::unlink(lock.c_str());
-    if (code) cannot_create(lock, code.message());
-    return true;
-  }
-  /// The file system's clock, in seconds.
-  double now() const {
-    ::utimensat(AT_FDCWD, file_.temporary().c_str(), nullptr, 0);
-    return changed_at(file_.temporary()).value_or(0);
-  }
-
- private:
-  [[noreturn]] void cannot_create(const fs::path& lock, const std::string& why) const {
-    throw Error(ExitStatus::cannot_create,
-                fmt::format("{}: cannot be created ({}); choose another {}", lock.string(), why, owner_.folder_key));
-  }
-
-  ReplaceFile file_;
-  RunLock::Owner owner_;
-};
-
-[[noreturn]] void refuse(const fs::path& lock, const Holder& holder, const RunLock::Owner& owner) {
-  throw Error(ExitStatus::cannot_create,
-              fmt::format("{}: another {} is writing here: {} ({}); choose another {} or {}, or wait until it ends",
-                          lock.parent_path().string(), owner.name, holder.name(), RunLock::file_name, owner.folder_key,
-                          owner.name_key));
+/// Makes the lock with this text, and returns whether there was none.
+bool create(const fs::path& lock, const std::string& text, const RunLock::Owner& owner) {
+  const int made = ::open(lock.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  const int no_file = errno;
+  if (made < 0 && no_file == EEXIST) return false;
+  validate(made >= 0, ExitStatus::cannot_create, "{}: cannot be created ({}); choose another {}", lock.string(),
+           std::strerror(no_file), owner.folder_key);
+  const bool written = ::write(made, text.data(), text.size()) == std::ssize(text);
+  const int error = errno;
+  ::close(made);
+  if (!written) ::unlink(lock.c_str());
+  validate(written, ExitStatus::io_error, "{}: cannot be written ({}); check the disk", lock.string(),
+           std::strerror(error));
+  return true;
 }
 
-/// Returns when nobody can hold the lock any more; throws if somebody does. Since a file server's clock may have been
-/// changed, the time for which this process has seen no change of the lock counts as well.
-void wait_until_stale(const fs::path& lock, const Holder& holder, const Claim& own, const RunLock::Owner& owner) {
-  const std::optional<double> first = changed_at(lock);
+/// Seconds since the lock's last change, by the file system's clock.
+double age_of(const fs::path& lock, const Holder& holder) {
+  const ReplaceFile probe(lock);
+  std::ofstream(probe.temporary()).close();
+  struct stat now{};
+  if (::stat(probe.temporary().c_str(), &now) != 0) return 0;
+  const auto seconds = [](const timespec& time) {
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  return std::max(0.0, seconds(now.st_mtim) - seconds(holder.changed));
+}
+
+/// Returns when nobody can hold the lock any more; throws if somebody does.
+void wait_until_stale(const fs::path& lock, const Holder& holder, const RunLock::Owner& owner) {
+  const double age = age_of(lock, holder);
   const Timer waiting;
-  bool said = false;
-  while (first) {
-    const std::optional<double> last = changed_at(lock);
-    const double age = std::max(own.now() - *first, waiting.seconds());
-    if (!last || (age >= stale_after && *last == *first)) return;
+  for (bool said = false; age + waiting.seconds() < stale_after; said = true) {
+    const std::optional<Holder> now = holder_of(lock, owner);
+    if (!now) return;
+    validate(now->life() != Holder::Life::alive && holder.is_unchanged(*now), ExitStatus::cannot_create,
+             "{}: another {} is writing here: {} ({}); choose another {} or {}, or wait until it ends",
+             lock.parent_path().string(), owner.name, now->name(), RunLock::file_name, owner.folder_key,
+             owner.name_key);
     const std::string signal = StopRequest::signal();
     validate(signal.empty(), ExitStatus::stopped_early,
              "{}: {} was received while this {} waited for {}; start it again", lock.string(), signal, owner.name,
              holder.name());
-    if (*last != *first || holder.life() == Holder::Life::alive) refuse(lock, holder_of(lock).value_or(holder), owner);
-    if (!std::exchange(said, true))
+    if (!said)
       log("{}: {} may still be writing here; this {} starts unless that one shows a sign of life within {}",
           lock.string(), holder.name(), owner.name, duration_text(stale_after - age));
     heartbeat().beat();
@@ -209,46 +169,37 @@ void wait_until_stale(const fs::path& lock, const Holder& holder, const Claim& o
   }
 }
 
-/// Removes a stale lock. Another process may have done so meanwhile, and hold a new one, which stays.
-void take_away(const fs::path& lock, const Holder& stale, const RunLock::Owner& owner) {
-  const std::optional<Holder> now = holder_of(lock);
-  if (!now || now->text != stale.text) return;
-  const fs::path aside = lock.string() + fmt::format("{}{}-{}", stale_mark, host_name(), ::getpid());
-  if (::rename(lock.c_str(), aside.c_str()) != 0) {
-    const int error = errno;
-    validate(error == ENOENT || error == ESTALE, ExitStatus::cannot_create,
-             "{}: belongs to {} that has ended ({}), but cannot be removed ({}); choose another {}, or have its owner "
-             "remove it",
-             lock.string(), owner.name, stale.name(), std::strerror(error), owner.folder_key);
-    return;
-  }
-  const std::optional<Holder> taken = holder_of(aside);
-  // A new lock was made between the look and the rename: it goes back. (If yet another was made since, its owner
-  // notices.)
-  if (taken && taken->text != stale.text) {
-    if (::link(aside.c_str(), lock.c_str()) != 0 && errno != EEXIST) {
-      ::rename(aside.c_str(), lock.c_str());
-      return;
-    }
-  }
-  ::unlink(aside.c_str());
-}
-
-/// Makes a lock again that is gone, and returns whether it is there. A failure may be temporary; the next look tries
-/// again.
-bool makes_again(const fs::path& lock, const std::string& claim, const RunLock::Owner& owner) {
-  try {
-    return Claim(lock, claim, owner).becomes(lock);
-  } catch (const Error&) {
-    return false;
-  }
+/// Puts a lock with this text in the place of that of a holder that has ended, and returns whether it is there. If
+/// several processes do so at once, the last one has it; a process that is delayed by more than this waits may take it
+/// from another one, which finds out at its next look.
+bool take_over(const fs::path& lock, const std::string& text, const Holder& ended, const RunLock::Owner& owner) {
+  const ReplaceFile own(lock);
+  std::ofstream(own.temporary(), std::ios::binary) << text;
+  if (const auto now = holder_of(lock, owner); !now || !ended.is_unchanged(*now)) return false;
+  const bool renamed = ::rename(own.temporary().c_str(), lock.c_str()) == 0;
+  const int error = errno;
+  validate(renamed || error == ENOENT, ExitStatus::cannot_create,
+           "{}: belongs to {} that has ended ({}), but cannot be removed ({}); choose another {}, or have its owner "
+           "remove it",
+           lock.string(), owner.name, ended.name(), std::strerror(error), owner.folder_key);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const auto now = holder_of(lock, owner);
+  return now && now->text == text;
 }
 
 }  // namespace
 
 RunLock::RunLock(const fs::path& folder, const Owner& owner)
     : path_(folder / file_name), owner_(owner), claim_(claim_of_this_process()) {
-  acquire();
+  while (!create(path_, claim_, owner_)) {
+    const std::optional<Holder> holder = holder_of(path_, owner_);
+    if (!holder) continue;  // released meanwhile
+    validate(holder->is_ours() || holder->text.empty(), ExitStatus::cannot_create,
+             "{}: is not a lock file of Lockstep, and is not replaced; choose another {}", path_.string(),
+             owner_.folder_key);
+    if (holder->life() != Holder::Life::ended) wait_until_stale(path_, *holder, owner_);
+    if (take_over(path_, claim_, *holder, owner_)) break;
+  }
   seen_ = Clock::now();
   thread_ = std::thread([this] { refresh(); });
 }
@@ -260,54 +211,24 @@ RunLock::~RunLock() {
   }
   changed_.notify_all();
   thread_.join();
-  if (const auto holder = holder_of(path_); holder && holder->text == claim_) ::unlink(path_.c_str());
-}
-
-bool RunLock::is_leftover(const fs::path& file) {
-  const std::string name = file.filename();
-  if (ReplaceFile::left_of(name) != file_name && !name.starts_with(std::string(file_name) + stale_mark)) return false;
-  // A process that waits for the lock touches its own file every half second.
-  const std::optional<double> last = changed_at(file), now = changed_at(file.parent_path() / file_name);
-  return last && now && *now - *last >= stale_after;
-}
-
-void RunLock::acquire() {
-  const Claim own(path_, claim_, owner_);
-  constexpr auto moment = std::chrono::milliseconds(50);
-  for (bool taken_over = false; !own.becomes(path_); taken_over = true) {
-    const LockStatus found = look_at(path_);
-    validate(found.holder || found.is_missing(), ExitStatus::cannot_create,
-             "{0}: cannot be read ({1}), so another {2} may be writing here; choose another {3}, or remove the file if "
-             "no {2} is",
-             path_.string(), std::strerror(found.error), owner_.name, owner_.folder_key);
-    if (!found.holder) {  // released meanwhile
-      std::this_thread::sleep_for(moment);
-      continue;
-    }
-    const Holder& holder = *found.holder;
-    validate(holder.is_ours() || holder.text.empty(), ExitStatus::cannot_create,
-             "{}: is not a lock file of Lockstep, and is not replaced; choose another {}", path_.string(),
-             owner_.folder_key);
-    if (holder.life() != Holder::Life::ended) wait_until_stale(path_, holder, own, owner_);
-    if (taken_over) std::this_thread::sleep_for(moment);  // other processes try as well
-    take_away(path_, holder, owner_);
+  try {
+    if (const auto holder = holder_of(path_, owner_); holder && holder->text == claim_) ::unlink(path_.c_str());
+  } catch (const Error&) {  // then it is not this process's
   }
 }
 
 void RunLock::look() {
   const std::lock_guard alone(looking_);
-  const LockStatus found = look_at(path_);
   const auto now = Clock::now();
-  if (found.holder && found.holder->text == claim_) {
-    ::utimensat(AT_FDCWD, path_.c_str(), nullptr, 0);
+  try {
+    const std::optional<Holder> holder = holder_of(path_, owner_);
+    if (holder && holder->text == claim_) ::utimensat(AT_FDCWD, path_.c_str(), nullptr, 0);
+    // Without a lock for so long, another run may have come and gone.
+    else if (holder || now - seen_.load() >= std::chrono::duration<double>(stale_after)) lost_ = true;
+    else if (!create(path_, claim_, owner_)) return;
     seen_ = now;
-  } else if (found.holder && !found.holder->text.empty()) {
-    lost_ = true;
-  } else if (found.is_missing()) {
-    // Another run may have come and gone; before that time, no other process could take the lock.
-    if (now - seen_.load() >= std::chrono::duration<double>(stale_after)) lost_ = true;
-    else if (makes_again(path_, claim_, owner_)) seen_ = now;
-  }  // a lock that cannot be read now may be readable at the next look
+  } catch (const Error&) {  // it may be readable, or writable, at the next look
+  }
 }
 
 void RunLock::refresh() {
@@ -326,7 +247,7 @@ void RunLock::require() {
 
 void RunLock::require_lately() const {
   if (!lost_) return;
-  const std::optional<Holder> holder = holder_of(path_);
+  const std::optional<Holder> holder = holder_of(path_, owner_);
   throw Error(
       ExitStatus::cannot_create,
       fmt::format("{0}: {1} has taken over this {3}'s folder, because this {3} had shown no sign of life for {2}; this "

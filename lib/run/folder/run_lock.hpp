@@ -39,14 +39,10 @@ class RunLock {
   void require_lately() const;
 
   static constexpr const char* file_name = "lock";
-  /// Whether `file`, of this folder, was left by a process that was killed while it asked for the lock. This process
-  /// must hold the lock.
-  static bool is_leftover(const std::filesystem::path& file);
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  void acquire();
   void refresh();
   /// Looks at the file, and either renews its time or finds that the folder is another process's.
   void look();
