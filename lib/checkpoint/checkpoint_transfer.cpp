@@ -177,14 +177,6 @@ void CheckpointTransfer::copy(const ExecSpace& space) {
   is_copied_ = true;
 }
 
-void CheckpointTransfer::read_copy(std::size_t of, std::size_t first, std::span<std::byte> to) const {
-  const std::size_t element = size_of(given_[of].dtype);
-  if (const OffloadedState& offloaded = numbers_[of].offloaded)
-    offloaded.read(StreamedBlocks::Version::held, static_cast<std::int64_t>(first / element),
-                   static_cast<std::int64_t>(to.size() / element), to.data());
-  else std::memcpy(to.data(), static_cast<const std::byte*>(given_[of].data) + first, to.size());
-}
-
 const std::byte* CheckpointTransfer::whole_block(const Block& block) const {
   if ((memory_is_separate && !is_copied_) || numbers_[block.of].offloaded) return nullptr;
   const std::vector<Piece> own = pieces_of(block, rank_);

@@ -39,9 +39,6 @@ class CheckpointTransfer {
   /// Copies what this rank holds. From then on the copy is given, so the numbers may change. (The file of offloaded
   /// numbers keeps this version itself: StreamedBlocks::hold.)
   void copy(const ExecSpace& space);
-  /// Reads `to.size()` bytes, from byte `first` on, of what this rank held of numbers()[of] when it was copied. Both
-  /// are multiples of an element's size. Throws io_error if a file of offloaded numbers fails.
-  void read_copy(std::size_t of, std::size_t first, std::span<std::byte> to) const;
   /// From now on, the numbers themselves are given again.
   void forget_copy() { is_copied_ = false; }
 

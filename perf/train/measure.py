@@ -6,7 +6,6 @@ step     share of one core's FMA peak that a step reaches (peak and step measure
 scaling  throughput of 2 ranks, relative to that of 1 at the same batch a rank and to what is possible (in turns)
 audit    cost of comparing the ranks' parameters every 100 steps (2 ranks; runs with and without it in turns)
 checkpoint  how long a step waits for a checkpoint in the background, and for one in the foreground; the cost of both (in turns)
-neighbours  cost of copies of each rank's state in the memory of its node and of the next one (2 ranks; in turns)
 overlap  how much of the sums over an emulated network the backward pass hides, for each overlap (in turns)
 threads  throughput of 2 OpenMP threads, relative to that of 1 at the same batch and to what is possible (in turns)
 startup  seconds from the start of the program to the end of its first step
@@ -168,24 +167,6 @@ def checkpoint(build, folder):
               f"{start:.2f} |", flush=True)
 
 
-def neighbours(build, folder):
-    """Copies are made after every step, so that the cost exceeds the noise; every 100 steps, it is a hundredth of that."""
-    print("| network, batch | state of all ranks, MB | step, ms | with copies, ms | cost of one, ms | share of 100 steps |\n|---|--:|--:|--:|--:|--:|")
-    two_nodes = ["--emulate-network", "latency_us=20,bandwidth_gbps=1.25"]
-    for network, batch, steps in (("transformer", 4, 12), ("resnet18_cifar", 32, 30)):
-        program, deck, rows = build / "app/lockstep", HERE / f"{network}.yaml", []
-        for _ in range(ROUNDS):
-            common = [f"run.steps={steps}", f"batch.global={batch}", "parallel.shard=optimizer", "run.log_every=1", *two_nodes]
-            times = []
-            for every in (0, 1):
-                summary = train(program, deck, 2, folder, [*common, *([f"checkpoint.neighbours_every={every}"] if every else [])])
-                times.append(statistics.mean(step_times(pathlib.Path(folder))[2:]))
-            alone, copying = times
-            rows.append((8e-6 * summary["parameters"], alone, copying, copying - alone, (copying - alone) / (100 * alone)))
-        state, alone, copying, cost, share = (statistics.median(column) for column in zip(*rows))
-        print(f"| {network}, {batch} | {state:.0f} | {alone:.0f} | {copying:.0f} | {cost:.0f} | {share:.2%} |", flush=True)
-
-
 def threads(build, folder):
     """`possible` is the ratio that two threads would reach with half of the batch each, and one wait a step."""
     print("| network, batch 128, fp32 | 1 thread, examples/s | 2 threads, examples/s | ratio | possible | share of it |\n"
@@ -239,7 +220,7 @@ def against(build, folder, other):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["step", "scaling", "audit", "checkpoint", "neighbours", "overlap", "threads", "startup", "against"])
+    parser.add_argument("what", choices=["step", "scaling", "audit", "checkpoint", "overlap", "threads", "startup", "against"])
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--other", type=pathlib.Path, help="another build's folder, for `against`")
     options = parser.parse_args()
@@ -249,7 +230,7 @@ def main():
             if not options.other or not (options.other / "app/lockstep").exists():
                 parser.error("--other must name a build folder with app/lockstep")
             return against(options.build, folder, options.other)
-        {"step": step, "scaling": scaling, "audit": audit, "checkpoint": checkpoint, "neighbours": neighbours, "overlap": overlap, "threads": threads, "startup": startup}[options.what](options.build, folder)
+        {"step": step, "scaling": scaling, "audit": audit, "checkpoint": checkpoint, "overlap": overlap, "threads": threads, "startup": startup}[options.what](options.build, folder)
 
 
 if __name__ == "__main__":

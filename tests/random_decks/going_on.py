@@ -15,8 +15,7 @@ from same_numbers import loosely, other_situation
 def whole_run(case):
     """A run with checkpoints on the way, all of which stay, and the step of one of them; (None, None) if there is none."""
     every = case.get("checkpoint.every_steps") or case.chance("every").choice((1, 2, 3))
-    whole = case.train({"checkpoint.every_steps": every, "checkpoint.keep": 0, "checkpoint.keep_best": None,
-                        "checkpoint.neighbours_every": None})
+    whole = case.train({"checkpoint.every_steps": every, "checkpoint.keep": 0, "checkpoint.keep_best": None})
     if not finished(case, whole):
         return None, None
     before = [path for path in whole.checkpoints()[:-1]]
@@ -29,7 +28,7 @@ def step_of(checkpoint):
 
 def go_on(case, checkpoint, changes=None, ranks=None, per_node=None):
     """Goes on from a copy of a checkpoint, in a folder of its own."""
-    deck = changed(case.deck, {"run.resume": "start.h5", "checkpoint.keep_best": None, "checkpoint.neighbours_every": None,
+    deck = changed(case.deck, {"run.resume": "start.h5", "checkpoint.keep_best": None,
                                **(changes or {})})
     folder = case.place(deck)
     os.link(checkpoint, folder / "start.h5")

@@ -50,7 +50,7 @@ LIKELY = {"": 0.05, "run": 0.06, "run.log_every": 1, "run.seed": 0.7, "run.evalu
           "optimizer.epsilon": 0.9, "optimizer.epsilons": 0.9, "optimizer.clip_norm": 0.3, "schedule.type": 0.4, "schedule": 0.15,
           "batch.global": 1, "batch.micro": 0.3, "batch.ramp": 0.06,
           "precision.compute": 0.9, "schedule.reference_batch": 1, "schedule.points": 1, "schedule.milestones": 1, "parallel": 0.03,
-          "providers": 0.02, "checkpoint": 0.1, "checkpoint.every_steps": 0.3, "checkpoint.neighbours_every": 0.03, "metrics": 0.15}
+          "providers": 0.02, "checkpoint": 0.1, "checkpoint.every_steps": 0.3, "metrics": 0.15}
 
 
 class Facts(NamedTuple):
@@ -142,7 +142,6 @@ VALUES = {
     "parallel.offload.optimizer": of("."), "parallel.offload.parameters": of("."), "parallel.offload.block_mb": of(0.001, 0.002, 0.1),
     "parallel.compress.block": of(1, 3, 16, 256), "parallel.compress.keep": of(0.05, 0.3, 1), "parallel.compress.ramp_steps": of(1, 2),
     "checkpoint.every_steps": of(1, 2, 3, 5), "checkpoint.every_minutes": None, "checkpoint.keep": of(0, 1, 2, 3),
-          "checkpoint.neighbours_every": of(1, 2, 3),
     "loss_watch": lambda chance, facts: {"on_anomaly": chance.choice(("stop", "skip", "rollback"))},
 }
 # Of keys of which a section needs one, those that are drawn (and how often).

@@ -77,6 +77,7 @@ std::span<const OtherName> other_names_of_keys() {
       {"mix", "parallel.local", "", "groups take over the common parameters", true},
       {"momentum_every", "parallel.local", "", "with delayed_nesterov, which it belonged to", true},
       {"steps_by_speed", "parallel.local", "", "shares by speed are for synchronous steps: parallel.shares: measured", true},
+      {"neighbours_every", "checkpoint", "checkpoint.every_minutes", "checkpoints are written while the next steps run", true},
       // Words instead of keys. They are recognised by the words that a key takes, or by the key's path.
       {"qsgd", "parallel.compress.method", "int8", "int8 has the same size and needs no random draws", true},
       {"dgc", "parallel.compress.method", "topk", "the optimizer applies its momentum to the sums of topk", true},

@@ -83,9 +83,6 @@ void CheckpointOptions::describe(Fields& fields) {
   fields.integer("every_epochs", every_epochs, not_negative, "epochs between two checkpoints (0: none by epochs)");
   fields.number("every_minutes", every_minutes, not_negative, "minutes between two checkpoints (0: none by time)");
   fields.integer("keep", keep, not_negative, "number of newest checkpoints that are kept (0: all)");
-  fields.integer("neighbours_every", neighbours_every, not_negative,
-                 "steps between copies of the ranks' state in the memory of their own node and of the next one; a run "
-                 "that was killed resumes from them if they are newer than its checkpoints (0: no copies)");
   fields.optional_section(
       "keep_best", keep_best.present, [this](Fields& section) { keep_best.describe(section); },
       "Writes a checkpoint after each evaluation that is among the best, and keeps these; the link checkpoints/best "

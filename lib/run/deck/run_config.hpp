@@ -46,7 +46,6 @@ struct CheckpointOptions {
   double every_minutes = 0;
   std::int64_t keep = 2;
   KeepBestOptions keep_best;
-  std::int64_t neighbours_every = 0;
 
   /// Whether checkpoints are written to disk before the last step.
   bool regular() const { return every_steps > 0 || every_epochs > 0 || every_minutes > 0 || keep_best.present; }

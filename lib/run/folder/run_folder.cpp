@@ -26,9 +26,6 @@ namespace {
 
 constexpr const char* deck_mark = "# Resolved by Lockstep: every key that has a value. It is itself a deck.\n";
 
-constexpr const char* copies_name = "copies";
-constexpr std::string_view copies_begin = "Lockstep's copies in memory are marked ";
-
 /// A file that a run keeps next to its checkpoints, and its first bytes, by which it is recognised as Lockstep's.
 struct OwnFile {
   const char* name;
@@ -36,8 +33,7 @@ struct OwnFile {
 };
 constexpr OwnFile files[] = {{"metrics.csv", "step,epoch,split,loss,accuracy,"},
                              {"summary.json", "{\n  \"status\": "},
-                             {"deck.yaml", resolved_deck_begins},
-                             {copies_name, copies_begin}};
+                             {"deck.yaml", resolved_deck_begins}};
 
 /// Returns where the file itself is, even if it is a link to another.
 fs::path place_of(const fs::path& file) {
@@ -199,7 +195,7 @@ void remove_leftovers(const RunPaths& paths) {
   for (const auto& entry : fs::directory_iterator(paths.path())) {
     const auto of = ReplaceFile::left_of(entry.path().filename().string());
     const auto is_ours = [&](const OwnFile& file) { return of == file.name; };
-    if (std::ranges::any_of(files, is_ours) || RunLock::is_leftover(entry.path())) left.push_back(entry.path());
+    if (std::ranges::any_of(files, is_ours) || of == RunLock::file_name) left.push_back(entry.path());
   }
   std::error_code ignored;
   for (fs::directory_iterator mark(paths.waiting(), ignored), end; !ignored && mark != end; mark.increment(ignored)) {
@@ -314,18 +310,6 @@ void RunFolder::prepare(std::int64_t step, const std::string& resolved) {
   } catch (const fs::filesystem_error& error) {
     throw cannot_be_changed(path(), error.code().message());
   }
-}
-
-std::string RunFolder::copies_of() const {
-  const std::string text = text_if_readable(path() / copies_name);
-  return text.starts_with(copies_begin) ? text.substr(copies_begin.size()) : "";
-}
-
-std::string RunFolder::mark_new_copies() const {
-  std::random_device random;
-  const std::string mark = fmt::format("{:08x}{:08x}", random(), random());
-  write_text(copies_name, std::string(copies_begin) + mark);
-  return mark;
 }
 
 void RunFolder::write_text(const std::string& name, const std::string& text) const {

@@ -89,12 +89,6 @@ class RunFolder : public RunPaths {
   /// Whether the run that goes on here has ended already, by its summary: it was not stopped, and has not failed.
   bool has_ended() const;
   void write_text(const std::string& name, const std::string& text) const;
-  /// Identifies the copies in memory (checkpoint.neighbours_every) that belong to this folder's run. Empty: the run has
-  /// none.
-  std::string copies_of() const;
-  /// Makes a new mark. Copies with the old mark must not be used, such as those on nodes that this start of the run has
-  /// not been given: this start may compute those steps differently.
-  std::string mark_new_copies() const;
 
  private:
   RunOptions options_;

@@ -148,9 +148,7 @@ std::string evaluations_text(const RunConfig& config, const Datasets& data) {
 /// Says when checkpoints are written, as in "every 500 steps, every 10 minutes, at the end; the newest 2 are kept".
 std::string checkpoints_text(const CheckpointOptions& options) {
   std::string text;
-  if (options.neighbours_every > 0)
-    text = fmt::format("copies in memory every {}, ", interval_text(options.neighbours_every, "step"));
-  else if (!options.regular()) return "only at the end (give checkpoint.every_minutes: 15 to save more often)";
+  if (!options.regular()) return "only at the end (give checkpoint.every_minutes: 15 to save more often)";
   if (options.every_steps > 0) text += fmt::format("every {}, ", interval_text(options.every_steps, "step"));
   if (options.every_epochs > 0) text += fmt::format("every {}, ", interval_text(options.every_epochs, "epoch"));
   if (options.every_minutes > 0) text += fmt::format("every {}, ", duration_text(60 * options.every_minutes));
@@ -205,14 +203,9 @@ std::string run_rows(const RunConfig& config, const Experiment& experiment, cons
   return rows.take();
 }
 
-/// Whether checkpoints or copies are made while steps go on, from a copy of the state.
-bool copies_state(const CheckpointOptions& checkpoint) {
-  return checkpoint.regular() || checkpoint.neighbours_every > 0;
-}
-
 /// Bytes of a rank's offloaded state, of which the version to be written is kept in addition to the current one.
 double offloaded_bytes(const CheckpointOptions& checkpoint, const MemoryEstimate& memory) {
-  return memory.offloaded * (copies_state(checkpoint) ? 2 : 1);
+  return memory.offloaded * (checkpoint.regular() ? 2 : 1);
 }
 
 /// Says what a step takes of a rank's memory.
@@ -240,13 +233,10 @@ std::string process_memory_rows(const CheckpointOptions& checkpoint, const Memor
   // on x86), and MPI, of which one process has about this much (Open MPI 5).
   constexpr double code_bytes = 9e6, mpi_bytes = 8.5e6;
   const double missing = code_bytes + (mpi_has_started() ? 0 : mpi_bytes);
-  const double copy = copies_state(checkpoint) ? memory.checkpoint : 0;
+  const double copy = checkpoint.regular() ? memory.checkpoint : 0;
   Rows rows;
   rows.add("peak memory", "{} per rank, including the program and the data in memory",
            bytes_text(memory.total() + copy + missing + static_cast<double>(resident_bytes())));
-  if (checkpoint.neighbours_every > 0)  // four: for two steps, this rank's and another rank's
-    rows.add("copies in memory", "up to {} per rank in its node's /dev/shm",
-             bytes_text(4 * (memory.checkpoint + memory.offloaded)));
   return rows.take();
 }
 

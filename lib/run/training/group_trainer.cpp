@@ -81,7 +81,6 @@ std::function<bool(std::int64_t)> syncs(const RunConfig& config, std::int64_t ex
                                     evaluation.count * (evaluation.in_steps ? 1 : of_epoch),
                                     config.checkpoint.every_steps,
                                     config.checkpoint.every_epochs * of_epoch,
-                                    config.checkpoint.neighbours_every,
                                     config.parallel.audit_every};
   std::erase(periods, 0);
   return [periods](std::int64_t step) {

@@ -8,7 +8,6 @@
 #include "base/error.hpp"
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
-#include "checkpoint/neighbour_copies.hpp"
 #include "comm/collective/algorithm.hpp"
 
 namespace lockstep {
@@ -75,7 +74,6 @@ RunCheckpoints::RunCheckpoints(const PreparedRun& deck, RunFolder& folder, RunCh
   trainer_.before_change([this] {
     if (writer_) writer_->wait_for_snapshot();
     else giving_.wait_for_copy();
-    if (copies_) copies_->wait_for_snapshot();
   });
 }
 
@@ -86,38 +84,7 @@ void RunCheckpoints::open(std::int64_t step) {
 }
 
 void RunCheckpoints::make_room() {
-  const bool keeps_copies = options_.neighbours_every > 0;
-  if (options_.regular() || keeps_copies) comm_.run_collectively([&] { numbers_.make_room(); });
-  if (!keeps_copies && !had_copies_) return;
-  std::string mark;
-  std::optional<MemoryFolder> memory;
-  comm_.run_collectively([&] {
-    memory.emplace(folder_.path()).clear();  // discards copies that are on disk by now, or of no run
-    if (comm_.is_root()) mark = folder_.mark_new_copies();
-  });
-  if (!keeps_copies) return;
-  comm_.broadcast(mark);
-  copies_.emplace(Topology(comm_), *memory, mark, numbers_);
-}
-
-void RunCheckpoints::recover_from_neighbours(bool takes_up) {
-  const std::filesystem::path path = folder_.checkpoints();
-  std::string mark;
-  std::int64_t newest = -1;
-  comm_.run_collectively([&] {
-    if (options_.neighbours_every > 0) MemoryFolder::require();
-    if (!comm_.is_root()) return;
-    mark = folder_.copies_of();
-    newest = newest_step(path);
-  });
-  had_copies_ = comm_.any_rank(!mark.empty());
-  if (!had_copies_ || !(takes_up || folder_.goes_on_by_itself())) return;
-  std::optional<MemoryFolder> memory;
-  comm_.run_collectively([&] { memory.emplace(folder_.path()); });
-  const CheckpointEvents events{.progress = [] { heartbeat().beat(); }};
-  if (const auto step = lockstep::recover_from_neighbours(Topology(comm_), *memory, mark, newest, path, events))
-    log("{}: made from the copies in the nodes' memory, which are newer than the checkpoints on disk",
-        (path / checkpoint_name(*step)).string());
+  if (options_.regular()) comm_.run_collectively([&] { numbers_.make_room(); });
 }
 
 void RunCheckpoints::flush_files() {
@@ -126,27 +93,20 @@ void RunCheckpoints::flush_files() {
   flush_order_();
 }
 
-std::function<void()> RunCheckpoints::before_commit() {
-  return [this] {
+CheckpointWriter::Contents RunCheckpoints::contents() {
+  best_in_newest_ = selection_.best_steps();
+  const auto before_commit = [this] {
     folder_.lock().require();
     flush_files();
   };
-}
-
-CheckpointWriter::Contents RunCheckpoints::contents() {
-  best_in_newest_ = selection_.best_steps();
-  return {.texts = state_.texts(), .before_commit = before_commit(), .best = best_in_newest_};
-}
-
-bool RunCheckpoints::copies_at_once() const {
-  return memory_is_separate || trainer_.strategy().traits().states_change_early;
+  return {.texts = state_.texts(), .before_commit = before_commit, .best = best_in_newest_};
 }
 
 void RunCheckpoints::write() {
   const PhaseClock::Scope phase(trainer_.clock(), RunPhase::checkpoint);
   if (!audit_.is_good()) return;
-  if (copies_) copies_->wait();
-  const bool at_once = copies_at_once();
+  // Whether numbers are copied before the next step, instead of while it computes its gradients.
+  const bool at_once = memory_is_separate || trainer_.strategy().traits().states_change_early;
   if (writer_)
     return writer_->write_async(trainer_.steps(), contents(),
                                 at_once ? CheckpointWriter::Copy::at_once : CheckpointWriter::Copy::in_background);
@@ -164,16 +124,6 @@ void RunCheckpoints::write() {
           warn("the checkpoint lacks this rank's part: {}", error.what());
         }
       });
-}
-
-void RunCheckpoints::write_copies() {
-  const PhaseClock::Scope phase(trainer_.clock(), RunPhase::checkpoint);
-  if (!audit_.is_good()) return;
-  wait();
-  std::map<std::string, std::string> texts;
-  if (comm_.is_root()) texts = state_.texts();
-  copies_->write(
-      trainer_.steps(), std::move(texts), copies_at_once(), comm_.is_root() ? before_commit() : [] {});
 }
 
 void RunCheckpoints::finish() {
@@ -205,13 +155,11 @@ void RunCheckpoints::finish() {
                               newest < 0 ? "starts from scratch" : "continues from " + checkpoint_name(newest)));
     }
   });
-  remove_copies();
 }
 
 void RunCheckpoints::end_without_checkpoint() {
   const PhaseClock::Scope phase(trainer_.clock(), RunPhase::checkpoint);
   comm_.run_collectively([&] { wait(); });
-  remove_copies();
 }
 
 void RunCheckpoints::complete() {
@@ -254,12 +202,7 @@ void RunCheckpoints::outdate() {
   if (writer_) writer_->set_written_step(-1);
 }
 
-void RunCheckpoints::remove_copies() {
-  if (copies_) copies_->remove();
-}
-
 void RunCheckpoints::wait() {
-  if (copies_) copies_->wait();
   if (writer_) return writer_->wait();
   const WaitsForRanks waits;
   giving_.wait([] {});

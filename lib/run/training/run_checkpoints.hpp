@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "checkpoint/checkpoint_writer.hpp"
-#include "checkpoint/neighbour_copies.hpp"
 #include "parallel/replica_audit.hpp"
 #include "run/folder/run_folder.hpp"
 #include "run/monitor/progress.hpp"
@@ -47,7 +46,7 @@ class StateAudit {
   ExecSpace space_;
 };
 
-/// The checkpoints of a run, on disk and in the nodes' memory: what all ranks do to write one and to go back to one. A
+/// The checkpoints of a run: what all ranks do to write one and to go back to one. A
 /// StateAudit checks the state before it replaces a good checkpoint.
 class RunCheckpoints {
  public:
@@ -55,30 +54,21 @@ class RunCheckpoints {
   RunCheckpoints(const PreparedRun& deck, RunFolder& folder, RunCheckpointState& state, StateAudit& audit,
                  Selection& selection, Progress& progress);
 
-  /// Makes a checkpoint from the copies in the nodes' memory if those are newer than the checkpoints of the folder,
-  /// even if this run keeps no copies. The folder must be claimed. `takes_up`: an earlier attempt of these processes
-  /// has left them, so run.resume does not matter. Collective.
-  void recover_from_neighbours(bool takes_up);
   /// Makes rank 0 ready to write. `step`: the step from which the run goes on, if its checkpoint is in the folder; -1:
   /// none.
   void open(std::int64_t step);
-  /// Allocates the memory that checkpoints before the last one need, and discards what the nodes' memory holds.
-  /// Collective.
+  /// Allocates the memory that checkpoints before the last one need. Collective.
   void make_room();
 
   /// Begins to write a checkpoint, during the next steps. Writes none if parameters are not finite, which ends the run
   /// or sends it back. Collective.
   void write();
-  /// Begins to write copies to the nodes' memory, under the same condition as `write`. Collective.
-  void write_copies();
   /// Returns when the checkpoint of the current step is on disk. Collective.
   void finish();
   /// Returns when nothing is being written, for a run that does not go on. Collective.
   void end_without_checkpoint();
   /// Flushes the curves, and removes checkpoints that are no longer needed, at the end of a run. Collective.
   void complete();
-  /// Removes the copies in the nodes' memory, so that no start of the run goes on from them. Collective.
-  void remove_copies();
   /// Waits until nothing is being written.
   void wait();
   /// Flushes to disk what checkpoints count on: the curves, and the order of gradients. On rank 0. Throws io_error.
@@ -111,10 +101,6 @@ class RunCheckpoints {
 
  private:
   CheckpointWriter::Contents contents();
-  /// What a thread of rank 0 does before a checkpoint replaces others.
-  std::function<void()> before_commit();
-  /// Whether numbers are copied before the next step, instead of while it computes its gradients.
-  bool copies_at_once() const;
 
   Communicator comm_;
   CheckpointOptions options_;
@@ -128,8 +114,6 @@ class RunCheckpoints {
   CheckpointTransfer& numbers_;             ///< state_'s
   std::optional<CheckpointWriter> writer_;  ///< on rank 0
   BackgroundWork giving_;                   ///< sends this rank's numbers to rank 0; on other ranks
-  std::optional<NeighbourCopies> copies_;   ///< if the deck asks for them
-  bool had_copies_ = false;                 ///< an earlier start of this folder's run has kept copies in nodes' memory
   std::vector<std::int64_t> best_in_newest_;  ///< best steps, as the newest checkpoint records them
   ExecSpace space_;
 };

@@ -13,7 +13,7 @@ bool CheckpointSchedule::has_come(const CompletedSteps& steps, const RankRequest
 
 void CheckpointSchedule::say_when_only_at_the_end(double seconds_left) {
   constexpr double far = 600;
-  if (options_.regular() || options_.neighbours_every > 0 || seconds_left < far || has_said_when_) return;
+  if (options_.regular() || seconds_left < far || has_said_when_) return;
   has_said_when_ = true;
   log("checkpoints: only at the end; a run that is killed before that starts from scratch (give "
       "checkpoint.every_minutes: 15 to save more often)");

@@ -49,20 +49,12 @@ class CheckpointSchedule {
   bool minutes_have_passed() const {
     return options_.every_minutes > 0 && since_last_.seconds() >= 60 * options_.every_minutes;
   }
-  /// Whether copies of the state after these steps are to be made in the nodes' memory.
-  bool copies_are_due(const CompletedSteps& steps) const {
-    const std::int64_t every = options_.neighbours_every;
-    return every > 0 && steps.is_common && steps.last / every > copied_step_ / every;
-  }
 
-  /// Notes that a checkpoint of this step is being written, which replaces copies of it as well.
-  void written(std::int64_t step) {
+  /// Notes that a checkpoint is being written.
+  void written() {
     is_owed_ = false;
     since_last_.restart();
-    copied(step);
   }
-  /// Notes that no copies of this step, or of an earlier one, are due.
-  void copied(std::int64_t step) { copied_step_ = step; }
 
   /// Logs once that a run writes no checkpoint before its end, if that end is far away.
   void say_when_only_at_the_end(double seconds_left);
@@ -72,7 +64,6 @@ class CheckpointSchedule {
 
   CheckpointOptions options_;
   Timer since_last_;
-  std::int64_t copied_step_ = 0;
   bool is_owed_ = false, has_said_when_ = false;
 };
 

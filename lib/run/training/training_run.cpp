@@ -43,7 +43,8 @@ std::optional<std::string> remark_on_owned(const ParallelConfig& config, const P
 
 }  // namespace
 
-ExitStatus TrainingRun::run() {
+/// Says what is trained, and from where.
+void TrainingRun::announce() {
   log("{}", banner(deck_));
   for (const std::string& remark :
        run_remarks(deck_.config, trainer_.model().graph(), deck_.partition, deck_.examples()))
@@ -53,29 +54,20 @@ ExitStatus TrainingRun::run() {
     if (const std::optional<std::string> remark = remark_on_owned(parallel, trainer_.model().parameters().layout(),
                                                                   comm_))
       warn("{}", *remark);
-  if (!folder_.resumed_from().empty() && !is_complete_)
+  if (is_complete_) log("{} is already at step {}: nothing is left to do.", folder_.resumed_from(), trainer_.steps());
+  else if (!folder_.resumed_from().empty())
     log("resumes from {} at step {}", folder_.resumed_from(), trainer_.steps());
-  if (is_complete_) {
-    log("{} is already at step {}: nothing is left to do.", folder_.resumed_from(), trainer_.steps());
-    return ExitStatus::done;
-  }
+}
+
+ExitStatus TrainingRun::run() {
+  announce();
+  if (is_complete_) return ExitStatus::done;
   start_seconds_ = seconds_since_process_start();
   watchdog_->set_idle(false);
-  for (;;) {
-    if (!train_to_the_end()) return stop();
-    if (!act_on(inspect_parameters())) continue;
-    // Rows that are logged from here on are beyond the schedule: a run that goes on from this checkpoint drops them, so
-    // that its curves are those of a run that never stopped.
-    if (evaluations_.ended_by_owner()) checkpoints_.end_without_checkpoint();
-    else checkpoints_.finish();
-    if (ends_between_rows()) log_step();
-    if (!evaluations_.have_validated(trainer_.steps())) {
-      const std::optional<StepOutcome> outcome = validate();
-      if (!outcome) return stop();
-      if (!act_on(*outcome)) continue;
-    }
-    if (deck_.data.test && !evaluations_.test(interruption())) return stop();
-    break;
+  for (Next next = Next::go_on_from_checkpoint; next == Next::go_on_from_checkpoint;) {
+    next = train_to_the_end();
+    if (next == Next::go_on) next = conclude();
+    if (next == Next::stop) return stop();
   }
   checkpoints_.complete();
   checkpoints_.forget_unwritten_best();
@@ -93,25 +85,36 @@ ExitStatus TrainingRun::run() {
   return ExitStatus::done;
 }
 
-/// Returns false if ranks vote to stop first.
-bool TrainingRun::train_to_the_end() {
-  for (;;) {
+/// Does all steps with their evaluations and checkpoints.
+TrainingRun::Next TrainingRun::train_to_the_end() {
+  while (evaluation_due() || !finished()) {
+    Next next = Next::go_on;
     if (evaluation_due()) {  // a run that was stopped may have left it to this one
-      const std::optional<StepOutcome> outcome = validate();
-      if (!outcome) return false;
-      checkpoints_.outdate();
-      if (act_on(*outcome)) checkpoint_if_due();
-    } else if (finished()) {
-      return true;
+      next = validate([this] { checkpoints_.outdate(); });
+      if (next == Next::go_on) checkpoint_if_due();
     } else {
       const Timer timer;
       const std::int64_t before = trainer_.steps();
       step();
-      if ((!last_step_.outcome || act_on(*last_step_.outcome)) &&
-          !after_steps(trainer_.steps() - before, timer.seconds()))
-        return false;
+      if (last_step_.outcome) next = act_on(*last_step_.outcome);
+      if (next == Next::go_on) next = after_steps(trainer_.steps() - before, timer.seconds());
     }
+    if (next == Next::stop) return next;
   }
+  return Next::go_on;
+}
+
+/// Writes the last checkpoint, and evaluates what the run has left.
+TrainingRun::Next TrainingRun::conclude() {
+  if (const Next next = act_on(trainer_.inspect_parameters(comm_)); next != Next::go_on) return next;
+  // Rows that are logged from here on are beyond the schedule: a run that goes on from this checkpoint drops them, so
+  // that its curves are those of a run that never stopped.
+  if (evaluations_.ended_by_owner()) checkpoints_.end_without_checkpoint();
+  else checkpoints_.finish();
+  if (ends_between_rows()) log_step();
+  if (!evaluations_.have_validated(trainer_.steps()))
+    if (const Next next = validate(); next != Next::go_on) return next;
+  return !deck_.data.test || evaluations_.test(interruption()) ? Next::go_on : Next::stop;
 }
 
 /// Where ranks train separately, does all steps up to a synchronization.
@@ -146,8 +149,7 @@ void TrainingRun::step_once() {
   const CompletedSteps steps = steps_done();
   const bool is_logged = steps.have_come_to(deck_.config.run.log_every);
   const bool reads_parameters = finished() || training_.parts_next() || evaluation_due() ||
-                                checkpoint_schedule_.is_due(steps, last_step_.requests) ||
-                                checkpoint_schedule_.copies_are_due(steps) || last_step_.requests.stop;
+                                checkpoint_schedule_.is_due(steps, last_step_.requests) || last_step_.requests.stop;
   if (!last_step_.done() || (!is_logged && !reads_parameters)) return;
   if (auto later = reads_parameters ? training_.settle() : training_.take_last()) {
     report(*later);
@@ -163,8 +165,8 @@ void TrainingRun::report(const StepOutcome& outcome) {
   if (outcome.status == StepOutcome::Status::applied && !outcome.message.empty()) warn("{}", outcome.message);
 }
 
-/// Returns false if ranks have voted to stop.
-bool TrainingRun::after_steps(std::int64_t steps, double seconds) {
+/// Does what is due after steps that count.
+TrainingRun::Next TrainingRun::after_steps(std::int64_t steps, double seconds) {
   if (checkpoints_.writer()) folder_.lock().require_lately();
   heartbeat().step = trainer_.steps() + 1;
   stop_vote_.step_done(seconds);
@@ -185,23 +187,18 @@ bool TrainingRun::after_steps(std::int64_t steps, double seconds) {
         .skipped = last_step_.outcome && last_step_.outcome->status == StepOutcome::Status::skipped,
         .logged = logged};
   if (logged) log_step();
-  bool stops = last_step_.requests.stop && !finished();
-  if (!stops && evaluation_due()) {
-    const std::optional<StepOutcome> outcome = validate();
-    if (outcome && !act_on(*outcome)) return true;
-    stops = !outcome;
-  }
-  checkpoint_if_due();
-  return !stops;
+  Next next = last_step_.requests.stop && !finished() ? Next::stop : Next::go_on;
+  if (next == Next::go_on && evaluation_due()) next = validate();
+  if (next != Next::go_on_from_checkpoint) checkpoint_if_due();
+  return next;
 }
 
-/// Does what an outcome asks for. Returns true if the run goes on as it is, and false if it has gone back to a
-/// checkpoint, from which it goes on. Throws if it can do neither.
-bool TrainingRun::act_on(const StepOutcome& outcome) {
+/// Goes back to a checkpoint if an outcome asks for that. Throws if the run cannot go on.
+TrainingRun::Next TrainingRun::act_on(const StepOutcome& outcome) {
   if (outcome.status == StepOutcome::Status::fatal) give_up(outcome);
-  if (outcome.done()) return true;
+  if (outcome.done()) return Next::go_on;
   roll_back(outcome);
-  return false;
+  return Next::go_on_from_checkpoint;
 }
 
 /// Logs the step that the state has a record of.
@@ -227,26 +224,25 @@ RunEvaluations::Interruption TrainingRun::interruption() {
   return {.is_wanted = is_wanted, .longest_step = stop_vote_.longest_step()};
 }
 
-/// Returns what the parameters and their validation loss say of the run. Returns none if ranks vote to stop first: then
-/// the run that goes on evaluates.
-std::optional<StepOutcome> TrainingRun::validate() {
-  if (!deck_.data.validation) return StepOutcome();
+/// Evaluates on the validation data, if there are any, and acts on what the parameters and their loss say of the run.
+/// If ranks vote to stop first, the run that goes on evaluates.
+TrainingRun::Next TrainingRun::validate(const std::function<void()>& before_acting) {
+  if (!deck_.data.validation) return Next::go_on;
   checkpoints_.forget_unwritten_best();
-  const StepOutcome outcome = inspect_parameters();
-  return outcome.done() ? evaluations_.validate(interruption()) : outcome;
+  std::optional<StepOutcome> outcome = trainer_.inspect_parameters(comm_);
+  if (outcome->done()) outcome = evaluations_.validate(interruption());
+  if (!outcome) return Next::stop;
+  before_acting();
+  return act_on(*outcome);
 }
 
-/// Begins to write the checkpoint, or else the copies in memory, that are due after the last steps.
+/// Begins to write the checkpoint that is due after the last steps, if any.
 void TrainingRun::checkpoint_if_due() {
   const bool best = evaluations_.take_best();
-  if (best || checkpoint_schedule_.is_due(steps_done(), last_step_.requests)) {
-    watchdog_->extend_timeout(true);  // rank 0 may have to wait for the disk
-    checkpoint_schedule_.written(trainer_.steps());
-    checkpoints_.write();
-  } else if (checkpoint_schedule_.copies_are_due(steps_done())) {
-    checkpoint_schedule_.copied(trainer_.steps());
-    checkpoints_.write_copies();
-  }
+  if (!best && !checkpoint_schedule_.is_due(steps_done(), last_step_.requests)) return;
+  watchdog_->extend_timeout(true);  // rank 0 may have to wait for the disk
+  checkpoint_schedule_.written();
+  checkpoints_.write();
 }
 
 /// Goes back to the newest checkpoint, and on from there with the examples in another order. Writes that checkpoint
@@ -265,7 +261,6 @@ void TrainingRun::roll_back(StepOutcome outcome) {
         "the step before, with a smaller learning rate";
     give_up(outcome);
   }
-  checkpoints_.remove_copies();  // first, as a run that is killed from here on would go on from those of later steps
   batches_.end();
   comm_.run_on_root([&] {
     saved_state_.restore(found->checkpoint, found->file);
@@ -274,7 +269,6 @@ void TrainingRun::roll_back(StepOutcome outcome) {
   });
   saved_state_.share();
   checkpoints_.go_back_to(trainer_.steps());
-  checkpoint_schedule_.copied(trainer_.steps());
   checkpoints_.tidy();
   state_.data.rollbacks = rollbacks;
   state_.data.went_back_to = trainer_.steps();

@@ -58,13 +58,19 @@ class TrainingRun {
   // training_run_set_up.cpp
   std::optional<std::vector<NamedArray>> open_folder();
 
+  /// What a run does next: goes on as it is, goes on from the checkpoint to which it has gone back, or stops because
+  /// ranks have voted so.
+  enum class Next { go_on, go_on_from_checkpoint, stop };
+
   // training_run.cpp
-  bool train_to_the_end();
+  void announce();
+  Next train_to_the_end();
+  Next conclude();
   bool finished() const { return trainer_.steps() >= total_steps() || evaluations_.end_run(); }
   void step_once();
   void report(const StepOutcome& outcome);
-  bool after_steps(std::int64_t steps, double seconds);
-  bool act_on(const StepOutcome& outcome);
+  Next after_steps(std::int64_t steps, double seconds);
+  Next act_on(const StepOutcome& outcome);
   void log_step();
   bool ends_between_rows() const {
     return trainer_.steps() == total_steps() && state_.curves.has_unlogged(trainer_.steps());
@@ -77,12 +83,11 @@ class TrainingRun {
   /// only because it is the last, `run` writes that row, after the last checkpoint, and evaluates then.
   bool evaluation_due() const { return !ends_between_rows() && evaluations_.is_due(steps_done()); }
   RunEvaluations::Interruption interruption();
-  std::optional<StepOutcome> validate();
+  Next validate(const std::function<void()>& before_acting = [] {});
   void checkpoint_if_due();
   void roll_back(StepOutcome outcome);
 
   // training_run_end.cpp
-  StepOutcome inspect_parameters();
   [[noreturn]] void give_up(const StepOutcome& outcome);
   ExitStatus stop();
   void write_summary(const std::string& status, const std::string& failure = "");

@@ -10,9 +10,6 @@
 
 namespace lockstep {
 
-/// Whether the last update has left the parameters finite. Collective.
-StepOutcome TrainingRun::inspect_parameters() { return trainer_.inspect_parameters(comm_); }
-
 /// Ends the run with an error. If the step could not be done, the state before it is written; parameters that are not
 /// finite are not.
 void TrainingRun::give_up(const StepOutcome& outcome) {
@@ -28,7 +25,7 @@ void TrainingRun::give_up(const StepOutcome& outcome) {
 
 /// Ends the run early, as ranks have voted.
 ExitStatus TrainingRun::stop() {
-  act_on(inspect_parameters());  // if it goes back to a checkpoint, the run stops there
+  act_on(trainer_.inspect_parameters(comm_));  // if it goes back to a checkpoint, the run stops there
   checkpoints_.finish();
   const std::string& reason = stop_vote_.reason();
   const std::vector<std::string> reasons = comm_.gather_to_root(

@@ -31,7 +31,6 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
       checkpoints_(deck_, folder_, saved_state_, audit_, evaluations_.selection(), progress_) {
   const bool takes_up = earlier_ && earlier_->has_begun;
   comm_.run_on_root([&] { folder_.claim(); });
-  checkpoints_.recover_from_neighbours(takes_up);
   std::optional<std::vector<NamedArray>> weights;
   comm_.run_on_root([&] {
     if (takes_up) folder_.take_up();
@@ -46,7 +45,6 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
                            comm_);
   saved_state_.share();
   if (!is_complete_) checkpoints_.make_room();
-  checkpoint_schedule_.copied(trainer_.steps());
   comm_.run_collectively([&] { batches_.begin(); });
   give_back_freed_memory();
   watchdog_->set_idle(true);  // nothing is expected before `run`
