@@ -127,9 +127,9 @@ class ParallelStrategy {
 
   /// Whether a step can be done.
   enum class Verdict { can_be_done, cannot_be_done };
-  /// Call before `update` if the step can be done (on devices, where that is known a step late, in every step): the
-  /// parameters are still those of the step before. Call as soon as it is known that it cannot: what is kept of
-  /// gradients from step to step, which has changed with them, begins anew.
+  /// Call with can_be_done before `update`, while the parameters are those of the step before (on devices in every
+  /// step, as the verdict is known one step late). Call with cannot_be_done as soon as that is known: the strategy
+  /// discards what it keeps of gradients from step to step.
   virtual void judged(const ExecSpace& /*space*/, Verdict /*verdict*/) {}
   /// Makes new values of the owned parameters from their gradients, and adds to the layers' statistics
   /// `statistics_factor` times what is in the place of their gradients. Nothing changes if `step`, in the step's

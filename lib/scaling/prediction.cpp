@@ -94,8 +94,8 @@ std::optional<double> Predictor::states_seconds(int ranks, const MemoryEstimate&
 }
 
 /// The ranks of a node share the rate of its disk, where reads and writes follow each other; each device copies by
-/// itself, in both directions at once. An update is hidden by the next forward pass, and if it begins in the last
-/// backward pass, by that as well. Each pass reads parameters that are elsewhere, and hides that.
+/// itself, in both directions at once. Reading and writing states overlaps the next forward pass and, if updates begin
+/// early, the last backward pass. Offloaded parameters are read in every pass, overlapped with it.
 std::optional<double> Predictor::states_seconds(int ranks, std::int64_t share, const MemoryEstimate& memory) const {
   if (memory.offloaded == 0) return 0;
   const RunConfig& config = workload_.config();

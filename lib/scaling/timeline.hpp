@@ -71,7 +71,7 @@ class Lanes {
 };
 
 /// Returns the seconds that a rank computes at each time (UnshardPlan) of a micro-batch of so many examples, which
-/// together take `phases`. They are for times, not layers, since what runs in one segment waits together.
+/// together take `phases`. Layers of one segment are added up, because they wait for parameters together.
 std::vector<double> seconds_of_times(const ComputeTimes& times, const ExecutionPlan& plan, std::int64_t examples,
                                      const PhaseSeconds& phases);
 

@@ -100,7 +100,7 @@ class StepUpdate final : public Stateful {
   /// Takes the optimizer's state as that of a run that has applied so many steps, the last one with this learning rate
   /// (0: not known).
   void branch_after(std::int64_t optimizer_steps, double learning_rate);
-  /// Takes the optimizer's state as that of so many steps; the others are missed.
+  /// Declares that the optimizer's state results from so many steps; all other applied steps count as missed.
   void set_optimizer_steps(std::int64_t steps);
   void describe_state(StateFields& fields) override;
   /// Call when the state was set: the next step goes on from there. Collective.

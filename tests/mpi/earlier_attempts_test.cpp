@@ -55,7 +55,7 @@ class EarlierAttemptsTest : public testing::Test {
   const test::TemporaryFolder folder_;
 };
 
-TEST_F(EarlierAttemptsTest, AreGoneOnFromThoughTheDeckWouldOverwriteThem) {
+TEST_F(EarlierAttemptsTest, TheNextOneGoesOnDespiteOverwrite) {
   RunConfig deck = config("run", 6, "every_steps: 2");
   deck.run.resume = "never";
   EXPECT_EQ(after_a_lost_attempt(deck), 2);

@@ -113,7 +113,7 @@ TEST_F(StepResources, NothingIsAllocatedAfterTwoSteps) {
     }
 }
 
-TEST_F(StepResources, NorIsWhereStatesAreElsewhere) {
+TEST_F(StepResources, OffloadedStepsAllocateNothing) {
   try {
     if (!memory_is_separate) ScratchFile(folder_.path());
   } catch (const Error& error) {

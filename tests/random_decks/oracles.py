@@ -2,9 +2,9 @@
 """The table of oracles: what must be true of a deck in a situation, and for which decks."""
 from typing import NamedTuple
 
-import as_said
 import going_on
 import identities
+import reported
 import same_numbers
 import traits
 
@@ -59,14 +59,14 @@ ORACLES = {
     "resume": Oracle(6, keeps_bits, going_on.resumed),
     "resume elsewhere": Oracle(4, same_on_other_ranks, going_on.resumed_elsewhere),
     "interrupt": Oracle(3, keeps_bits, going_on.interrupted),
-    "check": Oracle(3, any_deck, as_said.accepted),
-    "refusal": Oracle(3, lambda case: case.drafts, as_said.refused),
-    "folder": Oracle(2, any_deck, as_said.folder_of_a_run),
-    "summary": Oracle(3, any_deck, as_said.summarized),
-    "evaluate": Oracle(3, any_deck, as_said.evaluated),
-    "predict": Oracle(4, lambda case: case.file and case.file["validation"], as_said.predicted),
-    "own memory": Oracle(1, any_deck, as_said.own_memory),
-    "planned memory": Oracle(1, any_deck, as_said.planned_memory),
+    "check": Oracle(3, any_deck, reported.accepted),
+    "refusal": Oracle(3, lambda case: case.drafts, reported.refused),
+    "folder": Oracle(2, any_deck, reported.folder_of_a_run),
+    "summary": Oracle(3, any_deck, reported.summarized),
+    "evaluate": Oracle(3, any_deck, reported.evaluated),
+    "predict": Oracle(4, lambda case: case.file and case.file["validation"], reported.predicted),
+    "own memory": Oracle(1, any_deck, reported.own_memory),
+    "planned memory": Oracle(1, any_deck, reported.planned_memory),
 }
 
 

@@ -177,8 +177,8 @@ void GroupExchange::average_in_node(const ExecSpace& space, double weight) {
   replica_.change([&] { update_.average(space, differences); });
 }
 
-/// Before groups part, what each has changed of streamed parameters is what all have in common. So it is in every
-/// checkpoint, from which a run may go on with another from_step.
+/// Until `from_step` all ranks hold equal parameters. Each step copies them to x₀, so that every checkpoint has an x₀
+/// that is right for any `from_step` of the run that goes on.
 void GroupExchange::follow(const ExecSpace& space) {
   if (streamed_) replica_.change([&] { update_.keep(space); });
 }

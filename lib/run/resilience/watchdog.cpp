@@ -41,8 +41,8 @@ constexpr double least_file_timeout = 300;
 /// Factor for phases that take long: set-up reads files, checkpoints write them, and the first step sets up what all
 /// others find.
 constexpr double patience = 10;
-/// Ranks that wait for a rank elsewhere leave it (so many seconds) to those that can name it, and give it more time (by
-/// this factor), because it may show signs of life there.
+/// `courtesy`: seconds for which a rank lets those that can name the late rank report first. `elsewhere`: factor on the
+/// limit if the late rank is on another node, where it may show signs of life.
 constexpr double courtesy = 2, elsewhere = 2;
 
 bool is_gone(int process) { return ::kill(process, 0) != 0 && errno == ESRCH; }

@@ -52,9 +52,9 @@ struct SummedLoss {
   KOKKOS_INLINE_FUNCTION double divisor() const { return loss_divisor(weight_sum(), positions, examples); }
   /// Mean loss; 0 if no row counts.
   KOKKOS_INLINE_FUNCTION double mean() const { return weight_sum() > 0 ? sum() / divisor() : 0; }
-  /// Whether the gradients count. If no row counts, they are 0, or errors that parallel.compress has kept from earlier
-  /// steps, which count. If the sum of the loss is not 0 then, they result from label smoothing alone, which a mean
-  /// over no weight does not have, and do not count.
+  /// Whether the gradients are applied: yes if any row has weight. With no weight and a loss sum of 0, they can only be
+  /// errors that parallel.compress has kept from earlier steps: yes. With no weight and another sum, they result from
+  /// label smoothing alone, of which a mean over no weight has nothing: no.
   KOKKOS_INLINE_FUNCTION bool has_gradient() const { return weight_sum() > 0 || (examples > 0 && sum() == 0); }
 };
 

@@ -26,7 +26,7 @@ constexpr const char* overflowing =
     " precision: {{compute: fp16, loss_scale: {{initial: 1.0e+8, interval: 4}}}},"
     " run: {{steps: 40, log_every: {}, evaluate_every: 2}}}}";
 
-TEST(LateFindings, OverflowsAreLeftOutAllTheSame) {
+TEST(DeferredOutcome, OverflowsAreLeftOutAllTheSame) {
   const test::RunOutcome often = logged_every(1, overflowing), rarely = logged_every(7, overflowing);
   EXPECT_LT(often.applied, often.steps - 3) << "none overflows";
   EXPECT_EQ(often.steps, 40);
@@ -144,14 +144,14 @@ constexpr const char* diverging =
     " optimizer: {{type: sgd, learning_rate: 30.0, momentum: 0.5}}, batch: {{global: 10}},"
     " run: {{steps: 200, log_every: {}, evaluate_every: 0}}}}";
 
-TEST(LateFindings, ARunThatCannotGoOnEndsInTheSameState) {
+TEST(DeferredOutcome, ARunThatCannotGoOnEndsInTheSameState) {
   const test::RunOutcome often = logged_every(1, diverging), rarely = logged_every(1000, diverging);
   EXPECT_NE(often.failure.find("not finite"), std::string::npos) << often.failure;
   test::expect_the_same(rarely, often);
 }
 
 /// If each rank is a group of its own, with the whole model, each counts the gradients that are not finite.
-TEST(LateFindings, GroupsThatDivideTheModelTellOfItOnce) {
+TEST(DeferredOutcome, GroupsThatDivideTheModelTellOfItOnce) {
   const std::string failure =
       logged_every(1,
                    "{{data: {{synthetic: {{kind: linear, features: 5, train: 60}}}}, loss: {{type: mse}},"
