@@ -41,8 +41,8 @@ option(LOCKSTEP_UNITY_BUILD "Compile several files as one" ON)
 set(CMAKE_UNITY_BUILD ${LOCKSTEP_UNITY_BUILD})
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 12)
 
-# The headers that nearly all files include are compiled once for each set of flags, a tenth of a build's time. This is for
-# an empty compiler cache (.ci/run): a cache finds nothing of it in another folder.
+# The headers that nearly all files include are compiled once for each set of flags (perf/results/build.md). This is for an
+# empty compiler cache (.ci/run): a cache finds nothing of it in another folder.
 option(LOCKSTEP_PRECOMPILE_HEADERS "Compile common headers once" OFF)
 set(lockstep_common_headers <Kokkos_Core.hpp> <fmt/format.h> <algorithm> <array> <chrono> <cmath> <filesystem> <functional> <map>
   <memory> <mutex> <numeric> <optional> <span> <string> <thread> <utility> <variant> <vector>)

@@ -105,7 +105,9 @@ std::string options_beside(const DeckNode& item, std::span<const Alternative> al
 std::string other_key(std::span<const OtherName> names, std::string_view section, std::string_view key) {
   for (const OtherName& other : names) {
     if (other.name != key || !matches_pattern(std::string(other.section), std::string(section))) continue;
-    if (other.was_removed) return fmt::format("was removed from Lockstep ({}); leave it out", other.why);
+    if (other.was_removed)
+      return fmt::format("was removed from Lockstep ({}); {}{}", other.why,
+                         other.instead.empty() ? "leave it out" : "use ", seen_from(section, other.instead));
     if (other.instead.empty()) return fmt::format("is not needed here ({}); remove it", other.why);
     return fmt::format("has another name here{}; write {}", other.why.empty() ? "" : fmt::format(" ({})", other.why),
                        seen_from(section, other.instead));

@@ -163,6 +163,10 @@ class BadSettings(MistakeTest):
             self.check(78, ["bad.yaml:6:", "parallel.all_reduce: nccl is not in this build"], command, "bad.yaml",
                        "run.resume=never", "run.overwrite=true")
 
+    def test_removed_copies_in_memory(self):
+        self.train(78, ["checkpoint.neighbours_every: was removed from Lockstep (checkpoints are written while the next steps run); use every_minutes"],
+                   "checkpoint={neighbours_every: 5}")
+
     def test_removed_names_of_local_steps(self):
         for wrong, message in [("outer: slowmo", "outer: 'slowmo' is unknown; it was removed from Lockstep (nesterov has a momentum, too); use nesterov"),
                                ("outer: elastic", "outer: 'elastic' is unknown; it was removed from Lockstep"),

@@ -222,11 +222,12 @@ void RunLock::look() {
   const auto now = Clock::now();
   try {
     const std::optional<Holder> holder = holder_of(path_, owner_);
-    if (holder && holder->text == claim_) ::utimensat(AT_FDCWD, path_.c_str(), nullptr, 0);
     // Without a lock for so long, another run may have come and gone.
-    else if (holder || now - seen_.load() >= std::chrono::duration<double>(stale_after)) lost_ = true;
+    const bool may_have_been_taken = now - seen_.load() >= std::chrono::duration<double>(stale_after);
+    if (holder ? holder->text != claim_ : may_have_been_taken) lost_ = true;
+    else if (holder) ::utimensat(AT_FDCWD, path_.c_str(), nullptr, 0);
     else if (!create(path_, claim_, owner_)) return;
-    seen_ = now;
+    if (!lost_) seen_ = now;
   } catch (const Error&) {  // it may be readable, or writable, at the next look
   }
 }

@@ -32,7 +32,7 @@ std::vector<NamedArray> initialize_parameters(const RunConfig& config, Model& mo
 /// returned. Collective.
 void initialize_other_ranks(const RunConfig& config, Model& model, std::vector<NamedArray> weights,
                             const Communicator& comm);
-/// Does both. Collective.
+/// Sets the parameters with which training begins, on each rank what it holds. Collective.
 void initialize_on_all_ranks(const RunConfig& config, Model& model, const Communicator& comm);
 
 /// A deck that all ranks have agreed on, with the data that it names and a trainer of its network.
