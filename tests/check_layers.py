@@ -80,7 +80,7 @@ KERNEL = re.compile(r"^[^/]*\b(KOKKOS_LAMBDA|parallel_(for|reduce|scan)\()", re.
 ROUND_ALIKE = {f"lib/{name}.cpp" for name in (
     "api/given_batch", "bench/kernels", "bench/optimizers", "bench/products", "nn/metrics/area_under_curve", "nn/metrics/class_metrics",
     "ops/elementwise/copies", "ops/nonfinite_examples", "ops/products/im2col", "parameters/offloaded_states",
-    "parallel/own_steps", "train/guard/nonfinite_report")}
+    "parallel/groups/local_group", "train/guard/nonfinite_report")}
 
 
 def compiled_alone(folder):

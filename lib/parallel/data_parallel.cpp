@@ -34,10 +34,9 @@ DataParallel::DataParallel(const ParallelConfig& config, std::span<const AllRedu
   if (!compression_) traits_.early_sums = reducer_.get();
 }
 
-UpdateScope DataParallel::begin_step(const ExecSpace&, std::int64_t number, const BatchPlan& batch) {
+void DataParallel::begin_step(const ExecSpace&, std::int64_t number, const BatchPlan& batch) {
   if (compression_) compression_->begin_step(number, batch.global_examples);
   reducer_->begin_step(batch);
-  return {.examples = batch.global_examples};
 }
 
 void DataParallel::gradient_ready(const ExecSpace& space, ElementRange range) {

@@ -13,7 +13,7 @@
 namespace lockstep {
 
 /// Synchronous training of whole replicas: every rank sums all gradients and updates all parameters.
-class DataParallel final : public ParallelStrategy {
+class DataParallel : public ParallelStrategy {
  public:
   /// `measured`: see make_all_reduce. `memory` is that of the node's gradients (gradient_memory); on hosts, the
   /// gradients of `parameters` lie in it. `on_devices` sums gradients in the devices' memory; null: the hosts sum them.
@@ -23,7 +23,7 @@ class DataParallel final : public ParallelStrategy {
                std::optional<NodeMemory> memory, std::unique_ptr<DeviceAllReduce> on_devices,
                ParameterBuffer& parameters, std::uint64_t seed = 0);
 
-  UpdateScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) override;
+  void begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) override;
   void gradient_ready(const ExecSpace& space, ElementRange range) override;
   void gradient_sum_done(const ExecSpace& space) override;
   void finish_gradients(const ExecSpace& space, const std::function<void()>& meanwhile) override;

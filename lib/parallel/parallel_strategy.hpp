@@ -18,47 +18,6 @@
 
 namespace lockstep {
 
-/// What a step spans: whose gradients make one update, which ranks judge it together, and what the run counts of it.
-struct UpdateScope {
-  std::int64_t examples = 0;  ///< of the step's ranks, by which the sum of gradients is divided; 0: they leave it out
-  const Communicator* group = nullptr;      ///< the ranks that do the step, and judge it; null: all
-  bool syncs = true;                        ///< all ranks hold the same parameters after the step
-  bool one_version = true;                  ///< all gradients of the step are computed by the same parameters
-
-  /// A row's losses begin with this step's; or this step's are added to them; or this step's replace those of the step
-  /// before, which was left out.
-  enum class Losses { anew, added, in_place_of_last };
-  /// What the run counts of the step.
-  struct InRun {
-    std::int64_t steps = 1;  ///< steps of the run that are done with it; 0: it is a part of a later one
-    Losses losses = Losses::anew;
-  };
-  InRun in_run{};
-};
-
-/// How ranks get the examples of batches. Usually a batch is divided among them.
-struct BatchDealing {
-  /// Number of equal parts of a batch, if steps or ranks take parts; 0: batches are divided.
-  std::int64_t parts_of_batch = 0;
-  /// Returns the parts that step number `step` takes, if their order is known; empty: they have no order of their own.
-  std::function<std::span<const std::int64_t>(std::int64_t step)> parts_of{};
-  /// Returns the part of this rank's next step, and waits for it; empty: ranks do not ask for parts. At most one of
-  /// `parts_of` and `next_part` is set.
-  std::function<PartRequest(const ExecSpace& space)> next_part{};
-  /// An update takes so many gradients, of one in so many equal parts of a batch each.
-  std::int64_t gradients_of_update = 1, gradients_of_batch = 1;
-
-  /// Number of examples behind an update of the parameters, for batches of `batch` examples.
-  std::int64_t examples_of_update(std::int64_t batch) const { return batch / gradients_of_batch * gradients_of_update; }
-};
-
-/// The outcome of the gradients of workers that do not wait for each other.
-struct GradientCounts {
-  /// Number of gradients applied 0, 1, … updates after the parameters that they were computed by.
-  std::vector<std::int64_t> by_staleness;
-  std::int64_t discarded_examples = 0;  ///< examples whose gradients came too late
-};
-
 /// How ranks share the work on one network: what travels in a step, which ranges of the parameters and of the
 /// optimizer's state each rank owns (ParameterLayout::owned), and when all parameters are complete again. In each step,
 /// all ranks call begin_step; for each sum of gradients that a rank computes, gradient_ready for each range and then
@@ -68,13 +27,9 @@ class ParallelStrategy {
  public:
   virtual ~ParallelStrategy() = default;
 
-  /// Returns what the optimizer multiplies with after so many applied steps of the run. `own` is the number of steps
-  /// that its states result from; none: `applied`.
-  using Coefficients = std::function<UpdateScalars(std::int64_t applied, std::optional<std::int64_t> own)>;
   /// What parameters are updated with.
   struct Updater {
     Optimizer& optimizer;
-    Coefficients coefficients;            ///< for updates between those of the run's steps
     std::function<void()> before_change;  ///< called before parameters change in another way than by `update`
   };
   /// Call once, before all other functions. What `updater` refers to must outlive the strategy.
@@ -82,30 +37,20 @@ class ParallelStrategy {
 
   /// What holds throughout a run.
   struct Traits {
-    BatchDealing dealing{};
-    bool ranks_have_same_states = true;  ///< ranks with the same parameters have the same optimizer states
     /// Ranks that own what this one does, this one included, if ranks divide what is trained; null: nothing is divided.
     const Communicator* ranks_of_same_part = nullptr;
     bool states_change_early = false;  ///< parameters or states may change before this rank does the next update
     bool sums_exactly = true;          ///< sums of gradients are exact, up to rounding
+    bool one_version = true;           ///< all gradients of a step are computed by the same parameters
+    bool divides_sums = false;         ///< after a sum, each rank has only that of the gradients that it owns
     /// Sums gradients, and knows while sums are under way which are complete; null: that is not known.
     const GradientReducer* early_sums = nullptr;
-    /// Makes sure that what rank 0 has written to files of its own is on disk, before a checkpoint that counts on it.
-    /// From any thread. Throws io_error.
-    std::function<void()> flush_files = [] {};
   };
   const Traits& traits() const { return traits_; }
 
-  /// How ranks are related after a step.
-  struct Sync {
-    bool is_local = false;  ///< groups of ranks do the step by themselves
-    bool is_common = true;  ///< after it, the parameters are those of the run: the same on all ranks
-  };
-  virtual Sync sync_of(std::int64_t /*step*/) const { return {}; }
-
   // A step:
   /// Begins step number `number`, on this rank's part of a batch.
-  virtual UpdateScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) = 0;
+  virtual void begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) = 0;
   /// Call when the next range of the gradients of this rank, or of one of its shards, is final. Waits for other ranks
   /// if sums do not overlap (parallel.overlap: none).
   virtual void gradient_ready(const ExecSpace& space, ElementRange range) = 0;
@@ -145,9 +90,6 @@ class ParallelStrategy {
   virtual double take_exposed_seconds() = 0;
 
   // Parameters and optimizer states outside of a step:
-  /// Call when the run begins, or goes on, after so many steps. The optimizer's states result from `optimizer_steps`,
-  /// unless ranks count their own.
-  virtual void go_on_after(std::int64_t /*steps*/, std::int64_t /*optimizer_steps*/) {}
   /// Waits until all ranks' new parameters are there. Collective.
   virtual void finish_update(const ExecSpace& /*space*/) {}
   /// Runs `change`, which changes the parameters that this rank owns, while no rank reads them; afterwards all ranks
@@ -159,9 +101,6 @@ class ParallelStrategy {
   /// Returns what this rank gives to checkpoints. When it was restored from one, call `share`. The memory stays where
   /// it is.
   virtual std::vector<ShardedState> sharded_states() const = 0;
-  /// Returns the outcome of the gradients of the run's first `steps` steps; empty if they are always applied to the
-  /// parameters that they were computed by.
-  virtual GradientCounts gradient_counts(std::int64_t /*steps*/) const { return {}; }
 
  protected:
   const Updater& updater() const { return *updater_; }

@@ -42,7 +42,7 @@ struct ShardedState {
 };
 
 /// Names in checkpoints of strategies' numbers besides the optimizer's states: the number of the next step of ranks
-/// that count their own (OwnSteps), and a worker's mean square of gradients (SimulatedGradients).
+/// that count their own (OptimizerStepCount), and a worker's mean square of gradients (SimulatedGradients).
 inline constexpr const char *next_step_state = "next_step", *next_step_array = "number",
                             *mean_square_state = "mean_square";
 

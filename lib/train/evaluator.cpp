@@ -37,8 +37,7 @@ MetricSums::MetricSums(std::int64_t max_batch, const Shape& one_output, std::spa
       classes_(one_output[-1]),
       ignored_class_(ignored_class),
       per_example_("lockstep::loss_per_example", DType::f64, {max_batch * positions_, 2}),
-      sums_("lockstep::loss_sums", DType::f64, {loss_sum_count}),
-      before_("lockstep::loss_sums_before", DType::f64, {loss_sum_count}) {
+      sums_("lockstep::loss_sums", DType::f64, {loss_sum_count}) {
   for (const std::string& name : metrics) {
     const MetricKind& kind = *find_metric(name);
     std::unique_ptr<Metric> metric = kind.make(one_output, ignored_class);
@@ -58,21 +57,9 @@ void MetricSums::count_confusions() {
 }
 
 void MetricSums::clear(const ExecSpace& space) {
-  has_before_ = false;
   fill_zero(space, sums_.get());
   for (const Other& other : others_) fill_zero(space, other.sums.get());
   if (confusions_.get()) fill_zero(space, confusions_.get());
-}
-
-void MetricSums::begin(const ExecSpace& space, UpdateScope::Losses losses) {
-  using Losses = UpdateScope::Losses;
-  if (losses == Losses::anew) return clear(space);
-  if (losses == Losses::added) {
-    if (has_before_) accumulate(space, sums_.get(), before_.get());
-    else copy(space, sums_.get(), before_.get());
-    has_before_ = true;
-  }
-  fill_zero(space, sums_.get());
 }
 
 void MetricSums::add(const ExecSpace& space, const Loss& loss, std::int64_t n, const Model::Output& output,
@@ -97,19 +84,13 @@ void MetricSums::add_others(const ExecSpace& space, const Model::Output& output,
 }
 
 LossSums MetricSums::local(const ExecSpace& space) const {
-  LossSums sums{}, before{};
+  LossSums sums{};
   copy_to_host(space, sums_.get(), &sums);
-  if (!has_before_) return sums;
-  copy_to_host(space, before_.get(), &before);
-  return {.loss = before.loss + sums.loss,
-          .correct = before.correct + sums.correct,
-          .weight = before.weight + sums.weight,
-          .counted = before.counted + sums.counted};
+  return sums;
 }
 
-Metrics MetricSums::reduce(const ExecSpace& space, const Communicator& comm, const Loss& loss) const {
-  const LossSums sums = local(space);
-  double values[] = {sums.loss, sums.correct, sums.weight, sums.counted};
+Metrics MetricSums::reduce(const LossSums& local, const Communicator& comm, const Loss& loss) const {
+  double values[] = {local.loss, local.correct, local.weight, local.counted};
   comm.all_reduce_sum(values);
   const auto mean = [this](double sum, double rows) {
     return without_sign_of_nan(rows > 0 ? sum / (rows / static_cast<double>(positions_)) : std::nan(""));
@@ -122,7 +103,7 @@ Metrics MetricSums::reduce(const ExecSpace& space, const Communicator& comm, con
 
 Metrics MetricSums::reduce_all(const ExecSpace& space, const Communicator& comm, const Loss& loss,
                                std::int64_t examples) const {
-  Metrics metrics = reduce(space, comm, loss);
+  Metrics metrics = reduce(local(space), comm, loss);
   for (const Other& other : others_) {
     std::vector<double> sums(static_cast<std::size_t>(other.metric->sum_count()));
     copy_to_host(space, other.sums.get(), sums.data());

@@ -15,7 +15,6 @@
 #include "nn/metrics/metric.hpp"
 #include "nn/model.hpp"
 #include "ops/loss/loss.hpp"
-#include "parallel/parallel_strategy.hpp"
 #include "train/results.hpp"
 
 namespace lockstep {
@@ -35,8 +34,6 @@ class MetricSums {
   void count_confusions();
 
   void clear(const ExecSpace& space);
-  /// Begins the sums of a step: from zero, in addition to those of the steps before, or in place of the last step's.
-  void begin(const ExecSpace& space, UpdateScope::Losses losses);
   /// Adds loss and accuracy of `n` examples: of all of them, or of the rows of a tile. Writes the gradient if `output`
   /// has a place for it. `targets` are those of all `n` examples.
   void add(const ExecSpace& space, const Loss& loss, std::int64_t n, const Model::Output& output, const Tensor& targets,
@@ -45,12 +42,12 @@ class MetricSums {
   void add_others(const ExecSpace& space, const Model::Output& output, const Tensor& targets);
   /// Returns this rank's sums over the examples so far. Waits for the device.
   LossSums local(const ExecSpace& space) const;
-  /// Sums of the current step alone, in device memory.
+  /// The same sums, in device memory.
   const LossSums* in_memory() const { return static_cast<const LossSums*>(sums_.get().data); }
   /// Number of rows in the output of one example; the loss treats each row by itself.
   std::int64_t positions() const { return positions_; }
-  /// Loss and accuracy over the examples of all ranks; collective.
-  Metrics reduce(const ExecSpace& space, const Communicator& comm, const Loss& loss) const;
+  /// Loss and accuracy over the examples of all ranks, of which this one has the sums `local`. Collective.
+  Metrics reduce(const LossSums& local, const Communicator& comm, const Loss& loss) const;
   /// Loss, accuracy and the other metrics over the examples of all ranks; collective.
   Metrics reduce_all(const ExecSpace& space, const Communicator& comm, const Loss& loss, std::int64_t examples) const;
 
@@ -62,8 +59,7 @@ class MetricSums {
   };
   std::int64_t positions_, classes_, ignored_class_;
   OwnedTensor per_example_;
-  OwnedTensor sums_, before_;  ///< LossSums of the current step, and of the steps before it that count with it
-  bool has_before_ = false;
+  OwnedTensor sums_;  ///< a LossSums
   std::vector<Other> others_;
   OwnedTensor confusions_;  ///< f64 [classes, classes], where they are counted
 };

@@ -64,7 +64,7 @@ struct StepOutcome {
   bool done() const { return status == Status::applied || status == Status::skipped; }
 };
 
-/// Thrown by a rank whose group, or which itself, steps separately, if its step cannot be done. The other ranks do not
+/// Thrown by a rank whose group trains by itself, if its step cannot be done. The other ranks do not
 /// know of it, and have to end with it.
 struct SeparateStepError : Error {
   using Error::Error;
@@ -76,6 +76,8 @@ struct StepResult {
   std::int64_t examples = 0;  ///< of all ranks
   /// The newest outcome: on devices, that of the step before, of which the host hears a step late; none: of no step.
   std::optional<StepOutcome> outcome;
+  /// Seconds of the longest step of this rank, if the ranks have done several by themselves; else 0.
+  double longest_step = 0;
 
   /// Whether all steps that have an outcome count.
   bool done() const { return !outcome || outcome->done(); }

@@ -15,13 +15,13 @@ StepGraphs::Part StepGraphs::Part::of(Kind kind, const MicroBatch& micro_batch, 
       {examples.inputs.data, examples.targets.data, examples.mixed.others.data, examples.mixed.shares.data, workspace}};
 }
 
-void StepGraphs::begin_step(const BatchPlan& plan, const UpdateScope& scope, bool recurs) {
+void StepGraphs::begin_step(const BatchPlan& plan, bool recurs) {
   if (!are_wanted_) return;
   if (plan.examples.empty()) {  // nothing to start quickly; the graphs of other steps are kept
     is_recorded_ = false;
     return;
   }
-  Size size{plan.global_examples, plan.first, scope.examples, plan.micro_batches};
+  Size size{plan.global_examples, plan.first, plan.micro_batches};
   is_recorded_ = recurs && size == last_;
   if (is_recorded_ && size != recorded_) {
     graphs_.clear();

@@ -10,7 +10,6 @@
 #include "core/device_graph.hpp"
 #include "data/batch/sampler.hpp"
 #include "data/batch/upload.hpp"
-#include "parallel/parallel_strategy.hpp"
 
 namespace lockstep {
 
@@ -37,7 +36,7 @@ class StepGraphs {
   StepGraphs(bool are_wanted, int ranks) : are_wanted_(are_wanted && DeviceGraph::exist), ranks_(ranks) {}
 
   /// Begins a step. `recurs` says that the memory which it reads is used by other steps too, in turn.
-  void begin_step(const BatchPlan& plan, const UpdateScope& scope, bool recurs);
+  void begin_step(const BatchPlan& plan, bool recurs);
   /// Does `work`, in which the host must do the same as in the last step that had this part.
   template <class Work>
   void run(const ExecSpace& space, const Part& part, Ranks ranks, const Work& work) {
@@ -47,7 +46,7 @@ class StepGraphs {
 
  private:
   struct Size {
-    std::int64_t examples = 0, first = 0, summed = 0;  ///< examples: of all ranks; before this rank's; of the update
+    std::int64_t examples = 0, first = 0;  ///< examples of all ranks, and before this rank's
     std::vector<MicroBatch> micro_batches;
     bool operator==(const Size&) const = default;
   };

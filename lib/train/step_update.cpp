@@ -19,11 +19,10 @@ StepUpdate::StepUpdate(const TrainingConfig& config, const Communicator& comm, c
       counts_missed_(options.counts_missed),
       reads_at_once_(options.counts_missed && config.precision.scales_loss()) {}
 
-void StepUpdate::begin(const BatchPlan& batch, const UpdateScope& scope) {
-  scope_ = scope;
+void StepUpdate::begin(const BatchPlan& batch) {
   examples_ = batch.global_examples;
   has_voted_ = false;
-  guard_.begin(space_, batch, scope_, count_.done + 1);
+  guard_.begin(space_, batch, count_.done + 1);
 }
 
 void StepUpdate::provide_coefficients() {
@@ -31,7 +30,7 @@ void StepUpdate::provide_coefficients() {
 }
 
 void StepUpdate::vote(const RankRequests& requests) {
-  votes_->begin(requests, scope_);
+  votes_->begin(requests);
   has_voted_ = true;
   if (early_.may_be) provide_coefficients();
 }
@@ -84,7 +83,7 @@ StepResult StepUpdate::conclude(const StepVotes::Vote& votes) {
   if (!result.outcome || result.outcome->status == StepOutcome::Status::applied) {
     parts_.before_change();
     parts_.graphs.run(space_, {StepGraphs::Part::Kind::update}, StepGraphs::Ranks::this_one, [&] {
-      parts_.strategy.update(space_, decisions().scalars(), 1 / static_cast<double>(scope_.examples));
+      parts_.strategy.update(space_, decisions().scalars(), 1 / static_cast<double>(examples_));
     });
   }
   if (decisions().untaken() > 1) result.outcome = take_outcome();
@@ -96,7 +95,7 @@ SummedLoss StepUpdate::summed_loss(const StepVotes::Vote& votes) const {
           .weight = votes.weight,
           .in_memory = comm_.size() > 1 ? nullptr : parts_.losses.in_memory(),
           .positions = parts_.losses.positions(),
-          .examples = scope_.examples};
+          .examples = examples_};
 }
 
 /// Returns the outcome of the step; none if the host hears of it later, and the device decides about the update.
@@ -108,7 +107,7 @@ std::optional<StepOutcome> StepUpdate::judge(const StepVotes::Vote& votes) {
   });
   guard_.judged(space_);
   // On devices, outcomes are taken a step late, when the device has the next step already.
-  const bool is_missed = counts_missed_ && scope_.examples == 0;  // the next step's coefficients depend on it
+  const bool is_missed = counts_missed_ && examples_ == 0;  // the next step's coefficients depend on it
   const bool reads_late = memory_is_separate && !guard_.watches_loss() && !reads_at_once_ && !is_missed;
   std::optional<StepOutcome> outcome;
   if (!reads_late) outcome = take_outcome();
@@ -118,30 +117,21 @@ std::optional<StepOutcome> StepUpdate::judge(const StepVotes::Vote& votes) {
 
 void StepUpdate::end() {
   const PhaseClock::Scope phase(parts_.clock, RunPhase::reduce);
-  count_.done += scope_.in_run.steps;
+  ++count_.done;
   parts_.strategy.end_step(space_);
-  if (scope_.in_run.steps == 1) return;
-  set_applied();
-  go_on();
 }
 
 /// Takes the outcome of the oldest step that has one. A step that cannot be done takes those after it along.
 StepOutcome StepUpdate::take_outcome() {
   const StepOutcome outcome = guard_.take(space_);
-  const bool is_local = parts_.strategy.sync_of(outcome.number).is_local;
   if (outcome.status == StepOutcome::Status::skipped && counts_missed_) {
     ++count_.missed;
-  } else if (outcome.status == StepOutcome::Status::skipped && !is_local) {
+  } else if (outcome.status == StepOutcome::Status::skipped) {
     ++count_.skipped;
     ++count_.skipped_in_a_row;
   } else if (outcome.done()) {
     count_.skipped_in_a_row = 0;
   }
-  if (!outcome.done() && is_local)  // the other groups do not know of it
-    throw SeparateStepError(ExitStatus::internal,
-                            fmt::format("{} (found by rank {} in a local step; all other ranks end "
-                                        "with it)",
-                                        outcome.message, comm_.rank()));
   if (!outcome.done()) {
     count_.done = outcome.number - 1;
     parts_.strategy.judged(space_, ParallelStrategy::Verdict::cannot_be_done);
@@ -167,6 +157,12 @@ void StepUpdate::branch_after(std::int64_t optimizer_steps, double learning_rate
 void StepUpdate::set_optimizer_steps(std::int64_t steps) {
   count_.missed = count_.before + count_.applied() - steps;
   set_applied();
+}
+
+void StepUpdate::go_to(std::int64_t steps, std::optional<std::int64_t> optimizer_steps) {
+  count_.done = steps;
+  set_optimizer_steps(optimizer_steps.value_or(count_.before + count_.applied()));
+  go_on();
 }
 
 void StepUpdate::describe_state(StateFields& fields) {

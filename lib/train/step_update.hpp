@@ -42,9 +42,8 @@ class StepUpdate final : public Stateful {
   StepUpdate(const TrainingConfig& config, const Communicator& comm, const Dataset& data, const RunLength& length,
              StepGuard::Options options, std::unique_ptr<StepVotes> votes, const Parts& parts);
 
-  /// Begins a step on this rank's share `batch`. `scope` is what the strategy has returned for it.
-  void begin(const BatchPlan& batch, const UpdateScope& scope);
-  const UpdateScope& scope() const { return scope_; }
+  /// Begins a step on this rank's share `batch`.
+  void begin(const BatchPlan& batch);
 
   /// Asks for what this rank wants of the step, at the latest moment.
   using Requests = std::function<RankRequests()>;
@@ -69,10 +68,8 @@ class StepUpdate final : public Stateful {
   const DecisionQueue& decisions() const { return guard_.decisions(); }
   /// Learning rate of the last step; if that was skipped, the one that the schedule has for the last applied step.
   double learning_rate() const;
-  /// See ParallelStrategy::Coefficients.
-  UpdateScalars scalars(std::int64_t applied, std::optional<std::int64_t> own) const {
-    return coefficients_.scalars(applied, own);
-  }
+  /// What the optimizer multiplies with in the step after `applied` others of a run that skips none.
+  UpdateScalars scalars(std::int64_t applied) const { return coefficients_.scalars(applied); }
   /// The sum of squares of the last step's gradients. Collective.
   double gradient_square() { return f64_on_host(space_, coefficients_.gradient_square(space_, parts_.strategy)); }
   /// Call before others overwrite the last step's gradients. Collective.
@@ -102,6 +99,9 @@ class StepUpdate final : public Stateful {
   void branch_after(std::int64_t optimizer_steps, double learning_rate);
   /// Declares that the optimizer's state results from so many steps; all other applied steps count as missed.
   void set_optimizer_steps(std::int64_t steps);
+  /// Goes to the place after `steps` steps of the run, and on from there. The optimizer's state results from
+  /// `optimizer_steps`; none: from all applied ones. Collective.
+  void go_to(std::int64_t steps, std::optional<std::int64_t> optimizer_steps);
   void describe_state(StateFields& fields) override;
   /// Call when the state was set: the next step goes on from there. Collective.
   void go_on() { coefficients_.provide(space_, {.count = count_}); }
@@ -122,7 +122,6 @@ class StepUpdate final : public Stateful {
   StepGuard guard_;
   std::unique_ptr<StepVotes> votes_;
   StepCount count_;
-  UpdateScope scope_;          ///< of the last step
   std::int64_t examples_ = 0;  ///< of all ranks together, in the last step
   EarlyUpdate early_;
   bool has_voted_ = false;  ///< this rank has voted in this step

@@ -25,58 +25,33 @@ void combine(std::byte* lower, const std::byte* upper) {
 
 }  // namespace
 
-StepVotes::Poll::Poll(const Topology& topology) {
+StepVotes::StepVotes(const Topology& topology) {
   if (topology.all.size() > 1) reduce_.emplace(topology, sizeof(Vote));
 }
 
-void StepVotes::Poll::begin(const Vote& own) {
-  vote_ = own;
-  if (!reduce_) return;
-  std::memcpy(reduce_->data(), &own, sizeof(own));
-  reduce_->start(sizeof(own), combine);
-}
-
-StepVotes::Vote StepVotes::Poll::finish() {
-  if (!reduce_) return vote_;
-  wait_until([&] { return reduce_->advance(); });
-  std::memcpy(&vote_, reduce_->data(), sizeof(vote_));
-  return vote_;
-}
-
 void StepVotes::look(const ExecSpace& space, const LossSums* sums, const Tensor& nonfinite) {
-  if (!has_others_) return;
+  if (!reduce_) return;
   nonfinite_.start(space, nonfinite.as<std::int32_t>());
   sums_.start(space, sums);
 }
 
-void StepVotes::begin(const RankRequests& requests, const UpdateScope& scope) {
-  Vote own{.stop = requests.stop, .checkpoint = requests.checkpoint};
-  if (has_others_) {
-    const LossSums sums = sums_.take();
-    own.bad_parameters = nonfinite_.take() != 0;
-    own.loss = sums.loss;
-    own.weight = sums.weight;
-  }
-  asks_group_ = scope.group != nullptr;
-  syncs_ = scope.syncs;
-  asks_all_ = !asks_group_ || syncs_;
-  if (asks_group_) group_.begin(own);
-  if (asks_all_) all_.begin(own);
-}
-
-bool StepVotes::advance() {
-  const bool of_group = !asks_group_ || group_.advance(), of_all = !asks_all_ || all_.advance();
-  return of_group && of_all;
+void StepVotes::begin(const RankRequests& requests) {
+  vote_ = {.stop = requests.stop, .checkpoint = requests.checkpoint};
+  if (!reduce_) return;
+  const LossSums sums = sums_.take();
+  vote_.bad_parameters = nonfinite_.take() != 0;
+  vote_.loss = sums.loss;
+  vote_.weight = sums.weight;
+  std::memcpy(reduce_->data(), &vote_, sizeof(vote_));
+  reduce_->start(sizeof(vote_), combine);
 }
 
 StepVotes::Vote StepVotes::finish() {
-  Vote vote;
-  if (asks_all_) vote = all_.finish();
-  const bool stop = syncs_ && vote.stop, checkpoint = syncs_ && vote.checkpoint;
-  if (asks_group_) vote = group_.finish();
-  vote.stop = stop;
-  vote.checkpoint = checkpoint;
-  return vote;
+  if (!reduce_) return vote_;
+  wait_until([&] { return reduce_->advance(); });
+  Vote all;
+  std::memcpy(&all, reduce_->data(), sizeof(all));
+  return all;
 }
 
 }  // namespace lockstep

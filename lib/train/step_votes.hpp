@@ -6,14 +6,14 @@
 #include "comm/collective/ordered_reduce.hpp"
 #include "core/host_memory.hpp"
 #include "ops/loss/loss.hpp"
-#include "parallel/parallel_strategy.hpp"
 #include "train/results.hpp"
 
 namespace lockstep {
 
-/// Collects the votes of all ranks on a step, so that all do the same after the same step. What this rank votes by is
-/// copied from device memory while the backward pass runs. On a single rank nothing is copied, because there is no
-/// other rank to tell.
+/// Collects the votes of all ranks on a step, so that all do the same after the same step: one small all-reduce a step,
+/// apart from the gradients, that begins as soon as the loss is known and goes on while gradients are computed. What
+/// this rank votes by is copied from device memory while the backward pass runs. On a single rank nothing is copied and
+/// nothing travels, because there is no other rank to tell.
 class StepVotes {
  public:
   /// What a rank says about a step, and then what all ranks have said.
@@ -25,43 +25,23 @@ class StepVotes {
     double weight = 0;            ///< sum of what these examples count (LossSums::weight), which is exact
   };
 
-  /// `group` are the ranks of a local step (UpdateScope). Collective.
-  StepVotes(const Topology& topology, const Topology& group)
-      : has_others_(topology.all.size() > 1), all_(topology), group_(group) {}
+  /// Collective.
+  explicit StepVotes(const Topology& topology);
 
   /// Call when the forward pass of a micro-batch has been started; the last call of a step counts. Begins to copy, from
   /// device memory, the sums of the loss and `nonfinite` (i32 [1]: 0 if the parameters that this rank owns are
   /// finite).
   void look(const ExecSpace& space, const LossSums* sums, const Tensor& nonfinite);
-  /// Votes, once the copies have arrived, for which it waits. The ranks of the step tell each other what they judge it
-  /// by; after a step that leaves all ranks the same parameters, all ranks tell each other what they do next.
-  void begin(const RankRequests& requests, const UpdateScope& scope);
+  /// Votes, once the copies have arrived, for which it waits.
+  void begin(const RankRequests& requests);
   /// Does what can be done now. Returns whether all votes are there.
-  bool advance();
+  bool advance() { return !reduce_ || reduce_->advance(); }
   /// Waits for all votes, and returns their result.
   Vote finish();
 
  private:
-  /// The votes of some ranks: one small all-reduce a step, apart from the gradients, that begins as soon as the loss is
-  /// known and goes on while gradients are computed. On one rank nothing travels.
-  class Poll {
-   public:
-    /// Collective.
-    explicit Poll(const Topology& topology);
-
-    /// Casts this rank's vote. Does not wait.
-    void begin(const Vote& own);
-    bool advance() { return !reduce_ || reduce_->advance(); }
-    Vote finish();
-
-   private:
-    std::optional<OrderedReduce> reduce_;  ///< none: there is one rank
-    Vote vote_;
-  };
-
-  bool has_others_;
-  Poll all_, group_;
-  bool asks_all_ = true, asks_group_ = false, syncs_ = true;  ///< in this step; syncs_: see UpdateScope
+  std::optional<OrderedReduce> reduce_;  ///< none: there is one rank
+  Vote vote_;                            ///< this rank's
   HostCopy<LossSums> sums_;
   HostCopy<std::int32_t> nonfinite_;
 };

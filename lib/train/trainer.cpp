@@ -42,7 +42,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
     });
   });
 
-  const RankGroups groups = rank_groups(config.parallel, config.source, topology);
+  const ShardGroups groups = shard_groups(config.parallel, config.source, topology);
   SumMemory memory = sum_memory(config.parallel, config.source, groups, graph, plan, config.dtype());
   gradient_memory_ = memory.on_hosts.gradients;
   // Windows of gradients are used again in the next micro-batch.
@@ -51,7 +51,7 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
     with_positions(config.source, [&] {
       options.windows = memory.on_hosts.windows;
       options.memory = memory.on_hosts.of_buffers(ParameterLayout(graph.layer_specs(), config.dtype()), config.dtype(),
-                                                  groups.shards.group.node.rank());
+                                                  groups.group.node.rank());
       model_ = std::make_unique<Model>(std::move(graph), options, std::move(plan));
       heartbeat().beat();
     });
@@ -64,38 +64,32 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
 }
 
 /// Makes what does the steps of these ranks with each other.
-void Trainer::join_ranks(const Topology& topology, const RankGroups& groups, SumMemory memory) {
-  GradientOrder& order = problem_.order;
-  strategy_ = make_strategy(config_.parallel,
-                            {.source = config_.source,
-                             .batch = config_.batch.global,
-                             .seed = problem_.seed,
-                             .measured = problem_.measured,
-                             .order = {std::move(order.pushes), order.known_steps, order.syncs}},
-                            groups, std::move(memory), model_->parameters());
+void Trainer::join_ranks(const Topology& topology, const ShardGroups& groups, SumMemory memory) {
+  strategy_ = problem_.strategy ? problem_.strategy(groups, model_->parameters())
+                                : make_strategy(config_.parallel, problem_.measured, problem_.seed, groups,
+                                                std::move(memory), model_->parameters());
   comm_.run_collectively([&] {
     with_positions(config_.source, [&] {
       if (!optimizer_) optimizer_ = config_.optimizer.make(model_->parameters(), config_.state_offload());
       if (OffloadedValues* values = optimizer_->offloaded_values()) model_->parameters().keep_values_in(*values);
-      strategy_->bind(
-          {.optimizer = *optimizer_,
-           .coefficients = [this](std::int64_t applied, auto own) { return update_->scalars(applied, own); },
-           .before_change = [this] { before_change_(); }});
+      strategy_->bind({.optimizer = *optimizer_, .before_change = [this] { before_change_(); }});
     });
     noise_.emplace(comm_, model_->parameters().trained_size(),
                    strategy_->traits().sums_exactly ? std::nullopt : std::optional(problem_.seed));
   });
 
-  statistics_ = statistics_exchange(config_.parallel, groups.step, *model_);
+  statistics_ = statistics_exchange(config_.parallel, topology, *model_);
   PassHooks hooks = strategy_->pass_hooks();
   hooks.statistics = statistics_.get();
+  const auto between_layers = problem_.between_layers;
+  if (between_layers) hooks.on_layer = [between_layers](const ExecSpace&) { between_layers(); };
   model_->attach(hooks);
   // Passes in which other ranks take part are not recorded, nor those with states that come and go.
   graphs_.emplace(config_.device.graph == DeviceOptions::Graph::automatic && !partition_.separate && !hooks.any() &&
-                      !config_.parallel.offload.present && !between_layers_,
+                      !config_.parallel.offload.present,
                   comm_.size());
 
-  auto votes = std::make_unique<StepVotes>(topology, groups.step);
+  auto votes = std::make_unique<StepVotes>(topology);
   const std::int64_t batch = std::min(config_.batch.largest(), problem_.data.size());
   comm_.run_collectively([&] {
     with_positions(config_.source, [&] {
@@ -111,17 +105,9 @@ void Trainer::join_ranks(const Topology& topology, const RankGroups& groups, Sum
                                                                .graphs = *graphs_,
                                                                .clock = clock_,
                                                                .before_change = [this] { before_change_(); },
-                                                               .between_layers =
-                                                                   [this] {
-                                                                     if (between_layers_) between_layers_();
-                                                                   }});
+                                                               .between_layers = between_layers ? between_layers : [] {}});
     });
   });
-}
-
-void Trainer::between_layers(std::function<void()> call) {
-  between_layers_ = std::move(call);
-  graphs_.emplace(false, comm_.size());
 }
 
 void Trainer::continue_on(const Communicator& ranks, const TrainingConfig& config, bool counts_missed,
@@ -133,20 +119,20 @@ void Trainer::continue_on(const Communicator& ranks, const TrainingConfig& confi
   problem_.measured.clear();  // with other ranks
   partition_ = batch_partition(config_, model_->graph(), comm_.size());
   const Topology topology(comm_);
-  const RankGroups groups = rank_groups(config_.parallel, config_.source, topology);
+  const ShardGroups groups = shard_groups(config_.parallel, config_.source, topology);
   SumMemory memory;
   memory.on_devices = sums_on_devices(config_.parallel, config_.source, comm_);
   join_ranks(topology, groups, std::move(memory));
 }
 
 StepResult Trainer::step(const HostBatch& batch, const std::function<RankRequests()>& requests) {
-  const UpdateScope scope = strategy_->begin_step(space_, steps() + 1, batch.plan);
+  strategy_->begin_step(space_, steps() + 1, batch.plan);
   own_examples_ = batch.size();
-  update_->begin(batch.plan, scope);
+  update_->begin(batch.plan);
   noise_->begin_step(steps(), (comm_.size() > 1 || partition_.separate) && batch.plan.global_examples > 0 &&
-                                  !scope.group && scope.one_version);
-  graphs_->begin_step(batch.plan, scope, !batch.inputs_on_device && !batch.targets_on_device);
-  sums_->begin(space_, scope.in_run.losses);
+                                  strategy_->traits().one_version);
+  graphs_->begin_step(batch.plan, !batch.inputs_on_device && !batch.targets_on_device);
+  sums_->clear(space_);
   for (const MicroBatch& micro_batch : batch.plan.micro_batches) {
     const PassContext context = context_of(batch, micro_batch);
     const DeviceBatch examples = upload(batch, micro_batch);
@@ -171,7 +157,7 @@ PassContext Trainer::context_of(const HostBatch& batch, const MicroBatch& micro_
           .step = micro_batch.place ? StepNumber(micro_batch.place->batch) : update_->decisions().steps_before(),
           .first_example = micro_batch.place ? micro_batch.place->first : batch.plan.first + micro_batch.first,
           .gradients = micro_batch.begins ? Store::replace : Store::add,
-          .same_parameters = micro_batch.first > 0 && (update_->scope().one_version || !micro_batch.begins)};
+          .same_parameters = micro_batch.first > 0 && (strategy_->traits().one_version || !micro_batch.begins)};
 }
 
 DeviceBatch Trainer::upload(const HostBatch& batch, const MicroBatch& micro_batch) {
@@ -234,7 +220,7 @@ Metrics Trainer::evaluate(const HostBatch& batch) {
 }
 
 LoggedMetrics Trainer::step_metrics(const Communicator& ranks) {
-  return {.metrics = sums_->reduce(space_, ranks, *problem_.loss),
+  return {.metrics = metrics_of(loss_sums(), ranks),
           .gradient_norm = std::sqrt(update_->gradient_square()) * update_->decisions().last().gradient_factor};
 }
 
@@ -256,7 +242,6 @@ void Trainer::describe_state(StateFields& fields) {
 }
 
 void Trainer::share_parameters() {
-  comm_.run_collectively([&] { strategy_->go_on_after(steps(), update_->count().optimizer_steps()); });
   update_->go_on();
   comm_.run_collectively([&] { strategy_->share(space_); });
   if (optimizer_->averages() && update_->count().optimizer_steps() == 0)

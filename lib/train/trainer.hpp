@@ -26,7 +26,10 @@ struct TrainingProblem {
   std::uint64_t seed = 0;              ///< of dropout and other random numbers
   RunLength length;                    ///< for the learning-rate schedule
   std::vector<AllReduceRow> measured;  ///< see make_all_reduce
-  GradientOrder order;                 ///< for parallel.asynchronous
+  /// Makes the strategy by which these ranks share the work; empty: as the deck says. Collective.
+  MakeStrategy strategy{};
+  /// Called between layers, and where a step waits for other ranks. Must not wait. If given, passes are not recorded.
+  std::function<void()> between_layers{};
   /// Whether the learning rate's schedule counts steps that are left out, as that of other trainers does which train
   /// the same network meanwhile.
   bool counts_missed = false;
@@ -77,9 +80,6 @@ class Trainer final : public Stateful {
     before_change_();
     strategy_->change_parameters(space_, change);
   }
-  /// Sets a function that is called between layers, and where a step waits for other ranks. It must not wait. Passes
-  /// are not recorded then.
-  void between_layers(std::function<void()> call);
 
   // What the guard says (StepGuard) of the parameters after the last step, on `ranks`, and of an evaluation of them.
   StepOutcome inspect_parameters(const Communicator& ranks) {
@@ -95,15 +95,17 @@ class Trainer final : public Stateful {
 
   /// Number of steps done, skipped ones included. The last one counts before it is settled.
   std::int64_t steps() const { return update_->count().done; }
-  /// Number of steps whose gradients have a known order: all, unless a record of asynchronous training ends earlier.
-  std::int64_t known_steps() const { return problem_.order.known_steps; }
   /// Returns loss and metrics of the last step over `ranks`, and the gradient norm over the trainer's ranks. Collective
   /// over `ranks`, among which are all of these.
   LoggedMetrics step_metrics(const Communicator& ranks);
   LoggedMetrics step_metrics() { return step_metrics(comm_); }
+  /// Sums of this rank's losses in the last step. Waits for the device.
+  LossSums loss_sums() const { return sums_->local(space_); }
+  /// Returns loss and metrics of steps in which this rank has had such sums. Collective over `ranks`.
+  Metrics metrics_of(const LossSums& sums, const Communicator& ranks) const {
+    return sums_->reduce(sums, ranks, *problem_.loss);
+  }
   LoggedScales logged_scales() const;
-  /// Whether the parameters are the same on all ranks.
-  bool has_common_parameters() const { return strategy_->sync_of(steps()).is_common; }
   /// Seconds in which steps have waited for other ranks.
   struct ExposedSeconds {
     double gradients = 0;
@@ -130,7 +132,7 @@ class Trainer final : public Stateful {
   void share_parameters();
 
  private:
-  void join_ranks(const Topology& topology, const RankGroups& groups, SumMemory memory);
+  void join_ranks(const Topology& topology, const ShardGroups& groups, SumMemory memory);
   // Parts of a step, in their order:
   PassContext context_of(const HostBatch& batch, const MicroBatch& micro_batch) const;
   DeviceBatch upload(const HostBatch& batch, const MicroBatch& micro_batch);
@@ -152,7 +154,7 @@ class Trainer final : public Stateful {
   std::optional<StepGraphs> graphs_;
   std::optional<NoiseMeasurement> noise_;
   PhaseClock clock_;
-  std::function<void()> before_change_ = [] {}, between_layers_;  ///< the latter may be empty
+  std::function<void()> before_change_ = [] {};
   std::unique_ptr<StepUpdate> update_;
   std::int64_t own_examples_ = 0;  ///< of this rank, in the last step
   // The last member, so that it is destroyed first. After a failure, sums may be under way for which a device waits for

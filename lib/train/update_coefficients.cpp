@@ -75,8 +75,8 @@ void UpdateCoefficients::begin_after(const StepCount& count, double learning_rat
   if (std::exchange(beginning_, beginning) != beginning) forget();
 }
 
-UpdateScalars UpdateCoefficients::scalars(std::int64_t applied, std::optional<std::int64_t> own) const {
-  const std::int64_t done = own.value_or(beginning_.other_steps + applied);
+UpdateScalars UpdateCoefficients::scalars(std::int64_t applied) const {
+  const std::int64_t done = beginning_.other_steps + applied;
   return {.coefficients = coefficients_at(KnownSteps{{.done = applied}}.place_of(applied), done),
           .first = done == 0 ? 1 : 0};
 }

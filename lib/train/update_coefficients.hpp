@@ -91,8 +91,8 @@ class UpdateCoefficients {
   /// skipped. Most of the time they are there already. Collective.
   void provide(const ExecSpace& space, const KnownSteps& steps);
   /// Computes, on this rank, the scalars of the step after `applied` others of a run that skips none, without the scale
-  /// of its gradients. `own` is the number of steps behind the optimizer's states; none: all those of the run.
-  UpdateScalars scalars(std::int64_t applied, std::optional<std::int64_t> own) const;
+  /// of its gradients.
+  UpdateScalars scalars(std::int64_t applied) const;
   /// Returns the factors of the step for which coefficients were provided and whose gradients are summed. Collective.
   UpdateOptions update_options(const ExecSpace& space, ParallelStrategy& strategy);
   /// Square of the gradients (ParallelStrategy::measure_gradients); also valid after the update. Collective.

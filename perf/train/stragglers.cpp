@@ -57,51 +57,31 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
                              " batch: {{global: {}{}}}, parallel: {{{}}}}}",
                              batch, batch_keys, parallel),
                  "stragglers"));
-  Experiment experiment = open_experiment(config);
-  const Dataset& data = *experiment.data.train;
-  const auto trainer = make_trainer(config, std::move(experiment.graph),
-                                    std::make_unique<SlowLoss>(std::move(experiment.loss), seconds), data, comm);
-  initialize_parameters(config, trainer->model());
-  trainer->share_parameters();
-  ShareBalance balance(comm, *trainer, batch);
+  PreparedRun run(config, comm);
+  Experiment slow = open_experiment(config);
+  run.training = make_run_trainer(config, std::move(slow.graph),
+                                  std::make_unique<SlowLoss>(std::move(slow.loss), seconds), *run.data.train, comm);
+  RunTrainer& training = *run.training;
+  DataPosition position;
+  BatchFeed batches(run, position);
+  initialize_parameters(config, run.trainer().model());
+  training.share_parameters();
+  batches.begin();
   // Free-running ranks synchronize every 50 steps.
-  const bool is_free = config.parallel.runs_freely();
-  const std::int64_t settling = is_free ? 50 : 40, measured = is_free ? 100 : 60;
-  DataLoader loader(data,
-                    Sampler({.dataset_size = data.size(),
-                             .global_batch = batch,
-                             .rank = comm.rank(),
-                             .partition = trainer->partition(),
-                             .parts_of_batch = trainer->strategy().traits().dealing.parts_of_batch}),
-                    trainer->partition().room(batch), {}, 0, is_free ? DataLoader::on_demand : DataLoader::ahead);
+  const std::int64_t settling = config.parallel.runs_freely() ? 50 : 40, measured = 2 * settling;
   Timer timer;
   std::int64_t computed = 0;
-  while (trainer->steps() < settling + measured) {
-    const std::int64_t steps_before = trainer->steps();
-    const HostBatch& examples = is_free ? loader.take(trainer->strategy().traits().dealing.next_part(ExecSpace()))
-                                        : *loader.next();
-    const std::int64_t of_step = trainer->step(examples).examples;
-    computed += is_free ? trainer->own_examples() : of_step;
-    const std::int64_t step = trainer->steps();
-    if (config.parallel.measures_shares())
-      if (const auto shares = balance.step_done({})) {
-        balance.set(*shares);
-        for (const MicroBatch& micro : micro_batches_of(balance.partition(), batch, comm.rank()))
-          if (micro.count > 0) trainer->model().prepare(micro.count);
-        loader.set_shares(*shares);
-      }
-    if (step == settling && step > steps_before) {
-      computed = 0;
-      timer.restart();
-    }
+  while (run.trainer().steps() < settling + measured) {
+    computed += training.step(batches, [] { return RankRequests{}; }).examples;
+    batches.step_done();
+    batches.balance(run.trainer().take_exposed_seconds());
+    if (run.trainer().steps() != settling) continue;
+    computed = 0;
+    timer.restart();
   }
-  double count = static_cast<double>(computed);
-  if (is_free)
-    count = static_cast<double>(trainer->strategy().traits().dealing.examples_of_update(batch) *
-                                measured);  // without dropped examples
-  Result result{.examples_per_second = count / timer.seconds()};
-  if (!is_free) result.shares = balance.partition().rank_shares;
-  const Tensor values = trainer->model().parameters().values();
+  Result result{.examples_per_second = static_cast<double>(computed) / timer.seconds(),
+                .shares = batches.partition().rank_shares};
+  const Tensor values = run.trainer().model().parameters().values();
   std::vector<std::byte> bytes(values.bytes());
   copy_to_host(ExecSpace(), values, bytes.data());
   for (const std::byte byte : bytes) result.bits = (result.bits ^ static_cast<std::uint64_t>(byte)) * 1099511628211u;

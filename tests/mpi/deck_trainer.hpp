@@ -16,34 +16,39 @@
 namespace lockstep::test {
 
 /// A trainer of a deck, fed as a run feeds its own.
-struct DeckTrainer {
+struct DeckTrainer : BatchSource {
   /// Collective.
   DeckTrainer(const std::string& deck, const Communicator& comm)
       : config(read_run_config(deck, (folder.path() / "run").string())),
         experiment(open_experiment(config)),
-        training(config, std::move(experiment.graph), std::move(experiment.loss), data(), comm),
-        trainer(&training.trainer()) {
+        training(make_run_trainer(config, std::move(experiment.graph), std::move(experiment.loss), data(), comm)),
+        trainer(&training->trainer()) {
     begin({});
   }
 
   /// Gives the parameters their first values. Collective over `comm`.
   void initialize(const Communicator& comm) {
     comm.run_collectively([&] { parameters().initialize(ExecSpace(), 5); });
-    training.share_parameters();
+    training->share_parameters();
   }
   const Dataset& data() const { return *experiment.data.train; }
   ParameterBuffer& parameters() { return trainer->model().parameters(); }
   StepResult step() {
-    if (training.part_if_due()) begin(position);
+    if (training->part_if_due()) begin(position);
+    return training->step(*this, [] { return RankRequests{}; });
+  }
+  const HostBatch& next() override {
     const HostBatch& batch = *loader->next();
     position = batch.plan.after;
-    return training.step(batch);
+    return batch;
   }
+  const HostBatch& part(std::int64_t number) override { return loader->part(number); }
+  void go_to(std::int64_t batches) override { position = loader->position_after(batches); }
 
   const TemporaryFolder folder;
   const RunConfig config;
   Experiment experiment;  ///< without graph and loss, which the trainer has
-  GroupTrainer training;
+  const std::unique_ptr<RunTrainer> training;
   Trainer* const trainer;  ///< training's
   SamplerPosition position;
   std::unique_ptr<DataLoader> loader;
@@ -56,7 +61,7 @@ struct DeckTrainer {
                                                    .seed = 5,
                                                    .rank = trainer->ranks().rank(),
                                                    .partition = trainer->partition(),
-                                                   .part_of = training.parts_of_batches()},
+                                                   .part_of = training->dealing().part_of},
                                                   at),
                                           config.batch.global, AugmentConfig{}, 5);
   }

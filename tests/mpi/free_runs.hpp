@@ -51,7 +51,7 @@ class OnRanks : public testing::Test {
       if (!from.empty()) config.run.resume = from;
       TrainingRun run(config, group);
       EXPECT_EQ(run.run(), ExitStatus::done);
-      counts_ = run.trainer().strategy().gradient_counts(steps);
+      counts_ = run.training().gradient_counts();
     }
     world_.barrier();
     Arrays arrays;

@@ -131,7 +131,7 @@ TEST(StepGraphsOfADevice, AreRecordedAnewWhereARankHasOtherExamplesOfTheBatch) {
   plan.micro_batches = {{.count = 10, .begins = true, .ends = true, .examples = 10}};
   for (const std::int64_t first : {10, 10, 10, 12, 12, 10}) {
     plan.first = first;
-    graphs.begin_step(plan, {.examples = 30}, true);
+    graphs.begin_step(plan, true);
     graphs.run(space, {lockstep::StepGraphs::Part::Kind::update}, lockstep::StepGraphs::Ranks::this_one,
                [&] { put(space, plan.first, found.get()); });
     std::int64_t number = 0;

@@ -46,11 +46,11 @@ const HostBatch* DataLoader::next() {
   return nullptr;
 }
 
-const HostBatch& DataLoader::take(const PartRequest& request) {
+const HostBatch& DataLoader::part(std::int64_t number) {
   HostBatch& batch = ring_.front();
   if (batch.copied) batch.copied->wait();
   batch.copied.reset();
-  batch.plan = sampler_.take(request);
+  batch.plan = sampler_.part(number);
   read(batch);
   return batch;
 }

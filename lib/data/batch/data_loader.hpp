@@ -51,8 +51,10 @@ class DataLoader {
   /// memory stays until it is copied (HostBatch::copied), for which the call after that waits. An exception of the
   /// thread (for an unreadable file, for example) is thrown here, after the batches before it.
   const HostBatch* next();
-  /// Reads a part of a batch; for loaders on demand. It stays valid until the following call.
-  const HostBatch& take(const PartRequest& request);
+  /// Reads a part of a batch (Sampler::part); for loaders on demand. It stays valid until the following call.
+  const HostBatch& part(std::int64_t number);
+  /// See Sampler::position_after; for loaders on demand.
+  SamplerPosition position_after(std::int64_t batches) const { return sampler_.position_after(batches); }
   /// Divides batches into these shares (BatchPartition), from the first batch on that cannot have been begun yet. Its
   /// number is the same on all ranks that have asked for the same number of batches.
   void set_shares(std::vector<std::int64_t> shares);

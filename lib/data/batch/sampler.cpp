@@ -93,23 +93,28 @@ Sampler::Sampler(const Options& options, SamplerPosition start) : options_(optio
   end_epoch();
 }
 
-/// Position after `batches` batches of the run, if all batches have the same size.
 SamplerPosition Sampler::position_after(std::int64_t batches) const {
   const std::int64_t of_epoch = order_.size / options_.global_batch;
   return {batches / of_epoch, batches % of_epoch * options_.global_batch};
 }
 
-void Sampler::add_part(std::int64_t number, BatchPlan& plan) {
-  const std::int64_t batch = number / options_.parts_of_batch;
+SamplerPosition Sampler::go_to(std::int64_t batch) {
   const SamplerPosition at = position_after(batch);
   if (std::exchange(order_epoch_, at.epoch) != at.epoch) order_ = options_.sampling(at.epoch);
+  return at;
+}
+
+void Sampler::add_example(std::int64_t place, BatchPlan& plan) const {
+  plan.examples.push_back(order_.example(place));
+  plan.draws.push_back(draw_of(plan.examples.back(), place));
+}
+
+void Sampler::add_part(std::int64_t number, BatchPlan& plan) {
+  const std::int64_t batch = number / options_.parts_of_batch;
+  const SamplerPosition at = go_to(batch);
   const RankShare share = share_of(options_.global_batch, number % options_.parts_of_batch, options_.parts_of_batch);
   const auto before = std::ssize(plan.examples);
-  for (std::int64_t i = 0; i < share.count; ++i) {
-    const std::int64_t place = at.next + share.first + i;
-    plan.examples.push_back(order_.example(place));
-    plan.draws.push_back(draw_of(plan.examples.back(), place));
-  }
+  for (std::int64_t i = 0; i < share.count; ++i) add_example(at.next + share.first + i, plan);
   for (std::int64_t done = 0; done < share.count; done += options_.partition.micro)
     plan.micro_batches.push_back({.first = before + done,
                                   .count = std::min(share.count - done, options_.partition.micro),
@@ -118,21 +123,18 @@ void Sampler::add_part(std::int64_t number, BatchPlan& plan) {
                                   .place = BatchPlace{batch, at.epoch, share.first + done}});
   plan.micro_batches.back().ends = true;
   plan.micro_batches.back().examples = share.count;
-  plan.epoch = at.epoch;
 }
 
-BatchPlan Sampler::take(const PartRequest& request) {
-  BatchPlan plan;
-  if (request.part) {
-    for (std::int64_t i = 0; i < request.count; ++i) add_part(*request.part + i, plan);
-    plan.global_examples = plan.batch_examples = std::ssize(plan.examples);
-  } else {
-    plan.micro_batches.push_back({.begins = true, .ends = true});
-    plan.global_examples = plan.batch_examples = request.examples;
-    position_ = position_after(request.batches);
-    plan.epoch = position_.epoch;
-  }
-  plan.after = position_;
+BatchPlan Sampler::part(std::int64_t number) {
+  const SamplerPosition at = go_to(number / options_.parts_of_batch);
+  const RankShare part = share_of(options_.global_batch, number % options_.parts_of_batch, options_.parts_of_batch),
+                  own = share_of(options_.partition, part.count, options_.rank);
+  BatchPlan plan{.epoch = at.epoch,
+                 .batch_examples = part.count,
+                 .global_examples = part.count,
+                 .first = part.first + own.first};
+  for (std::int64_t i = 0; i < own.count; ++i) add_example(at.next + plan.first + i, plan);
+  plan.micro_batches = micro_batches_of(options_.partition, part.count, options_.rank);
   return plan;
 }
 
@@ -179,10 +181,7 @@ std::optional<BatchPlan> Sampler::next() {
                                                        : plan.first + i;
     return position_.next + in_batch % plan.batch_examples;
   };
-  for (std::int64_t i = 0; i < share.count; ++i) {
-    plan.examples.push_back(order_.example(place_of(i)));
-    plan.draws.push_back(draw_of(plan.examples.back(), place_of(i)));
-  }
+  for (std::int64_t i = 0; i < share.count; ++i) add_example(place_of(i), plan);
   if (share.count > 0) {
     plan.next_example = order_.example(place_of(share.count));
     plan.next_draw = draw_of(plan.next_example, place_of(share.count));

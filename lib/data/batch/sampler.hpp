@@ -68,16 +68,6 @@ struct BatchPlan {
   std::vector<std::int64_t> rank_shares;  ///< shares into which the ranks have divided the batch (BatchPartition)
 };
 
-/// A request for a part of a batch, for one gradient, or for `count` consecutive parts, for the sum of as many
-/// gradients. If batches have P equal parts each, part p of the run's batch b (from 0 on) has the number b · P + p. A
-/// request without a part is for what comes after the first `batches` batches of the run: no examples for this rank,
-/// while `examples` is the number that all ranks have had since they last synchronized.
-struct PartRequest {
-  std::optional<std::int64_t> part;
-  std::int64_t count = 1;
-  std::int64_t batches = 0, examples = 0;
-};
-
 /// Deals out global batches in an order that depends only on seed and epoch, so that any number of ranks sees the same
 /// global batches (except with distributed_sampler, which pads them).
 class Sampler {
@@ -103,8 +93,9 @@ class Sampler {
     BatchPartition partition;  ///< division among the ranks of what they take of a batch
     /// The part of a batch of so many examples that these ranks take; empty: all of it.
     std::function<RankShare(std::int64_t examples)> part_of;
-    /// Number of equal parts of each batch, which are taken in an order of their own (PartRequest); 0: batches are
-    /// taken one after the other. With parts, all batches have the same size.
+    /// Number P of equal parts of each batch, which are taken in an order of their own; 0: batches are taken one after
+    /// the other. With parts, all batches have the same size. Part p of the run's batch b (from 0 on) has the number
+    /// b · P + p.
     std::int64_t parts_of_batch = 0;
     std::int64_t batches = 0;  ///< batches of the run before `start`
     /// Numbers of the parts that step number `step` of the run takes; empty: they are asked for one by one.
@@ -116,17 +107,21 @@ class Sampler {
 
   /// Returns the next batch; none after the last epoch, and after the last parts that are known.
   std::optional<BatchPlan> next();
-  /// Returns what is asked for. The plan's position is that after the batches of the last request without a part.
-  BatchPlan take(const PartRequest& request);
+  /// Returns this rank's share of a part, which the ranks of the partition divide among them; the position stays.
+  BatchPlan part(std::int64_t number);
+  /// Position after `batches` batches of the run, if all batches have the same size.
+  SamplerPosition position_after(std::int64_t batches) const;
   /// Divides the same batches into these shares (BatchPartition), from the next batch on.
   void set_shares(std::vector<std::int64_t> shares) { options_.partition.rank_shares = std::move(shares); }
 
  private:
   /// Goes on to the next epoch if nothing is left of this one, and returns whether it has done so.
   bool end_epoch();
-  SamplerPosition position_after(std::int64_t batches) const;
   std::int64_t draw_of(std::int64_t example, std::int64_t place) const { return options_.repeats ? place : example; }
-  /// Adds a part to this rank's examples.
+  /// Returns where a part's batch begins, and reads the order of its epoch.
+  SamplerPosition go_to(std::int64_t batch);
+  void add_example(std::int64_t place, BatchPlan& plan) const;
+  /// Adds a part to this rank's examples, whose gradient is a sum of its own.
   void add_part(std::int64_t number, BatchPlan& plan);
   std::optional<BatchPlan> next_parts();
 

@@ -27,7 +27,7 @@ struct StoreEvent {
   };
   Kind kind = Kind::given;
   std::int32_t worker = 0;
-  std::int64_t part = 0;       ///< number among the parts of all batches (PartRequest)
+  std::int64_t part = 0;       ///< number among the parts of all batches (Sampler::part)
   std::int32_t is_update = 0;  ///< 1: the push is the last one of an update, which is done with `scalars`
   UpdateScalars scalars{};
 };

@@ -19,6 +19,12 @@ void send(Transport& transport, int rank, const Tensor& numbers) {
 
 }  // namespace
 
+ElementRange kept_slice(ElementRange all, int rank, int ranks, int servers) {
+  if (servers > 0 && rank >= servers) return {all.first, 0};
+  const RankShare share = share_of(all.count, rank, servers > 0 ? servers : ranks);
+  return {all.first + share.first, share.count};
+}
+
 SliceExchange::SliceExchange(const Communicator& ranks, int servers, ElementRange all)
     : ranks_(ranks), servers_(servers), all_(all) {
   std::vector<std::unique_ptr<Transport>> transports = make_transports(ranks, 2 * ranks.size());
@@ -26,12 +32,6 @@ SliceExchange::SliceExchange(const Communicator& ranks, int servers, ElementRang
     values_.push_back(std::move(*next++));
     gradients_.push_back(std::move(*next++));
   }
-}
-
-ElementRange SliceExchange::slice_of(int rank) const {
-  if (!keeps_slice(rank)) return {all_.first, 0};
-  const RankShare share = share_of(all_.count, rank, servers_ > 0 ? servers_ : ranks_.size());
-  return {all_.first + share.first, share.count};
 }
 
 void SliceExchange::send_values(int reader, const Tensor& slice) {
@@ -92,8 +92,6 @@ ParameterStore::ParameterStore(const ParallelConfig& config, const FreeRules& ru
       own_(slices_.slice_of(ranks.rank())),
       collect_(rules.collect),
       sum_(rules.collect, parameters.dtype(), own_.count) {
-  if (!config.has_stepping_workers()) parameters.own({own_});
-  else if (slices_.is_server(ranks.rank())) parameters.own({{fraction.first, 0}});
   if (config.has_stepping_workers()) outer_.emplace(config.local, parameters.dtype(), own_.count);
   const DType dtype = parameters.dtype();
   const Shape shape{own_.count};

@@ -17,6 +17,10 @@
 
 namespace lockstep {
 
+/// Returns the slice, of `all` parameters, that rank `rank` of `ranks` keeps. The first `servers` ranks keep all of them;
+/// without servers, each rank keeps a slice. Empty for a rank that keeps none.
+ElementRange kept_slice(ElementRange all, int rank, int ranks, int servers);
+
 /// Slices of the parameters, and the messages that carry them between free-running ranks. The first ranks are servers,
 /// the others are workers. Each server keeps a slice; without servers, each worker does. A keeper sends the values of
 /// its slice to readers, and workers send each keeper its slice of their gradients. Values and gradients of each pair
@@ -30,8 +34,8 @@ class SliceExchange {
   int rank_of_worker(int worker) const { return servers_ + worker; }
   bool is_server(int rank) const { return rank < servers_; }
   bool keeps_slice(int rank) const { return servers_ == 0 || is_server(rank); }
-  /// Empty for ranks that keep none.
-  ElementRange slice_of(int rank) const;
+  /// See kept_slice.
+  ElementRange slice_of(int rank) const { return kept_slice(all_, rank, ranks_.size(), servers_); }
 
   // A keeper sends the values of its slice to one other rank at a time, and receives that rank's gradients of the
   // slice. The memory must stay until the message has been sent, or received.
@@ -74,9 +78,8 @@ class SliceExchange {
 /// update.
 class ParameterStore {
  public:
-  /// Divides this fraction of `parameters` among the servers, or else the workers, which then own their slices
-  /// (ParameterBuffer::own). Where workers step by themselves, each owns all parameters instead, and servers own none.
-  /// `ranks` are one rank of each server or worker. `examples` is the number of examples of each gradient. Collective.
+  /// Divides this fraction of `parameters` among the servers, or else the workers (kept_slice). `ranks` are one rank of
+  /// each server or worker. `examples` is the number of examples of each gradient. Collective.
   ParameterStore(const ParallelConfig& config, const FreeRules& rules, const Communicator& ranks,
                  ParameterBuffer& parameters, ElementRange fraction, std::int64_t examples);
 

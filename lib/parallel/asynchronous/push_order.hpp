@@ -33,6 +33,13 @@ struct UpdateSteps {
   std::int64_t next_sync(std::int64_t update, const std::function<bool(std::int64_t)>& syncs) const;
 };
 
+/// The outcome of the gradients of workers that do not wait for each other.
+struct GradientCounts {
+  /// Number of gradients applied 0, 1, … updates after the parameters that they were computed by.
+  std::vector<std::int64_t> by_staleness;
+  std::int64_t discarded_examples = 0;  ///< examples whose gradients came too late
+};
+
 /// The order in which gradients of workers are applied in asynchronous training, and the version of the parameters that
 /// each was computed by. Version v is what v updates have left; an update takes `collect` gradients.
 class PushOrder {
@@ -47,7 +54,7 @@ class PushOrder {
   enum class Length { all_updates, may_be_shorter };
 
   PushOrder() = default;
-  /// `pushes` are those of whole updates. `parts` are the numbers of the parts of batches (PartRequest) that the pushes
+  /// `pushes` are those of whole updates. `parts` are the numbers of the parts of batches (Sampler::part) that the pushes
   /// are gradients of; empty: the batches' parts in their order. `after` are pushes that are under way after the last
   /// update. Throws Error(bad_data) if a worker has read a version that was not there yet, or is further ahead of the
   /// slowest than `bound`.
@@ -65,7 +72,7 @@ class PushOrder {
   std::int64_t parts_of_batch() const { return parts_of_batch_; }
   /// Parts of the batches in the pushes of update number `update`; empty after the last known update.
   std::span<const std::int64_t> parts_of(std::int64_t update) const;
-  /// Part of the batches (PartRequest) whose gradient is push `place` of an update.
+  /// Part of the batches (Sampler::part) whose gradient is push `place` of an update.
   std::int64_t part_of(std::int64_t update, std::int64_t place) const {
     const std::size_t i = static_cast<std::size_t>((update - 1) * collect_ + place);
     return has_parts() ? parts_[i] : static_cast<std::int64_t>(i);

@@ -9,11 +9,11 @@ namespace lockstep {
 
 using Staleness = AsynchronousConfig::Staleness;
 
-SimulatedGradients::SimulatedGradients(const AsynchronousConfig& config, const Communicator& ranks, PushOrder order,
+SimulatedGradients::SimulatedGradients(const AsynchronousConfig& config, const Communicator& ranks, const PushOrder& order,
                                        std::unique_ptr<ParallelStrategy> sums, ParameterBuffer& parameters)
     : config_(config),
       ranks_(ranks),
-      order_(std::move(order)),
+      order_(order),
       sums_(std::move(sums)),
       together_(ranks_of_gradient(config, ranks.size())),
       parameters_(parameters),
@@ -29,21 +29,16 @@ SimulatedGradients::SimulatedGradients(const AsynchronousConfig& config, const C
     if (config_.compensates() && config_.adaptive)
       worker.mean_square = OwnedTensor("lockstep::simulated_gradients::mean_square", parameters.dtype(), shape);
   }
-  if (order_.has_parts())
-    traits_.dealing = {.parts_of_batch = order_.parts_of_batch() * order_.members(),
-                       .parts_of = [this](std::int64_t step) { return order_.pieces_of(step); },
-                       .gradients_of_update = order_.collect(),
-                       .gradients_of_batch = order_.parts_of_batch()};
+  traits_.one_version = false;
 }
 
-UpdateScope SimulatedGradients::begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) {
+void SimulatedGradients::begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) {
   updater().before_change();
   step_ = number;
   examples_ = batch.global_examples;
   done_ = pieces_done_ = 0;
   if (number == 1) keep_copies(space, 0, false);
   swap_version(space);
-  return {.examples = examples_, .one_version = false};
 }
 
 /// Puts into the buffer the parameters that the next gradient is computed by, or the newest ones again. Does nothing if

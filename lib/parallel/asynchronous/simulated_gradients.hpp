@@ -28,18 +28,15 @@ class SimulatedGradients final : public ParallelStrategy {
     return std::max(1, static_cast<int>(ranks / config.collect));
   }
   /// `sums` adds up the gradients of an update, over one rank of each set that computes a gradient together
-  /// (ranks_of_gradient).
-  SimulatedGradients(const AsynchronousConfig& config, const Communicator& ranks, PushOrder order,
+  /// (ranks_of_gradient). `order` and `parameters` must outlive this.
+  SimulatedGradients(const AsynchronousConfig& config, const Communicator& ranks, const PushOrder& order,
                      std::unique_ptr<ParallelStrategy> sums, ParameterBuffer& parameters);
 
-  void go_on_after(std::int64_t, std::int64_t) override {
-    if (ranks_.is_root() && !config_.record.empty()) write_record(config_.record, order_);
-  }
   void bind(const Updater& updater) override {
     ParallelStrategy::bind(updater);
     sums_->bind(updater);
   }
-  UpdateScope begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) override;
+  void begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) override;
   void end_step(const ExecSpace& space) override;
   void gradient_ready(const ExecSpace&, ElementRange) override {}
   void gradient_sum_done(const ExecSpace& space) override;
@@ -58,7 +55,6 @@ class SimulatedGradients final : public ParallelStrategy {
   void share(const ExecSpace& space) override;
   std::vector<ShardedState> sharded_states() const override;
   double take_exposed_seconds() override { return sums_->take_exposed_seconds(); }
-  GradientCounts gradient_counts(std::int64_t steps) const override { return {order_.staleness_counts(steps), 0}; }
 
  private:
   /// What a worker keeps; empty if it never needs it.
@@ -76,7 +72,7 @@ class SimulatedGradients final : public ParallelStrategy {
 
   AsynchronousConfig config_;
   Communicator ranks_;
-  PushOrder order_;
+  const PushOrder& order_;
   std::unique_ptr<ParallelStrategy> sums_;
   int together_;                                ///< ranks_of_gradient
   std::optional<DeterministicReducer> pieces_;  ///< sums the pieces of a gradient; none: gradients are in one piece

@@ -18,13 +18,13 @@
 
 namespace lockstep {
 
-/// The kinds of ParallelStrategy.
+/// How ranks share the work of a step, or do steps by themselves.
 enum class StrategyKind {
   data,                 ///< DataParallel
   sharded,              ///< ShardedParallel
   simulated_gradients,  ///< SimulatedGradients
-  simulated_workers,    ///< SimulatedWorkers
-  free,                 ///< FreeParallel
+  simulated_workers,    ///< workers with a SimulatedExchange
+  free,                 ///< workers with a FreeExchange
 };
 
 /// The deck's `parallel` section.
@@ -70,7 +70,7 @@ struct ParallelConfig : Config {
 
   /// Returns the strategy that so many ranks follow.
   StrategyKind strategy(int ranks) const;
-  /// Whether the strategy is one of AsynchronousWorkers.
+  /// Whether ranks, or groups of them, are workers that do steps by themselves.
   bool has_workers() const { return runs_freely() || has_stepping_workers(); }
   /// Whether ranks are workers, each of which computes the gradient of one part of a batch after the other and waits
   /// for no other worker.

@@ -7,7 +7,6 @@
 
 #include "base/duration.hpp"
 #include "parallel/make_strategy.hpp"
-#include "parallel/own_steps.hpp"
 #include "parallel/reducers/bucketed_reducer.hpp"
 #include "parallel/reducers/device_reducer.hpp"
 
@@ -70,7 +69,7 @@ GroupExchange::GroupExchange(const Options& options, const LocalGroup& group, Re
     first_group_ = rank_of_first_group(group_, place_);
   }
   const ParameterLayout& layout = replica_.parameters.layout();
-  if (options.counts_steps) next_step_ = OwnedTensor("lockstep::group_exchange::next_step", DType::f64, {1});
+  if (options.counts_steps) optimizer_steps_.emplace();
   group_.all.all.run_collectively([&] {
     with_positions(options.source, [&] {
       if (options.config.sharding.divides()) check_division(options.config, group_, replica_.parameters, between_);
@@ -184,19 +183,13 @@ void GroupExchange::follow(const ExecSpace& space) {
 }
 
 void GroupExchange::note_optimizer_steps(const ExecSpace& space, std::int64_t steps) {
-  if (!next_step_.get()) return;
-  const auto next = static_cast<double>(steps + 1);
-  copy_from_host(space, &next, next_step_.get());
+  if (optimizer_steps_) optimizer_steps_->note(space, steps);
 }
 
 /// If all ranks do the next step together, they need the same states: those of the first group.
 std::optional<std::int64_t> GroupExchange::optimizer_steps(const ExecSpace& space, std::int64_t steps) {
-  if (!next_step_.get()) return std::nullopt;
-  const Communicator& alike = steps < config_.from_step ? group_.all.all : group_.ranks.all;
-  alike.broadcast(space, next_step_.get());
-  const double next = f64_on_host(space, next_step_.get());
-  // An average of several numbers, made as the states were averaged, is rounded.
-  return next == 0 ? std::nullopt : std::optional(std::llround(next) - 1);
+  if (!optimizer_steps_) return std::nullopt;
+  return optimizer_steps_->restored(space, steps < config_.from_step ? group_.all.all : group_.ranks.all);
 }
 
 void GroupExchange::share_parameters(const ExecSpace& space) const {
@@ -261,8 +254,8 @@ void GroupExchange::add_optimizer_states(const std::vector<ShardedState>& of_gro
       all.back().replica = replica;
       if (group != group_.number) give_nothing(all.back());
     }
-    if (next_step_.get())
-      add_next_step(next_step_.get(), group == group_.number && group_.ranks.all.is_root(), replica, all);
+    if (optimizer_steps_)
+      optimizer_steps_->add_to(all, group == group_.number && group_.ranks.all.is_root(), replica);
   }
 }
 

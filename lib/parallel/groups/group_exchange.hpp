@@ -14,6 +14,7 @@
 #include "parallel/groups/local_group.hpp"
 #include "parallel/groups/replica_update.hpp"
 #include "parallel/groups/streaming_sync.hpp"
+#include "parallel/optimizer_step_count.hpp"
 #include "parallel/sharded_state.hpp"
 
 namespace lockstep {
@@ -121,7 +122,7 @@ class GroupExchange {
   std::unique_ptr<GradientReducer> sum_, sum_in_node_;
   std::unique_ptr<AdasumExchange> adasum_;  ///< null: synchronizations are sums
   std::optional<StreamingSync> streamed_;   ///< none: all parameters are synchronized at once
-  OwnedTensor next_step_;                   ///< f64 [1]; empty: not counted
+  std::optional<OptimizerStepCount> optimizer_steps_;  ///< none: not counted
   bool has_others_ = false;                 ///< the parameters that all groups have in common are kept
   double exposed_seconds_ = 0;
 };

@@ -5,10 +5,16 @@
 #include <utility>
 
 #include "config/deck.hpp"
-#include "parallel/own_steps.hpp"
 
 namespace lockstep {
 namespace {
+
+/// sum += count, unless the step is left out, which the host may learn later. Pointers are into device memory.
+void count_done(const ExecSpace& space, double count, const std::int32_t* left_out, double* sum) {
+  Kokkos::parallel_for(
+      "lockstep::count_done", RangePolicy(space, 0, 1),
+      KOKKOS_LAMBDA(const std::int64_t) { *sum += *left_out != 0 ? 0.0 : count; });
+}
 
 Topology ranks_of_group(const LocalConfig& config, const Topology& all) {
   check_local_groups(config, all.node_of);

@@ -55,6 +55,7 @@ ShardedParallel::ShardedParallel(const ParallelConfig& config, const ShardGroups
   if (division.values) value_windows_.emplace(config, groups_.group, memory_, parameters, buckets.trained);
   else gather_.emplace(config, groups_.group, memory_, parameters, buckets.trained);
   traits_.ranks_of_same_part = &groups_.replicas.all;
+  traits_.divides_sums = true;
   traits_.states_change_early = memory_.parameters != nullptr;
   traits_.early_sums = reducer_.get();
 }

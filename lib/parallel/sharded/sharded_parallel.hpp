@@ -26,10 +26,7 @@ class ShardedParallel final : public ParallelStrategy, WindowTraffic {
   ~ShardedParallel() override;
 
   void bind(const Updater& updater) override;
-  UpdateScope begin_step(const ExecSpace&, std::int64_t, const BatchPlan& batch) override {
-    reducer_->begin_step(batch);
-    return {.examples = batch.global_examples};
-  }
+  void begin_step(const ExecSpace&, std::int64_t, const BatchPlan& batch) override { reducer_->begin_step(batch); }
   void gradient_ready(const ExecSpace& space, ElementRange range) override {
     reducer_->ready(space, range.first + range.count);
   }

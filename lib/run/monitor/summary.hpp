@@ -10,7 +10,7 @@
 
 #include "checkpoint/checkpoint_writer.hpp"
 #include "comm/communicator.hpp"
-#include "parallel/parallel_strategy.hpp"
+#include "parallel/asynchronous/push_order.hpp"
 #include "run/monitor/selection.hpp"
 #include "train/evaluator.hpp"
 
@@ -68,7 +68,7 @@ struct Summary {
   std::optional<Metrics> train;  ///< those of the last logged step
   EvaluationResults evaluations;
   MeasuredSteps measured;
-  GradientCounts gradients;            ///< ParallelStrategy::gradient_counts
+  GradientCounts gradients;            ///< RunTrainer::gradient_counts
   std::optional<std::int64_t> groups;  ///< number of groups of ranks (parallel.asynchronous.groups)
   std::int64_t examples_per_step = 0;  ///< examples of all ranks that count in a step with a full batch
   double flops_per_example = 0;        ///< large products only

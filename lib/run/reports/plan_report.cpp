@@ -24,7 +24,7 @@
 #include "run/experiment/starting_weights.hpp"
 #include "run/folder/run_folder.hpp"
 #include "run/training/batch_feed.hpp"
-#include "run/training/prepared_run.hpp"
+#include "run/trainers/training_checks.hpp"
 #include "run/training/resume.hpp"
 #include "run/training/run_state.hpp"
 #include "train/choose_shard.hpp"

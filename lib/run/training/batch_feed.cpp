@@ -65,7 +65,7 @@ BatchFeed::BatchFeed(const PreparedRun& deck, DataPosition& state)
 /// that all are prepared before the first step.
 std::vector<std::int64_t> BatchFeed::sizes(const BatchPartition& partition) const {
   const Communicator& comm = deck_.comm;
-  const GroupTrainer& training = *deck_.training;
+  const RunTrainer& training = *deck_.training;
   const std::int64_t size = deck_.examples();
   std::vector<std::int64_t> sizes;
   for (const RunLength::Stage& stage : deck_.config.batch.stages()) {
@@ -103,6 +103,7 @@ void BatchFeed::begin() {
   const Sampling sampling = with_positions(config.source, [&] {
     return sampling_of(config.data, *deck_.data.train, deck_.comm.size(), order_seed, ignored);
   });
+  const BatchDealing dealing = deck_.training->dealing();
   const Sampler sampler(
       {.dataset_size = deck_.examples(),
        .global_batch = deck_.largest_batch(),
@@ -113,27 +114,27 @@ void BatchFeed::begin() {
        .interleaved = interleaved,
        .rank = trainer_.ranks().rank(),
        .partition = partition(),
-       .part_of = deck_.training->parts_of_batches(),
-       .parts_of_batch = dealing().parts_of_batch,
+       .part_of = dealing.part_of,
+       .parts_of_batch = dealing.parts_of_batch,
        .batches = trainer_.steps(),
-       .parts_of = dealing().parts_of},
+       .parts_of = dealing.parts_of},
       state_.position);
   const std::int64_t largest = deck_.training->part_of(deck_.largest_batch()).count;
   loader_ = std::make_unique<DataLoader>(*deck_.data.train, sampler, trainer_.partition().room(largest),
                                          config.data.augment, static_cast<std::uint64_t>(config.run.seed),
-                                         dealing().next_part ? DataLoader::on_demand : DataLoader::ahead);
+                                         dealing.on_demand ? DataLoader::on_demand : DataLoader::ahead);
 }
 
 const HostBatch& BatchFeed::next() {
-  const bool asks = static_cast<bool>(dealing().next_part);
-  const PartRequest request = asks ? next_part() : PartRequest{};
   const PhaseClock::Scope phase(trainer_.clock(), RunPhase::data);
-  return asks ? loader_->take(request) : *loader_->next();
+  const HostBatch& batch = *loader_->next();
+  next_ = batch.plan.after;
+  return batch;
 }
 
-PartRequest BatchFeed::next_part() {
-  const PhaseClock::Scope phase(trainer_.clock(), RunPhase::reduce);
-  return dealing().next_part(ExecSpace());
+const HostBatch& BatchFeed::part(std::int64_t number) {
+  const PhaseClock::Scope phase(trainer_.clock(), RunPhase::data);
+  return loader_->part(number);
 }
 
 void BatchFeed::balance(const Trainer::ExposedSeconds& exposed) {
@@ -152,7 +153,5 @@ void BatchFeed::set_shares(const std::vector<std::int64_t>& shares) {
   log("shares       by speed: {} to {} {} per rank in the next steps", std::ranges::min(partition.rank_shares),
       std::ranges::max(partition.rank_shares), partition.separate ? "shards" : "examples");
 }
-
-void BatchFeed::step_done(const BatchPlan& batch) { before_ = std::exchange(state_.position, batch.after); }
 
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "data/batch/data_loader.hpp"
@@ -58,7 +59,7 @@ class ShareBalance {
 
 /// The batches that a run trains on: this rank's shares, read from the run's position in its data on, in an order that
 /// depends on its seed and its rollbacks. Slower ranks get smaller shares if the deck asks for that.
-class BatchFeed {
+class BatchFeed final : public BatchSource {
  public:
   /// Prepares the trainer for the sizes of this rank's shares, in training and in evaluations. `deck` and `state`
   /// outlive this. Collective.
@@ -68,15 +69,18 @@ class BatchFeed {
   void begin();
   /// Stops reading; `begin` may follow.
   void end() { loader_.reset(); }
-  /// Returns the next batch, which stays valid until the following call. Waits for it.
-  const HostBatch& next();
-  /// Moves the run's position to the end of this batch.
-  void step_done(const BatchPlan& batch);
+  const HostBatch& next() override;
+  const HostBatch& part(std::int64_t number) override;
+  void go_to(std::int64_t batches) override { next_ = loader_->position_after(batches); }
+  /// Moves the run's position to the end of what the last step has taken.
+  void step_done() { before_ = std::exchange(state_.position, next_); }
   /// Moves the run's position back to before the last batch, whose step was taken back.
   void take_back() { state_.position = before_; }
   /// Position before the last batch.
   const SamplerPosition& position_before() const { return before_; }
 
+  /// How the trainer's ranks divide what they take of a batch.
+  const BatchPartition& partition() const { return shares_ ? shares_->partition() : trainer_.partition(); }
   /// Adapts the shares of the next steps to the seconds for which the last one has waited for other ranks. Collective.
   void balance(const Trainer::ExposedSeconds& exposed);
   /// Divides batches among ranks into these shares (BatchPartition), from the first batch on that no loader can have
@@ -85,17 +89,13 @@ class BatchFeed {
 
  private:
   void prepare(const BatchPartition& partition);
-  PartRequest next_part();
-  const BatchPartition& partition() const { return shares_ ? shares_->partition() : trainer_.partition(); }
   std::vector<std::int64_t> sizes(const BatchPartition& partition) const;
-
-  const BatchDealing& dealing() const { return trainer_.strategy().traits().dealing; }
 
   const PreparedRun& deck_;
   Trainer& trainer_;
   std::optional<ShareBalance> shares_;  ///< none: the division of batches stays
   DataPosition& state_;
-  SamplerPosition before_;
+  SamplerPosition before_, next_;  ///< before the last step's batches, and after those that were taken since
   std::unique_ptr<DataLoader> loader_;
 };
 

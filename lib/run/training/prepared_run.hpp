@@ -10,19 +10,9 @@
 #include "checkpoint/checkpoint.hpp"
 #include "data/data_config.hpp"
 #include "run/deck/run_config.hpp"
-#include "run/training/group_trainer.hpp"
+#include "run/trainers/run_trainer.hpp"
 
 namespace lockstep {
-
-/// Throws if so many ranks cannot train by this deck, whatever its data are.
-void check_deck(const RunConfig& config, int ranks);
-
-/// Throws KeyError if so many ranks cannot train as the deck says on so many examples.
-void check_examples(const RunConfig& config, std::int64_t examples, int ranks);
-
-/// Returns the order in which parallel.asynchronous applies gradients, simulated or from its record; empty if there is
-/// none. Throws if the record, or the deck, does not suit it. Collective.
-PushOrder planned_pushes(const RunConfig& config, std::int64_t examples, const Communicator& comm);
 
 /// Sets the parameters with which training begins: by run.seed, and by model.weights if given, which is then logged.
 /// Returns what it has taken of model.weights. On rank 0, whose parameters the others get when they are shared; except
@@ -52,7 +42,7 @@ struct PreparedRun {
   std::string text;  ///< the resolved deck
   Datasets data;
   std::string provenance;  ///< see run/experiment/provenance.hpp; JSON
-  std::unique_ptr<GroupTrainer> training;
+  std::unique_ptr<RunTrainer> training;
   BatchPartition partition;  ///< how all ranks divide a batch
 };
 

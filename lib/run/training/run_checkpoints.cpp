@@ -26,10 +26,9 @@ std::string other_cause(const ParallelConfig& parallel) {
 StateAudit::StateAudit(const PreparedRun& deck)
     : training_(*deck.training), trainer_(deck.trainer()), comm_(deck.comm), every_(deck.config.parallel.audit_every) {
   if (comm_.size() == 1 || every_ == 0) return;
-  const ParallelStrategy::Traits& traits = trainer_.strategy().traits();
-  audit_.emplace(comm_, traits.ranks_of_same_part, trainer_.model().parameters(), trainer_.optimizer(),
-                 traits.ranks_have_same_states && training_.groups() == 1 ? ReplicaAudit::States::alike
-                                                                          : ReplicaAudit::States::own,
+  audit_.emplace(comm_, trainer_.strategy().traits().ranks_of_same_part, trainer_.model().parameters(),
+                 trainer_.optimizer(),
+                 training_.ranks_have_same_states() ? ReplicaAudit::States::alike : ReplicaAudit::States::own,
                  other_cause(deck.config.parallel));
   if (audit_->compares_anything()) return;
   audit_.reset();
@@ -69,7 +68,7 @@ RunCheckpoints::RunCheckpoints(const PreparedRun& deck, RunFolder& folder, RunCh
       audit_(audit),
       selection_(selection),
       progress_(progress),
-      flush_order_(trainer_.strategy().traits().flush_files),
+      training_(*deck.training),
       numbers_(state.numbers()) {
   trainer_.before_change([this] {
     if (writer_) writer_->wait_for_snapshot();
@@ -90,7 +89,7 @@ void RunCheckpoints::make_room() {
 void RunCheckpoints::flush_files() {
   const UsesFiles files;
   progress_.file()->flush_to_disk();
-  flush_order_();
+  training_.flush_files();
 }
 
 CheckpointWriter::Contents RunCheckpoints::contents() {
@@ -106,7 +105,7 @@ void RunCheckpoints::write() {
   const PhaseClock::Scope phase(trainer_.clock(), RunPhase::checkpoint);
   if (!audit_.is_good()) return;
   // Whether numbers are copied before the next step, instead of while it computes its gradients.
-  const bool at_once = memory_is_separate || trainer_.strategy().traits().states_change_early;
+  const bool at_once = memory_is_separate || training_.states_change_early();
   if (writer_)
     return writer_->write_async(trainer_.steps(), contents(),
                                 at_once ? CheckpointWriter::Copy::at_once : CheckpointWriter::Copy::in_background);

@@ -36,7 +36,7 @@ class StateAudit {
   void go_back() { audited_step_ = -1; }
 
  private:
-  GroupTrainer& training_;
+  RunTrainer& training_;
   Trainer& trainer_;
   Communicator comm_;
   std::int64_t every_;
@@ -110,7 +110,7 @@ class RunCheckpoints {
   StateAudit& audit_;
   Selection& selection_;
   Progress& progress_;
-  std::function<void()> flush_order_;       ///< Traits::flush_files
+  RunTrainer& training_;
   CheckpointTransfer& numbers_;             ///< state_'s
   std::optional<CheckpointWriter> writer_;  ///< on rank 0
   BackgroundWork giving_;                   ///< sends this rank's numbers to rank 0; on other ranks

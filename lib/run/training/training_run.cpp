@@ -120,42 +120,36 @@ TrainingRun::Next TrainingRun::conclude() {
 /// Where ranks train separately, does all steps up to a synchronization.
 const StepResult& TrainingRun::step() {
   const std::int64_t before = trainer_.steps();
-  if (before >= trainer_.known_steps())
+  if (before >= training_.known_steps())
     throw SharedError(ExitStatus::bad_data,
                       fmt::format("{}: ends after step {}, as the run that has left it did (run.target or "
                                   "run.patience), but this run goes on; give the keys of that run",
                                   deck_.config.parallel.asynchronous.replay, before));
-  do step_once();
-  while (last_step_.done() && trainer_.steps() == before);
-  return last_step_;
-}
-
-void TrainingRun::step_once() {
   if (training_.part_if_due()) comm_.run_collectively([&] { batches_.begin(); });
-  const HostBatch& batch = batches_.next();
-  const std::int64_t number = trainer_.steps() + 1;
+  const std::int64_t number = before + 1;
   const Timer timer;
-  last_step_ = training_.step(batch, [this] {
+  last_step_ = training_.step(batches_, [this] {
     return RankRequests{
         .stop = stop_vote_.is_for_stop(training_.steps_between_syncs(), checkpoints_.seconds_for_next()),
         .checkpoint = comm_.is_root() && checkpoint_schedule_.minutes_have_passed()};
   });
   if (last_step_.outcome) report(*last_step_.outcome);
   watchdog_->extend_timeout(false);
-  longest_call_ = std::max(longest_call_, timer.seconds());
+  longest_call_ = std::max(longest_call_, last_step_.longest_step > 0 ? last_step_.longest_step : timer.seconds());
   steps_at_once_ = std::max<std::int64_t>(1, trainer_.steps() + 1 - number);
-  if (last_step_.done()) batches_.step_done(batch.plan);
+  if (last_step_.done()) batches_.step_done();
   else if (last_step_.outcome->number < number) batches_.take_back();
   const CompletedSteps steps = steps_done();
   const bool is_logged = steps.have_come_to(deck_.config.run.log_every);
   const bool reads_parameters = finished() || training_.parts_next() || evaluation_due() ||
                                 checkpoint_schedule_.is_due(steps, last_step_.requests) || last_step_.requests.stop;
-  if (!last_step_.done() || (!is_logged && !reads_parameters)) return;
+  if (!last_step_.done() || (!is_logged && !reads_parameters)) return last_step_;
   if (auto later = reads_parameters ? training_.settle() : training_.take_last()) {
     report(*later);
     if (!later->done()) batches_.take_back();
     last_step_.outcome = std::move(later);
   }
+  return last_step_;
 }
 
 /// Logs if the step was left out or has a warning.
@@ -183,7 +177,7 @@ TrainingRun::Next TrainingRun::after_steps(std::int64_t steps, double seconds) {
   if (logged || trainer_.steps() == total_steps())
     state_.curves.record = CurveRecord{
         .step = trainer_.steps(),
-        .numbers = trainer_.step_metrics(comm_),
+        .numbers = training_.step_metrics(),
         .skipped = last_step_.outcome && last_step_.outcome->status == StepOutcome::Status::skipped,
         .logged = logged};
   if (logged) log_step();

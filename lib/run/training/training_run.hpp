@@ -51,7 +51,7 @@ class TrainingRun {
   /// Number of steps of the whole run.
   std::int64_t total_steps() const { return deck_.total_steps(); }
   BatchFeed& batches() { return batches_; }
-  GroupTrainer& training() { return training_; }
+  RunTrainer& training() { return training_; }
   Trainer& trainer() { return trainer_; }
 
  private:
@@ -67,7 +67,6 @@ class TrainingRun {
   Next train_to_the_end();
   Next conclude();
   bool finished() const { return trainer_.steps() >= total_steps() || evaluations_.end_run(); }
-  void step_once();
   void report(const StepOutcome& outcome);
   Next after_steps(std::int64_t steps, double seconds);
   Next act_on(const StepOutcome& outcome);
@@ -99,7 +98,7 @@ class TrainingRun {
   Progress progress_;
   StopVote stop_vote_;
   PreparedRun deck_;
-  GroupTrainer& training_;  ///< deck_'s
+  RunTrainer& training_;  ///< deck_'s
   Trainer& trainer_;        ///< training_'s
   RunState state_;
   BatchFeed batches_;

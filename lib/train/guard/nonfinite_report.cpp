@@ -191,9 +191,9 @@ void NonfiniteReport::begin_step(std::int64_t step, std::span<const std::int64_t
 }
 
 void NonfiniteReport::count_gradients(const ExecSpace& space, const SummedLoss& loss, const StepDecision* decision,
-                                      bool whole) const {
+                                      bool are_divided) const {
   const ParameterBuffer& parameters = model_.parameters();
-  if (parameters.layout().is_divided() && !whole && comm_.size() > 1) {
+  if (are_divided && comm_.size() > 1) {
     if (!is_nonfinite(loss.mean())) return;
     const std::vector<double> counts = count_divided(
         gradient_ranges_, [&](ElementRange range) { return count_in(space, parameters.owned().gradients(range)); });

@@ -58,9 +58,9 @@ class NonfiniteReport {
   void begin_step(std::int64_t step, std::span<const std::int64_t> examples);
 
   /// Counts gradients that are not finite, if the mean loss is not finite and steps have not halted. The gradients are
-  /// those summed over ranks, the same on all of them. Collective if each rank has only a part of them, unless this
-  /// rank looks at those that it has computed itself (`whole`).
-  void count_gradients(const ExecSpace& space, const SummedLoss& loss, const StepDecision* decision, bool whole) const;
+  /// those summed over ranks. Collective if each rank has only the sums that it owns (`are_divided`).
+  void count_gradients(const ExecSpace& space, const SummedLoss& loss, const StepDecision* decision,
+                       bool are_divided) const;
   /// f64 [tensors] in device memory: the counts that count_gradients has found.
   const Tensor& gradient_counts() const { return gradient_counts_.get(); }
 

@@ -62,11 +62,10 @@ StepGuard::StepGuard(const TrainingConfig& config, const Communicator& comm, con
   decisions_.change_last().scaler = scaler_.state();
 }
 
-void StepGuard::begin(const ExecSpace& space, const BatchPlan& plan, const UpdateScope& scope, std::int64_t step) {
-  scope_ = scope;
+void StepGuard::begin(const ExecSpace& space, const BatchPlan& plan, std::int64_t step) {
   decisions_.begin(space, step);
   nonfinite_.begin_step(step, plan.examples);
-  begin_decision(space, scales_, scope.examples, step - 1, decisions_.on_device());
+  begin_decision(space, scales_, plan.global_examples, step - 1, decisions_.on_device());
   if (scales_) overflow_.begin(space);
 }
 
@@ -80,7 +79,7 @@ void StepGuard::sum_done() {
 
 void StepGuard::judge(const ExecSpace& space, ParallelStrategy& strategy, const SummedLoss& loss, bool bad_parameters,
                       const UpdateOptions& options) const {
-  if (!watches_) nonfinite_.count_gradients(space, loss, decisions_.on_device(), scope_.group != nullptr);
+  if (!watches_) nonfinite_.count_gradients(space, loss, decisions_.on_device(), strategy.traits().divides_sums);
   decide_step(space,
               {.loss = loss,
                .watched = watches_,
@@ -120,11 +119,11 @@ StepOutcome StepGuard::explain(const ExecSpace& space, std::int64_t step) {
     case StepDecision::Outcome::bad_parameters:
     case StepDecision::Outcome::halted: break;
   }
-  return act_on_bad_parameters(space, judges(), step - 1);
+  return act_on_bad_parameters(space, comm_, step - 1);
 }
 
 StepOutcome StepGuard::report_overflow(const ExecSpace& space, std::int64_t step) const {
-  const std::string what = overflow_.describe(space, judges(), options_.rank_numbers, step);
+  const std::string what = overflow_.describe(space, comm_, options_.rank_numbers, step);
   const StepDecision& last = decisions_.last();
   const double scale = last.scaler_before.scale;
   if (last.outcome == StepDecision::Outcome::at_floor)
@@ -143,7 +142,7 @@ StepOutcome StepGuard::watch_loss(std::int64_t step) {
   const double loss = std::isnan(mean) ? std::abs(mean) : mean;  // without a NaN's sign, which means nothing
   std::string anomaly = loss_watch_.inspect(loss);
   if (anomaly.empty()) return {};
-  if (!std::isfinite(loss)) anomaly += "; " + nonfinite_.inputs(judges(), step);
+  if (!std::isfinite(loss)) anomaly += "; " + nonfinite_.inputs(comm_, step);
   StepOutcome outcome = act_on_anomaly(fmt::format("step {}: {}", step, anomaly));
   StepDecision& last = decisions_.change_last();
   last.has_moved = --last.applied > 0 ? 1 : 0;
@@ -177,7 +176,7 @@ StepOutcome StepGuard::report_loss(const ExecSpace& space, std::int64_t step) co
       !gradients.empty()      ? fmt::format(", and parameters would become non-finite: {} is not finite", gradients)
       : last.lost_before != 0 ? ", the second non-finite loss in a row"
                               : "",
-      nonfinite_.inputs(judges(), step));
+      nonfinite_.inputs(comm_, step));
   if (!lost) return {StepOutcome::Status::applied, found + "; the run ends if the next loss is not finite either"};
   return {StepOutcome::Status::fatal,
           found +

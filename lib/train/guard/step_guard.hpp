@@ -85,8 +85,8 @@ class StepGuard final : public Stateful {
   StepGuard(const TrainingConfig& config, const Communicator& comm, const Dataset& data, const Model& model,
             const Optimizer& optimizer, Options options);
 
-  /// Begins step number `step`, which the ranks of `scope` judge.
-  void begin(const ExecSpace& space, const BatchPlan& plan, const UpdateScope& scope, std::int64_t step);
+  /// Begins step number `step`.
+  void begin(const ExecSpace& space, const BatchPlan& plan, std::int64_t step);
   /// Call gradient_ready when a range of the gradients of this rank, or of a shard, is final, and sum_done when all
   /// of them are.
   void gradient_ready(const ExecSpace& space, ElementRange range);
@@ -106,7 +106,7 @@ class StepGuard final : public Stateful {
   /// What has been decided about steps; its last() is that of the last outcome that was taken.
   const DecisionQueue& decisions() const { return decisions_; }
   /// Takes the outcome of the oldest step that has been judged and whose outcome has not been taken. If that step
-  /// cannot be done, the later ones are dropped. Waits for the device. Collective over the ranks that judge the step.
+  /// cannot be done, the later ones are dropped. Waits for the device. Collective.
   StepOutcome take(const ExecSpace& space);
 
   /// Checks whether the last update, that of step number `step`, has left finite parameters on `ranks`. Collective over
@@ -140,15 +140,12 @@ class StepGuard final : public Stateful {
   StepOutcome act_on_anomaly(const std::string& what);
   StepOutcome report_loss(const ExecSpace& space, std::int64_t step) const;
   StepOutcome act_on_bad_parameters(const ExecSpace& space, const Communicator& ranks, std::int64_t step);
-  /// Ranks that judge the step.
-  const Communicator& judges() const { return scope_.group ? *scope_.group : comm_; }
   StepOutcome report_overflow(const ExecSpace& space, std::int64_t step) const;
 
   Communicator comm_;
   Options options_;
   const Optimizer& optimizer_;
   const Model& model_;
-  UpdateScope scope_;
   NonfiniteReport nonfinite_;
   bool scales_, watches_;  ///< whether the deck asks for loss scaling, for loss_watch
   LossScaler scaler_;

@@ -283,33 +283,31 @@ TEST(Sampler, GoesOnAnywhereInAnySampling) {
 }
 
 TEST(Sampler, HasPartsOfBatchesInAnyOrder) {
-  // A batch has 4 parts of 3 examples, in two micro-batches each; 27 examples make two batches an epoch.
+  // A batch has 4 parts of 3 examples, which two ranks divide; 27 examples make two batches an epoch.
   Sampler::Options options{
-      .dataset_size = 27, .global_batch = 12, .seed = 5, .drop_last = true, .partition = {.ranks = 4, .micro = 2}};
+      .dataset_size = 27, .global_batch = 12, .seed = 5, .drop_last = true, .partition = {.ranks = 2, .micro = 1}};
   Sampler batches({.dataset_size = 27, .global_batch = 12, .seed = 5, .drop_last = true});
   options.parts_of_batch = 4;
   std::vector<BatchPlan> plans;
   for (int batch = 0; batch < 5; ++batch) plans.push_back(*batches.next());
-  Sampler parts(options);
-  for (const std::int64_t number : {17, 0, 3, 12, 7, 16, 1}) {
-    const BatchPlan part = parts.take({.part = number});
-    const BatchPlan& whole = plans[static_cast<std::size_t>(number / 4)];
-    const auto first = whole.examples.begin() + 3 * (number % 4);
-    EXPECT_EQ(part.examples, std::vector<std::int64_t>(first, first + 3));
-    EXPECT_EQ(part.global_examples, 3);
-    EXPECT_EQ(part.after, SamplerPosition{}) << "it says nothing of what is done";
-    ASSERT_EQ(part.micro_batches.size(), 2u);
-    EXPECT_EQ(part.micro_batches[1], (MicroBatch{.first = 2,
-                                                 .count = 1,
-                                                 .ends = true,
-                                                 .examples = 3,
-                                                 .place = BatchPlace{number / 4, whole.epoch, 3 * (number % 4) + 2}}));
+  for (int rank = 0; rank < 2; ++rank) {
+    options.rank = rank;
+    Sampler parts(options);
+    for (const std::int64_t number : {17, 0, 3, 12, 7, 16, 1}) {
+      const BatchPlan part = parts.part(number);
+      const BatchPlan& whole = plans[static_cast<std::size_t>(number / 4)];
+      const std::int64_t place = 3 * (number % 4) + 2 * rank, count = 2 - rank;
+      const auto first = whole.examples.begin() + place;
+      EXPECT_EQ(part.examples, std::vector<std::int64_t>(first, first + count));
+      EXPECT_EQ(part.draws, part.examples);
+      EXPECT_EQ(part.epoch, whole.epoch);
+      EXPECT_EQ(part.first, place);
+      EXPECT_EQ(part.global_examples, 3);
+      ASSERT_EQ(part.micro_batches.size(), 2u) << "as many as the other rank has";
+      EXPECT_EQ(part.micro_batches[1], (MicroBatch{.first = 1, .count = count - 1, .ends = true, .examples = count}));
+    }
+    EXPECT_EQ(parts.position_after(3), plans[2].after);
   }
-  const BatchPlan none = parts.take({.batches = 3, .examples = 36});
-  EXPECT_TRUE(none.examples.empty());
-  EXPECT_EQ(none.global_examples, 36);
-  EXPECT_EQ(none.after, plans[2].after);
-  EXPECT_EQ(parts.take({.part = 13}).after, plans[2].after);
 
   // Parts in a known order, half of which each of two ranks takes.
   const std::vector<std::int64_t> order{5, 0, 2, 1, 3, 4, 8, 7};

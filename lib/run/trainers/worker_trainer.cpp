@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run/trainers/worker_trainer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/duration.hpp"
+#include "base/log.hpp"
+#include "optim/replica_steps.hpp"
+#include "parallel/asynchronous/free_exchange.hpp"
+#include "parallel/asynchronous/simulated_exchange.hpp"
+#include "train/memory_estimate.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Returns a function that tells whether ranks that train separately synchronize after a step, given by number, because
+/// the run reads its parameters there or writes a row.
+std::function<bool(std::int64_t)> syncs(const RunConfig& config, std::int64_t examples) {
+  const std::int64_t of_epoch = std::max<std::int64_t>(1, examples / std::min(config.batch.global, examples));
+  const RunOptions::Interval evaluation = config.run.evaluation_interval();
+  std::vector<std::int64_t> periods{config.run.log_every,
+                                    evaluation.count * (evaluation.in_steps ? 1 : of_epoch),
+                                    config.checkpoint.every_steps,
+                                    config.checkpoint.every_epochs * of_epoch,
+                                    config.parallel.audit_every};
+  std::erase(periods, 0);
+  return [periods](std::int64_t step) {
+    return std::ranges::any_of(periods, [&](std::int64_t period) { return step % period == 0; });
+  };
+}
+
+/// Returns the deck of a worker, whose ranks sum `members` gradients in a fixed tree.
+RunConfig deck_of_worker(const RunConfig& config, std::int64_t part_examples, std::int64_t members) {
+  RunConfig own = config;
+  own.parallel = members > 1 ? ParallelConfig::in_fixed_tree(members) : ParallelConfig();
+  own.batch.global = part_examples;
+  return own;
+}
+
+void add(const LossSums& from, LossSums& to) {
+  to.loss += from.loss;
+  to.correct += from.correct;
+  to.weight += from.weight;
+  to.counted += from.counted;
+}
+
+}  // namespace
+
+WorkerTrainer::WorkerTrainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss, const Dataset& train,
+                             const Communicator& all)
+    : RunTrainer(config, train, all),
+      does_rounds_(config.parallel.has_stepping_workers()),
+      steps_{config.parallel.steps_of_round(), known_steps_},
+      syncs_(syncs(config, train.size())) {
+  const ParallelConfig& parallel = config.parallel;
+  const bool runs_freely = parallel.runs_freely();
+  const Topology topology(all);
+  RunConfig known = config;
+  known.parallel.asynchronous.recorded = {order_.members(), order_.workers()};
+  all.run_collectively([&] {
+    with_positions(config.source, [&] {
+      batch_partition(known, graph, all.size());  // throws if ranks cannot train so
+      const RankCount ranks{all.size(), topology.nodes};
+      if (parallel.sharding.memory_gb > 0)
+        check_memory(known, graph, memory_estimate(known, graph, train, ranks), ranks);
+    });
+  });
+  const FreeRules rules = runs_freely ? free_rules(parallel, all.size(), known_steps_) : FreeRules{};
+  parts_of_batch_ = runs_freely ? rules.parts_of_batch : order_.parts_of_batch();
+  collect_ = runs_freely ? rules.collect : order_.collect();
+  part_examples_ = config.batch.global / parts_of_batch_;
+
+  const int ranks_of_worker = parallel.ranks_of_worker(all.size());
+  const Topology ranks = topology.of(all.split(all.rank() / ranks_of_worker));
+  const WorkerPlace place(all, ranks, runs_freely ? rules.workers : all.size());
+  const std::int64_t members = runs_freely ? place.members() : order_.members();
+  TrainingProblem problem = training_problem(config, std::move(loss), train);
+  problem.between_layers = [this] {
+    if (exchange_) exchange_->advance(space_);
+  };
+  const RunConfig own = deck_of_worker(config, part_examples_, members);
+  if (runs_freely && (!does_rounds_ || place.is_server()))
+    problem.strategy = [&](const ShardGroups& groups, ParameterBuffer& parameters) {
+      parameters.own({does_rounds_ ? ElementRange{} : place.kept(parameters)});  // a server does no rounds
+      return std::make_unique<WorkerGradients>(own.parallel, std::span<const AllReduceRow>(), groups, std::nullopt,
+                                               nullptr, parameters);
+    };
+  all.run_in_parts(ranks.all, [&] {
+    trainer_ = std::make_unique<Trainer>(own, std::move(graph), std::move(problem), ranks.all);
+  });
+  if (runs_freely)
+    exchange_ = std::make_unique<FreeExchange>(parallel, rules, all, place, part_examples_, parameters());
+  else
+    exchange_ = std::make_unique<SimulatedExchange>(parallel, steps_, order_, all, part_examples_, parameters());
+  exchange_->bind({.optimizer = trainer_->optimizer(),
+                   .scalars = [this](std::int64_t updates) { return trainer_->update().scalars(updates); }});
+  if (does_rounds_)
+    begun_ = OwnedTensor("lockstep::worker_trainer::begun", parameters().dtype(), {parameters().trained_size()});
+  trainer_->clock().count_waits_of(
+      [this] { return trainer_->strategy().take_exposed_seconds() + exchange_->take_exposed_seconds(); });
+}
+
+BatchDealing WorkerTrainer::dealing() const {
+  return {.parts_of_batch = parts_of_batch_,
+          .on_demand = true,
+          .gradients_of_update = collect_,
+          .gradients_of_batch = parts_of_batch_};
+}
+
+StepResult WorkerTrainer::step(BatchSource& batches, const Requests& requests) {
+  exchange_->set_out(steps_.next_sync(version_ + 1, syncs_));
+  losses_ = of_round_ = {};
+  longest_step_ = 0;
+  WorkerTurn turn;
+  const auto has_turn = [&] {
+    const PhaseClock::Scope phase(trainer_->clock(), RunPhase::reduce);
+    turn = exchange_->next_turn(space_);
+    count_losses();
+    return turn.part.has_value();
+  };
+  while (has_turn()) do_round(batches, *turn.part);
+  const StepOutcome outcome = synchronize(turn);
+  batches.go_to(trainer_->steps());
+  const RankRequests own = requests();
+  return {.requests = {.stop = all_.any_rank(own.stop), .checkpoint = all_.any_rank(own.checkpoint)},
+          .examples = turn.examples,
+          .outcome = outcome,
+          .longest_step = longest_step_};
+}
+
+/// Adds the losses of the last round, unless it was dropped.
+void WorkerTrainer::count_losses() {
+  if (!exchange_->has_dropped()) add(of_round_, losses_);
+  of_round_ = {};
+}
+
+void WorkerTrainer::do_round(BatchSource& batches, std::int64_t round) {
+  const std::int64_t update = round / parts_of_batch_, place = round % parts_of_batch_;
+  StepUpdate& steps = trainer_->update();
+  if (does_rounds_) {
+    copy(space_, values(), begun_.get());
+    steps.go_to(steps_.after(update), exchange_->optimizer_steps());
+  } else {
+    steps.go_to(update, std::nullopt);
+  }
+  for (std::int64_t step = steps_.after(update); step < steps_.after(update + 1); ++step)
+    do_step(batches.part(step * parts_of_batch_ + place));
+  if (does_rounds_) {
+    exchange_->optimizer_steps() = steps.count().optimizer_steps();
+    weighted_difference(space_, 1, begun_.get(), values(), parameters().gradients({0, parameters().trained_size()}));
+  }
+  const PhaseClock::Scope phase(trainer_->clock(), RunPhase::reduce);
+  exchange_->give(space_);
+}
+
+/// Does a step of this rank's worker. Throws if it cannot be done: the other workers do not know of it.
+void WorkerTrainer::do_step(const HostBatch& batch) {
+  const Timer timer;
+  const StepResult result = trainer_->step(batch);
+  add(trainer_->loss_sums(), of_round_);
+  longest_step_ = std::max(longest_step_, timer.seconds());
+  const StepOutcome& outcome = *result.outcome;  // known at once: workers compute on hosts
+  if (!outcome.done())
+    throw SeparateStepError(ExitStatus::internal,
+                            fmt::format("{} (found by rank {} in a local step; all other ranks end with it)",
+                                        outcome.message, all_.rank()));
+  if (!outcome.message.empty()) warn("{}", outcome.message);
+}
+
+StepOutcome WorkerTrainer::synchronize(const WorkerTurn& turn) {
+  const PhaseClock::Scope phase(trainer_->clock(), RunPhase::reduce);
+  version_ = turn.version;
+  norm_ = std::sqrt(exchange_->end_sync(space_)) / static_cast<double>(collect_);
+  if (!does_rounds_) norm_ /= static_cast<double>(part_examples_);
+  trainer_->update().go_to(steps_.after(version_), std::nullopt);
+  return trainer_->inspect_parameters(all_);
+}
+
+void WorkerTrainer::share_parameters() {
+  write_known_order();
+  all_.run_collectively([&] { version_ = steps_.updates_before(trainer_->steps()); });
+  all_.broadcast(space_, parameters().values());
+  parameters().round(space_);
+  trainer_->share_parameters();
+  exchange_->begin(space_, version_, trainer_->update().count().optimizer_steps());
+}
+
+}  // namespace lockstep
