@@ -131,7 +131,7 @@ Session::State::State(const std::function<RunConfig()>& read, MPI_Comm mpi) : co
       data.emplace(config.data.memory.format(), config.batch.global);
       graph.emplace(make_graph(config, data->format()));
       loss = config.loss.make();
-      check_metrics(config.metrics, *loss, graph->output_shape());
+      check_metrics(config.metrics, *loss);
       for (const std::string& remark : metric_remarks(config.metrics, graph->output_shape())) warn("{}", remark);
       check_examples(*data, config.data.augment, *graph, *loss);
       check_normalize(data->format(), config.data.normalize);

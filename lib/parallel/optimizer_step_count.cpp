@@ -18,7 +18,8 @@ std::optional<std::int64_t> OptimizerStepCount::restored(const ExecSpace& space,
   return next == 0 ? std::nullopt : std::optional<std::int64_t>(std::llround(next) - 1);
 }
 
-void OptimizerStepCount::add_to(std::vector<ShardedState>& all, bool has_it, std::optional<ShardedState::Replica> replica) const {
+void OptimizerStepCount::add_to(std::vector<ShardedState>& all, bool has_it,
+                                std::optional<ShardedState::Replica> replica) const {
   Parameter number{};
   number.name = next_step_array;
   number.shape = {1};

@@ -1,47 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "comm/device_all_reduce.hpp"
 #include "data/dataset/dataset.hpp"
+#include "parallel/model_memory.hpp"
 #include "train/training_config.hpp"
 
 namespace lockstep {
-
-/// Numbers of ranks and of nodes in a run. Each node has equally many ranks.
-struct RankCount {
-  int all, nodes;
-};
-/// The ranks that train synchronously together: all, or those of a group of parallel.local.
-RankCount synchronous_ranks(const ParallelConfig& config, RankCount ranks);
-/// Number of ranks of a group, on one node, that share one copy of what layers see of divided parameters.
-int ranks_that_share(const ParallelConfig& config, RankCount ranks);
-
-/// Returns the number of trained parameters that the rank with the most of them owns, if ranks divide the model.
-/// `shares`: ranks of a node sum in its memory, and share the parameters (may_share_parameters).
-std::int64_t largest_part(const ParallelConfig& config, const ParameterLayout& layout, RankCount ranks, bool shares);
-
-/// Bytes of the model on each rank in a step. Of parameters and gradients that ranks divide, these are the windows and
-/// what the rank owns.
-struct ModelMemory {
-  double parameters = 0;  ///< in the master type; with the copy that parallel.local keeps of the last synchronization
-  double rounded = 0, gradients = 0;  ///< of the 16-bit copy; with those of deterministic runs' shards
-  double states = 0;      ///< of optimizer, parallel.local, asynchronous workers; if offloaded, the blocks in memory
-  double offloaded = 0;   ///< of states, and of parameters, that are not in memory
-  double elsewhere = 0;   ///< of these, the parameters that a rank owns
-  double checkpoint = 0;  ///< that rank 0 copies for a checkpoint
-
-  double model() const { return parameters + rounded + gradients + states; }
-};
-/// Throws KeyError if the deck's groups do not suit the ranks.
-ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const ExecutionPlan& plan, RankCount ranks);
-
-/// Returns the bytes of 16-bit copies of gradients that travel between devices (DeviceReducer).
-double wire_bytes(const ParallelConfig& config, const ParameterLayout& layout, RankCount ranks,
-                  const DeviceFacts& devices);
 
 /// Bytes that a step needs on each rank.
 struct MemoryEstimate : ModelMemory {
@@ -53,6 +20,12 @@ struct MemoryEstimate : ModelMemory {
   double per_batch() const { return activations + batches; }
   double total() const { return model() + activations + workspace + batches; }
 };
+
+/// See model_memory of the deck's sections.
+inline ModelMemory model_memory(const TrainingConfig& config, const Graph& graph, const ExecutionPlan& plan,
+                                RankCount ranks) {
+  return model_memory(config.parallel, config.optimizer, config.dtype(), graph, plan, ranks);
+}
 
 /// Plans the step of a deck on so many ranks, the graph's layers included. Allocates nothing.
 MemoryEstimate memory_estimate(const TrainingConfig& config, Graph& graph, const Dataset& train, RankCount ranks);

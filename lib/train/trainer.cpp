@@ -93,19 +93,20 @@ void Trainer::join_ranks(const Topology& topology, const ShardGroups& groups, Su
   const std::int64_t batch = std::min(config_.batch.largest(), problem_.data.size());
   comm_.run_collectively([&] {
     with_positions(config_.source, [&] {
-      update_ = std::make_unique<StepUpdate>(config_, comm_, problem_.data, problem_.length,
-                                             StepGuard::Options{.sums = partition_.sums(batch),
-                                                                .rank_numbers = problem_.rank_numbers,
-                                                                .counts_missed = problem_.counts_missed},
-                                             std::move(votes),
-                                             StepUpdate::Parts{.model = *model_,
-                                                               .optimizer = *optimizer_,
-                                                               .strategy = *strategy_,
-                                                               .losses = *sums_,
-                                                               .graphs = *graphs_,
-                                                               .clock = clock_,
-                                                               .before_change = [this] { before_change_(); },
-                                                               .between_layers = between_layers ? between_layers : [] {}});
+      update_ = std::make_unique<StepUpdate>(
+          config_, comm_, problem_.data, problem_.length,
+          StepGuard::Options{.sums = partition_.sums(batch),
+                             .rank_numbers = problem_.rank_numbers,
+                             .counts_missed = problem_.counts_missed},
+          std::move(votes),
+          StepUpdate::Parts{.model = *model_,
+                            .optimizer = *optimizer_,
+                            .strategy = *strategy_,
+                            .losses = *sums_,
+                            .graphs = *graphs_,
+                            .clock = clock_,
+                            .before_change = [this] { before_change_(); },
+                            .between_layers = between_layers ? between_layers : [] {}});
     });
   });
 }

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "base/text.hpp"
-#include "parallel/groups/streaming_sync.hpp"
 
 namespace lockstep {
 
@@ -61,45 +60,6 @@ void DeviceOptions::describe(Fields& fields) {
       "the parts of a step that involve no other rank; off: kernels are launched one by one, with the same results");
 }
 
-namespace {
-
-void check_free(const ParallelConfig& parallel, bool norms) {
-  validate_key(!norms, parallel.backup.present ? "parallel.backup" : "parallel.asynchronous.schedule.free",
-               "lets each rank read the parameters in its own time, so batch_norm's running statistics would depend on "
-               "timing; use another norm{}",
-               parallel.backup.present ? "" : ", or simulate a schedule");
-}
-
-void check_asynchronous(const TrainingConfig& config, bool norms, int ranks) {
-  const AsynchronousConfig& asynchronous = config.parallel.asynchronous;
-  const std::int64_t collect = asynchronous.collect, members = asynchronous.members(ranks);
-  const bool steps = config.parallel.has_stepping_workers();
-  validate_key(!steps || asynchronous.free || !norms, "parallel.local",
-               "lets each worker step independently, so batch_norm would have no common running statistics; use "
-               "another norm");
-  validate_key(
-      steps || asynchronous.free || collect % ranks == 0 || (ranks % collect == 0 && members % (ranks / collect) == 0),
-      "parallel.asynchronous.collect",
-      "{} per update{} cannot be divided evenly among {} ranks; use a multiple, or fewer ranks",
-      counted(collect, "gradient"), members > 1 ? fmt::format(" (of {} pieces each)", members) : "", ranks);
-  validate_key(!asynchronous.adaptive || ranks == 1, "parallel.asynchronous.adaptive",
-               "{} ranks would each have the squares of only some of a worker's gradients; use one rank, or a "
-               "constant lambda",
-               ranks);
-  validate_key(!norms || !config.parallel.sync_batch_norm, "parallel.sync_batch_norm",
-               "asynchronous workers do not wait for each other, so batch_norm cannot use the examples of all of them; "
-               "set it to false");
-  const auto refuse = [&](const char* key, std::int64_t batch) {
-    validate_key(batch >= asynchronous.collect, key,
-                 "{} examples cannot be divided into {} gradients (parallel.asynchronous.collect); use more examples",
-                 batch, asynchronous.collect);
-  };
-  refuse("batch.global", config.batch.global);
-  for (const auto& [begin, batch] : config.batch.ramp) refuse("batch.ramp", static_cast<std::int64_t>(batch));
-}
-
-}  // namespace
-
 void check_ranks(const TrainingConfig& config, int ranks) {
   const ParallelConfig& parallel = config.parallel;
   for (const auto& [begin, batch] : config.batch.ramp)
@@ -107,19 +67,7 @@ void check_ranks(const TrainingConfig& config, int ranks) {
         batch >= ranks, "batch.ramp",
         "{:.0f} examples, from {} on, are less than one per rank on {} ranks; use larger batches, or fewer ranks",
         batch, begin, ranks);
-  const LocalConfig& local = parallel.local;
-  if (local.present && local.group && !local.asynchronous)
-    validate_key(ranks % *local.group == 0, "parallel.local.group",
-                 "{} ranks cannot be divided into groups of {}; use a divisor of the ranks, or node", ranks,
-                 *local.group);
-  if (parallel.runs_freely()) {  // these throw if they are wrong
-    static_cast<void>(parallel.workers(ranks));
-    static_cast<void>(parallel.gradients_of_update(ranks));
-  }
-  validate_key(!parallel.deterministic.present || parallel.deterministic.shards % ranks == 0,
-               "parallel.deterministic.shards",
-               "{} shards cannot be divided evenly among {} ranks; use a multiple, or fewer ranks",
-               parallel.deterministic.shards, ranks);
+  parallel.check_ranks(ranks);
 }
 
 BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph, int ranks) {
@@ -129,9 +77,6 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
                                          [](const GraphNode& node) { return node.layer->traits().needs_statistics; });
   const std::int64_t members = parallel.asynchronous.members(ranks);
   const std::int64_t shards = parallel.tree_leaves();
-  const LocalConfig& local = parallel.local;
-  if (local.present && local.streams() && !local.asynchronous)
-    local_fragments(ParameterLayout(graph.layer_specs(), config.dtype()), local.fragments);  // throws if it is wrong
   BatchPartition partition{.ranks = ranks, .micro = config.batch.micro.value_or(config.batch.largest())};
   // Layers that look at all replicas see one share. If no layer looks beyond an example, the share need not be divided.
   if (norms && !parallel.sync_batch_norm) partition.shards = parallel.virtual_replicas;
@@ -146,8 +91,7 @@ BatchPartition batch_partition(const TrainingConfig& config, const Graph& graph,
                "parallel.shares",
                "measured would change which examples share a micro-batch, and so batch_norm's statistics; leave "
                "batch.micro out, or use deterministic");
-  if (parallel.runs_freely()) check_free(parallel, norms);
-  if (parallel.asynchronous.present) check_asynchronous(config, norms, ranks);
+  parallel.check_passes(ranks, norms);
   // Whatever the number of ranks, a rank has one part of a batch at a time, or a piece of one.
   if (parallel.runs_freely()) partition.ranks = parallel.parts_of_batch(ranks) * members;
   else if (parallel.has_stepping_workers()) {

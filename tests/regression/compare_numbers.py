@@ -35,6 +35,11 @@ WAYS = {
     "ring": ("quickstart", "parallel.all_reduce=ring", "parallel.wire=bf16", "optimizer.clip_norm=0.5"),
     "halving": ("quickstart", "parallel.all_reduce=halving_doubling", "parallel.overlap=poll", "parallel.audit_every=2"),
     "loss_watch": ("quickstart", "loss_watch.on_anomaly=skip", "optimizer.learning_rate=1e6", "optimizer.momentum=0"),
+    "local": ("quickstart", "parallel.local={every: 2, outer: nesterov}"),
+    "stale_gradients": ("quickstart", "batch.global=12",
+                        "parallel.asynchronous={collect: 6, staleness: compensate, schedule: {simulate: {ranks: 8, delays: [1, 1.7]}}}"),
+    "stale_rounds": ("quickstart", "batch.global=12", "data.drop_last=true", "parallel.local={every: 2, outer: nesterov}",
+                     "optimizer={type: adamw}", "parallel.asynchronous={collect: 6, staleness: divide, schedule: {simulate: {ranks: 8}}}"),
     "adamw": ("text_transformer", "precision.compute=bf16", "optimizer.clip_norm=0.1", "batch.micro=1"),
 }
 

@@ -129,10 +129,8 @@ BatchPlan Sampler::part(std::int64_t number) {
   const SamplerPosition at = go_to(number / options_.parts_of_batch);
   const RankShare part = share_of(options_.global_batch, number % options_.parts_of_batch, options_.parts_of_batch),
                   own = share_of(options_.partition, part.count, options_.rank);
-  BatchPlan plan{.epoch = at.epoch,
-                 .batch_examples = part.count,
-                 .global_examples = part.count,
-                 .first = part.first + own.first};
+  BatchPlan plan{
+      .epoch = at.epoch, .batch_examples = part.count, .global_examples = part.count, .first = part.first + own.first};
   for (std::int64_t i = 0; i < own.count; ++i) add_example(at.next + plan.first + i, plan);
   plan.micro_batches = micro_batches_of(options_.partition, part.count, options_.rank);
   return plan;

@@ -17,8 +17,8 @@
 
 namespace lockstep {
 
-/// Returns the slice, of `all` parameters, that rank `rank` of `ranks` keeps. The first `servers` ranks keep all of them;
-/// without servers, each rank keeps a slice. Empty for a rank that keeps none.
+/// Returns the slice, of `all` parameters, that rank `rank` of `ranks` keeps. The first `servers` ranks keep all of
+/// them; without servers, each rank keeps a slice. Empty for a rank that keeps none.
 ElementRange kept_slice(ElementRange all, int rank, int ranks, int servers);
 
 /// Slices of the parameters, and the messages that carry them between free-running ranks. The first ranks are servers,

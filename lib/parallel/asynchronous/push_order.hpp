@@ -54,10 +54,10 @@ class PushOrder {
   enum class Length { all_updates, may_be_shorter };
 
   PushOrder() = default;
-  /// `pushes` are those of whole updates. `parts` are the numbers of the parts of batches (Sampler::part) that the pushes
-  /// are gradients of; empty: the batches' parts in their order. `after` are pushes that are under way after the last
-  /// update. Throws Error(bad_data) if a worker has read a version that was not there yet, or is further ahead of the
-  /// slowest than `bound`.
+  /// `pushes` are those of whole updates. `parts` are the numbers of the parts of batches (Sampler::part) that the
+  /// pushes are gradients of; empty: the batches' parts in their order. `after` are pushes that are under way after the
+  /// last update. Throws Error(bad_data) if a worker has read a version that was not there yet, or is further ahead of
+  /// the slowest than `bound`.
   PushOrder(int workers, std::int64_t collect, std::optional<std::int64_t> bound, std::vector<Push> pushes,
             std::vector<Push> after = {}, std::vector<std::int64_t> parts = {}, std::int64_t steps_of_round = 1);
 

@@ -20,8 +20,8 @@ namespace lockstep {
 /// step of the outer optimizer with them, so that the numbers are the same on any number of ranks.
 class SimulatedExchange final : public WorkerExchange {
  public:
-  /// `steps` are those of rounds, and `part_examples` the examples of a step. `order` must outlive this. Collective over
-  /// `ranks`, which are all.
+  /// `steps` are those of rounds, and `part_examples` the examples of a step. `order` must outlive this. Collective
+  /// over `ranks`, which are all.
   SimulatedExchange(const ParallelConfig& config, const UpdateSteps& steps, const PushOrder& order,
                     const Communicator& ranks, std::int64_t part_examples, ParameterBuffer& parameters);
 
@@ -63,9 +63,9 @@ class SimulatedExchange final : public WorkerExchange {
   Optimizer* optimizer_ = nullptr;
   OwnedTensor newest_;  ///< the newest version
   OuterOptimizer outer_;
-  std::vector<Worker> workers_;       ///< this rank's
-  std::vector<OwnedTensor> changes_;  ///< of this rank's rounds of an update
-  OrderedSum sum_;                    ///< of all changes of an update
+  std::vector<Worker> workers_;          ///< this rank's
+  std::vector<OwnedTensor> changes_;     ///< of this rank's rounds of an update
+  OrderedSum sum_;                       ///< of all changes of an update
   std::int64_t version_ = 0, sync_ = 0;  ///< newest version; version of the next synchronization
   std::int64_t place_ = 0;               ///< in the current update
   std::size_t changed_ = 0;              ///< rounds of this rank done in the current update

@@ -9,8 +9,9 @@ namespace lockstep {
 
 using Staleness = AsynchronousConfig::Staleness;
 
-SimulatedGradients::SimulatedGradients(const AsynchronousConfig& config, const Communicator& ranks, const PushOrder& order,
-                                       std::unique_ptr<ParallelStrategy> sums, ParameterBuffer& parameters)
+SimulatedGradients::SimulatedGradients(const AsynchronousConfig& config, const Communicator& ranks,
+                                       const PushOrder& order, std::unique_ptr<ParallelStrategy> sums,
+                                       ParameterBuffer& parameters)
     : config_(config),
       ranks_(ranks),
       order_(order),

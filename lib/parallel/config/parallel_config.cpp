@@ -7,6 +7,7 @@
 #include <iterator>
 #include <string_view>
 
+#include "base/text.hpp"
 #include "config/deck.hpp"
 
 namespace lockstep {
@@ -55,6 +56,47 @@ std::int64_t ParallelConfig::gradients_of_update(int ranks) const {
                "{} of {} ranks that compute leave none for a step to wait for{}; give fewer, or start more ranks",
                backup.ranks, workers, idle);
   return workers - backup.ranks;
+}
+
+void ParallelConfig::check_ranks(int ranks) const {
+  if (synchronizes_groups() && local.group)
+    validate_key(ranks % *local.group == 0, "parallel.local.group",
+                 "{} ranks cannot be divided into groups of {}; use a divisor of the ranks, or node", ranks,
+                 *local.group);
+  if (runs_freely()) {  // these throw if they are wrong
+    static_cast<void>(workers(ranks));
+    static_cast<void>(gradients_of_update(ranks));
+  }
+  validate_key(!deterministic.present || deterministic.shards % ranks == 0, "parallel.deterministic.shards",
+               "{} shards cannot be divided evenly among {} ranks; use a multiple, or fewer ranks",
+               deterministic.shards, ranks);
+}
+
+void ParallelConfig::check_passes(int ranks, bool takes_statistics) const {
+  if (takes_statistics) {
+    validate_key(
+        !runs_freely(), backup.present ? "parallel.backup" : "parallel.asynchronous.schedule.free",
+        "lets each rank read the parameters in its own time, so batch_norm's running statistics would depend on "
+        "timing; use another norm{}",
+        backup.present ? "" : ", or simulate a schedule");
+    validate_key(!has_stepping_workers(), "parallel.local",
+                 "lets each worker step independently, so batch_norm would have no common running statistics; use "
+                 "another norm");
+    validate_key(
+        !asynchronous.present || !sync_batch_norm, "parallel.sync_batch_norm",
+        "asynchronous workers do not wait for each other, so batch_norm cannot use the examples of all of them; "
+        "set it to false");
+  }
+  if (!asynchronous.present) return;
+  const std::int64_t collect = asynchronous.collect, members = asynchronous.members(ranks);
+  validate_key(has_workers() || collect % ranks == 0 || (ranks % collect == 0 && members % (ranks / collect) == 0),
+               "parallel.asynchronous.collect",
+               "{} per update{} cannot be divided evenly among {} ranks; use a multiple, or fewer ranks",
+               counted(collect, "gradient"), members > 1 ? fmt::format(" (of {} pieces each)", members) : "", ranks);
+  validate_key(!asynchronous.adaptive || ranks == 1, "parallel.asynchronous.adaptive",
+               "{} ranks would each have the squares of only some of a worker's gradients; use one rank, or a "
+               "constant lambda",
+               ranks);
 }
 
 void ParallelConfig::Deterministic::describe(Fields& fields) {

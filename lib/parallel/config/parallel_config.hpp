@@ -127,6 +127,11 @@ struct ParallelConfig : Config {
     const std::int64_t pieces = asynchronous.collect * asynchronous.recorded.members;
     return asynchronous.present && !asynchronous.free && !local.present && pieces > 1 ? pieces : 0;
   }
+  /// Throws KeyError if so many ranks cannot train as this section says.
+  void check_ranks(int ranks) const;
+  /// Throws KeyError if so many ranks cannot compute the gradients of a network as this section says, and as the record
+  /// of a replay. `takes_statistics`: the network has layers that take statistics over the examples of a batch.
+  void check_passes(int ranks, bool takes_statistics) const;
   void describe(Fields& fields) override;
   /// All keys of this section, with what decides which others they go with (parallel_options.cpp).
   std::vector<Option> options() const;

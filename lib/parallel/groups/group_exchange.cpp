@@ -254,8 +254,7 @@ void GroupExchange::add_optimizer_states(const std::vector<ShardedState>& of_gro
       all.back().replica = replica;
       if (group != group_.number) give_nothing(all.back());
     }
-    if (optimizer_steps_)
-      optimizer_steps_->add_to(all, group == group_.number && group_.ranks.all.is_root(), replica);
+    if (optimizer_steps_) optimizer_steps_->add_to(all, group == group_.number && group_.ranks.all.is_root(), replica);
   }
 }
 

@@ -120,10 +120,10 @@ class GroupExchange {
   /// Sums of ReplicaUpdate::room over all groups, and over those of this node; null on ranks that get the sums from
   /// the first one that holds the same.
   std::unique_ptr<GradientReducer> sum_, sum_in_node_;
-  std::unique_ptr<AdasumExchange> adasum_;  ///< null: synchronizations are sums
-  std::optional<StreamingSync> streamed_;   ///< none: all parameters are synchronized at once
+  std::unique_ptr<AdasumExchange> adasum_;             ///< null: synchronizations are sums
+  std::optional<StreamingSync> streamed_;              ///< none: all parameters are synchronized at once
   std::optional<OptimizerStepCount> optimizer_steps_;  ///< none: not counted
-  bool has_others_ = false;                 ///< the parameters that all groups have in common are kept
+  bool has_others_ = false;                            ///< the parameters that all groups have in common are kept
   double exposed_seconds_ = 0;
 };
 

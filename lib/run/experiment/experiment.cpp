@@ -114,7 +114,7 @@ void check(const RunConfig& config, const Datasets& data, const Graph& graph, co
     validate_key(find_metric(name) == nullptr || std::ranges::find(config.metrics, name) != config.metrics.end(),
                  key + ".metric", "evaluations of this deck do not compute {}; add it to metrics", name);
   };
-  check_metrics(config.metrics, loss, graph.output_shape());
+  check_metrics(config.metrics, loss);
   check_selection(target, "run.target");
   check_selection(patience, "run.patience");
   check_selection(keep_best, "checkpoint.keep_best");
@@ -172,7 +172,7 @@ void check_examples(const Dataset& data, const AugmentConfig& augment, const Gra
   check_targets(data, loss, graph.output_shape());
 }
 
-void check_metrics(std::span<const std::string> names, const Loss& loss, const Shape& output) {
+void check_metrics(std::span<const std::string> names, const Loss& loss) {
   const bool classes = loss.wants_classes();
   for (const std::string& name : names) {
     const MetricKind& kind = *find_metric(name);

@@ -76,7 +76,7 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Ev
     }
     Graph graph = make_graph(config, data->format());
     loss = config.loss.make();
-    with_positions(config.source, [&] { check_metrics(config.metrics, *loss, graph.output_shape()); });
+    with_positions(config.source, [&] { check_metrics(config.metrics, *loss); });
     check_examples(*data, config.data.augment, graph, *loss);
     check_normalize(data->format(), config.data.normalize);
     batch = std::min(share_of(config.batch.largest(), 0, comm.size()).count, data->size());

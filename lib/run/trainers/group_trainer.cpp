@@ -27,7 +27,9 @@ GroupTrainer::GroupTrainer(const RunConfig& config, Graph graph, std::unique_ptr
   std::optional<LocalGroup> group;
   all_.run_collectively([&] {
     with_positions(config.source, [&] {
-      batch_partition(chosen, graph, all_.size());  // throws if ranks cannot train so
+      batch_partition(chosen, graph, all_.size());  // these throw if ranks cannot train so
+      if (parallel.local.streams())
+        local_fragments(ParameterLayout(graph.layer_specs(), chosen.dtype()), parallel.local.fragments);
       const RankCount ranks{all_.size(), topology.nodes};
       if (parallel.sharding.memory_gb > 0)
         check_memory(chosen, graph, memory_estimate(chosen, graph, train, ranks), ranks);

@@ -50,11 +50,21 @@ void check_parts(const RunConfig& config, std::int64_t examples, std::int64_t pa
                key);
 }
 
+/// Throws KeyError if batches have fewer examples than an update has gradients.
+void check_collect(const RunConfig& config) {
+  const std::int64_t collect = config.parallel.asynchronous.present ? config.parallel.asynchronous.collect : 1;
+  for (const RunLength::Stage& stage : config.batch.stages())
+    validate_key(stage.batch >= collect, stage.begin.count > 0 ? "batch.ramp" : "batch.global",
+                 "{} examples cannot be divided into {} gradients (parallel.asynchronous.collect); use more examples",
+                 stage.batch, collect);
+}
+
 }  // namespace
 
 void check_deck(const RunConfig& config, int ranks) {
   with_positions(config.source, [&] {
     check_sampler(config, ranks);
+    check_collect(config);
     check_ranks(config, ranks);
   });
 }

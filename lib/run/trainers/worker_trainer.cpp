@@ -20,10 +20,8 @@ namespace {
 std::function<bool(std::int64_t)> syncs(const RunConfig& config, std::int64_t examples) {
   const std::int64_t of_epoch = std::max<std::int64_t>(1, examples / std::min(config.batch.global, examples));
   const RunOptions::Interval evaluation = config.run.evaluation_interval();
-  std::vector<std::int64_t> periods{config.run.log_every,
-                                    evaluation.count * (evaluation.in_steps ? 1 : of_epoch),
-                                    config.checkpoint.every_steps,
-                                    config.checkpoint.every_epochs * of_epoch,
+  std::vector<std::int64_t> periods{config.run.log_every, evaluation.count * (evaluation.in_steps ? 1 : of_epoch),
+                                    config.checkpoint.every_steps, config.checkpoint.every_epochs * of_epoch,
                                     config.parallel.audit_every};
   std::erase(periods, 0);
   return [periods](std::int64_t step) {
@@ -87,13 +85,11 @@ WorkerTrainer::WorkerTrainer(const RunConfig& config, Graph graph, std::unique_p
       return std::make_unique<WorkerGradients>(own.parallel, std::span<const AllReduceRow>(), groups, std::nullopt,
                                                nullptr, parameters);
     };
-  all.run_in_parts(ranks.all, [&] {
-    trainer_ = std::make_unique<Trainer>(own, std::move(graph), std::move(problem), ranks.all);
-  });
+  all.run_in_parts(ranks.all,
+                   [&] { trainer_ = std::make_unique<Trainer>(own, std::move(graph), std::move(problem), ranks.all); });
   if (runs_freely)
     exchange_ = std::make_unique<FreeExchange>(parallel, rules, all, place, part_examples_, parameters());
-  else
-    exchange_ = std::make_unique<SimulatedExchange>(parallel, steps_, order_, all, part_examples_, parameters());
+  else exchange_ = std::make_unique<SimulatedExchange>(parallel, steps_, order_, all, part_examples_, parameters());
   exchange_->bind({.optimizer = trainer_->optimizer(),
                    .scalars = [this](std::int64_t updates) { return trainer_->update().scalars(updates); }});
   if (does_rounds_)

@@ -19,8 +19,8 @@ namespace lockstep {
 /// With parallel.local, a worker does a round of steps by itself between reading parameters and giving what it has
 /// changed (Liu et al. 2024, "Asynchronous Local-SGD training for language modeling"). These are steps of the worker's
 /// own optimizer, whose states stay with it. An update has as many rounds as a batch has parts: round r of update u
-/// (both from 0 on) computes part r of each of the update's batches. The learning rate is that of the batch's step; what
-/// optimizers count are the worker's own steps.
+/// (both from 0 on) computes part r of each of the update's batches. The learning rate is that of the batch's step;
+/// what optimizers count are the worker's own steps.
 class WorkerTrainer final : public RunTrainer {
  public:
   /// See RunTrainer.

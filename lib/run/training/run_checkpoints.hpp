@@ -111,9 +111,9 @@ class RunCheckpoints {
   Selection& selection_;
   Progress& progress_;
   RunTrainer& training_;
-  CheckpointTransfer& numbers_;             ///< state_'s
-  std::optional<CheckpointWriter> writer_;  ///< on rank 0
-  BackgroundWork giving_;                   ///< sends this rank's numbers to rank 0; on other ranks
+  CheckpointTransfer& numbers_;               ///< state_'s
+  std::optional<CheckpointWriter> writer_;    ///< on rank 0
+  BackgroundWork giving_;                     ///< sends this rank's numbers to rank 0; on other ranks
   std::vector<std::int64_t> best_in_newest_;  ///< best steps, as the newest checkpoint records them
   ExecSpace space_;
 };

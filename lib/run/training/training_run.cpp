@@ -55,8 +55,7 @@ void TrainingRun::announce() {
                                                                   comm_))
       warn("{}", *remark);
   if (is_complete_) log("{} is already at step {}: nothing is left to do.", folder_.resumed_from(), trainer_.steps());
-  else if (!folder_.resumed_from().empty())
-    log("resumes from {} at step {}", folder_.resumed_from(), trainer_.steps());
+  else if (!folder_.resumed_from().empty()) log("resumes from {} at step {}", folder_.resumed_from(), trainer_.steps());
 }
 
 ExitStatus TrainingRun::run() {

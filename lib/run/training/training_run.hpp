@@ -99,7 +99,7 @@ class TrainingRun {
   StopVote stop_vote_;
   PreparedRun deck_;
   RunTrainer& training_;  ///< deck_'s
-  Trainer& trainer_;        ///< training_'s
+  Trainer& trainer_;      ///< training_'s
   RunState state_;
   BatchFeed batches_;
   RunEvaluations evaluations_;
