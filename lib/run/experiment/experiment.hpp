@@ -35,7 +35,7 @@ std::int64_t vocabulary_of(const Graph& graph);
 
 /// Throws unless the network can read the inputs of `data`.
 void check_inputs(const Dataset& data, const AugmentConfig& augment, const Graph& graph);
-/// Throws KeyError unless these metrics suit the loss and an output of this shape.
+/// Throws KeyError unless these metrics suit the loss.
 void check_metrics(std::span<const std::string> names, const Loss& loss);
 /// Returns warnings about metrics that have the same value whatever an output of this shape is.
 std::vector<std::string> metric_remarks(std::span<const std::string> names, const Shape& output);
