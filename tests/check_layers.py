@@ -49,8 +49,9 @@ MAY_USE_BESIDE = {
     "run/experiment": {"deck", "monitor"},
     "run/folder": {"deck", "monitor", "resilience"},
     "run/inference": {"deck", "experiment"},
-    "run/training": {"deck", "experiment", "folder", "monitor", "resilience"},
-    "run/reports": {"deck", "experiment", "folder", "training"},
+    "run/reports": {"deck", "experiment", "folder", "trainers", "training"},
+    "run/trainers": {"deck"},
+    "run/training": {"deck", "experiment", "folder", "monitor", "resilience", "trainers"},
 }
 # External libraries: header → the only folders that may include it.
 ONLY_IN = {

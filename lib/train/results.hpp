@@ -76,8 +76,8 @@ struct StepResult {
   std::int64_t examples = 0;  ///< of all ranks
   /// The newest outcome: on devices, that of the step before, of which the host hears a step late; none: of no step.
   std::optional<StepOutcome> outcome;
-  /// Seconds of the longest step of this rank, if the ranks have done several by themselves; else 0.
-  double longest_step = 0;
+  /// Seconds of the longest step of any rank, if ranks have done several by themselves.
+  std::optional<double> longest_step{};
 
   /// Whether all steps that have an outcome count.
   bool done() const { return !outcome || outcome->done(); }

@@ -65,9 +65,10 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
 
 /// Makes what does the steps of these ranks with each other.
 void Trainer::join_ranks(const Topology& topology, const ShardGroups& groups, SumMemory memory) {
-  strategy_ = problem_.strategy ? problem_.strategy(groups, model_->parameters())
-                                : make_strategy(config_.parallel, problem_.measured, problem_.seed, groups,
-                                                std::move(memory), model_->parameters());
+  const MakeStrategy make = std::exchange(problem_.strategy, nullptr);
+  strategy_ = make ? make(groups, model_->parameters())
+                   : make_strategy(config_.parallel, problem_.measured, problem_.seed, groups, std::move(memory),
+                                   model_->parameters());
   comm_.run_collectively([&] {
     with_positions(config_.source, [&] {
       if (!optimizer_) optimizer_ = config_.optimizer.make(model_->parameters(), config_.state_offload());

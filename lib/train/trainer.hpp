@@ -26,12 +26,12 @@ struct TrainingProblem {
   std::uint64_t seed = 0;              ///< of dropout and other random numbers
   RunLength length;                    ///< for the learning-rate schedule
   std::vector<AllReduceRow> measured;  ///< see make_all_reduce
-  /// Makes the strategy by which these ranks share the work; empty: as the deck says. Collective.
+  /// Makes the strategy by which these ranks share the work, when the trainer is made; empty: as the deck says.
+  /// Collective.
   MakeStrategy strategy{};
   /// Called between layers, and where a step waits for other ranks. Must not wait. If given, passes are not recorded.
   std::function<void()> between_layers{};
-  /// Whether the learning rate's schedule counts steps that are left out, as that of other trainers does which train
-  /// the same network meanwhile.
+  /// Skipped steps advance the learning rate's schedule, so that groups which train separately stay on one schedule.
   bool counts_missed = false;
   std::vector<std::int64_t> rank_numbers{};  ///< of the trainer's ranks in messages; empty: those of the communicator
 };

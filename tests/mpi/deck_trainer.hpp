@@ -34,7 +34,7 @@ struct DeckTrainer : BatchSource {
   const Dataset& data() const { return *experiment.data.train; }
   ParameterBuffer& parameters() { return trainer->model().parameters(); }
   StepResult step() {
-    if (training->part_if_due()) begin(position);
+    if (training->split_if_due()) begin(position);
     return training->step(*this, [] { return RankRequests{}; });
   }
   const HostBatch& next() override {
@@ -43,7 +43,7 @@ struct DeckTrainer : BatchSource {
     return batch;
   }
   const HostBatch& part(std::int64_t number) override { return loader->part(number); }
-  void go_to(std::int64_t batches) override { position = loader->position_after(batches); }
+  void skip_to_batch(std::int64_t batches) override { position = loader->position_after(batches); }
 
   const TemporaryFolder folder;
   const RunConfig config;

@@ -109,11 +109,11 @@ void FreeExchange::tell(StoreEvent event) {
 
 void FreeExchange::take(const StoreEvent& event) {
   if (event.kind == StoreEvent::Kind::push) steps_ += rules_.steps.of(event.part / rules_.parts_of_batch);
-  if (event.kind != StoreEvent::Kind::given) return store_.add(event);
+  if (event.kind != StoreEvent::Kind::arrived) return store_.add(event);
   order_.take(event.worker, [this](const StoreEvent& next) { tell(next); });
 }
 
-bool FreeExchange::has_advanced(const ExecSpace& space) {
+bool FreeExchange::makes_progress(const ExecSpace& space) {
   if (!is_under_way_) return false;
   bool advances = false;
   while (const std::optional<Mailbox::Letter> letter = mailbox_.take()) {
@@ -123,7 +123,7 @@ bool FreeExchange::has_advanced(const ExecSpace& space) {
   return store_.advance(space, updater_->optimizer) || advances;
 }
 
-void FreeExchange::set_out(std::int64_t sync) {
+void FreeExchange::run_until(std::int64_t sync) {
   is_under_way_ = true;
   steps_ = 0;
   if (!ranks_.is_root()) return;
@@ -149,12 +149,12 @@ WorkerTurn FreeExchange::next_turn(const ExecSpace& space) {
   return {.version = store_.version(), .examples = steps_ * part_examples_};
 }
 
-/// The first rank of a worker tells rank 0 for all its ranks: once it has the sum of a step, the others are about to
-/// give theirs.
-void FreeExchange::give(const ExecSpace& space) {
+/// Only the first rank of a worker reports to rank 0: when it has the sum of a step, the other ranks will push theirs
+/// without waiting for other workers.
+void FreeExchange::push(const ExecSpace& space) {
   store_.give(space);
   if (place_.ranks.all.is_root())
-    mailbox_.send(letter_of({.kind = StoreEvent::Kind::given, .worker = place_.worker()}), 0);
+    mailbox_.send(letter_of({.kind = StoreEvent::Kind::arrived, .worker = place_.worker()}), 0);
   advance(space);
 }
 

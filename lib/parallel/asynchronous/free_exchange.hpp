@@ -39,7 +39,7 @@ struct WorkerPlace {
   }
 
   Topology ranks;
-  int number = 0, count = 1;  ///< of the worker or server, among all of them; and how many there are
+  int number = 0, count = 1;  ///< number of this worker or server; number of workers and servers together
   int servers = 0;
 };
 
@@ -56,9 +56,9 @@ class WorkerGradients final : public DataParallel {
 /// the same events. There is one for each fraction of the parameters, among the ranks that have the same place in their
 /// workers.
 ///
-/// Ranks serve each other where `advance` is called, as between the layers of passes. A rank waits for a store only
-/// where it reads, and then until all ranks of its worker have read. So these may wait for each other from there until
-/// they have given.
+/// Ranks serve each other where `advance` is called, as between the layers of passes. A rank waits for stores only
+/// while it reads, which ends when all ranks of its worker have read. Ranks of one worker may therefore wait for each
+/// other between reading and pushing, and nowhere else.
 class FreeExchange final : public WorkerExchange {
  public:
   /// `part_examples` is the number of examples of a gradient. Collective over `ranks`, which are all.
@@ -70,17 +70,18 @@ class FreeExchange final : public WorkerExchange {
   /// Error(bad_data) if that is the record of other workers, and cannot_create or io_error if the file cannot be
   /// written.
   void begin(const ExecSpace& space, std::int64_t version, std::int64_t optimizer_steps) override;
-  void set_out(std::int64_t sync) override;
+  void run_until(std::int64_t sync) override;
   WorkerTurn next_turn(const ExecSpace& space) override;
-  void give(const ExecSpace& space) override;
+  void push(const ExecSpace& space) override;
   bool has_dropped() const override { return store_.has_dropped(); }
-  void advance(const ExecSpace& space) override { static_cast<void>(has_advanced(space)); }
+  void advance(const ExecSpace& space) override { static_cast<void>(makes_progress(space)); }
   double end_sync(const ExecSpace& space) override;
   std::int64_t& optimizer_steps() override { return optimizer_steps_; }
   std::vector<ShardedState> sharded_states() const override;
   void flush_record() override {
     if (record_) record_->flush_to_disk();
   }
+  /// Without a record, those of this process.
   GradientCounts counts(std::int64_t) const override {
     return {order_.staleness_counts(), order_.dropped() * part_examples_};
   }
@@ -88,12 +89,12 @@ class FreeExchange final : public WorkerExchange {
 
  private:
   /// Does what can be done without waiting; returns whether that was anything.
-  bool has_advanced(const ExecSpace& space);
+  bool makes_progress(const ExecSpace& space);
   template <class Done>
   void serve_until(const ExecSpace& space, const Done& done) {
     SpinBackoff backoff;
     while (!done()) {
-      if (has_advanced(space)) {
+      if (makes_progress(space)) {
         backoff.reset();
         heartbeat().beat();  // a server may have something to do all the time
       } else {

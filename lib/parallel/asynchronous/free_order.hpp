@@ -19,13 +19,13 @@ namespace lockstep {
 /// Trivially copyable, so that it can be sent as bytes.
 struct StoreEvent {
   enum class Kind : std::int32_t {
-    given,  ///< a worker says, to the rank that decides the order, that its gradient is on its way
-    read,   ///< the worker gets the current parameters, and computes the gradient of `part`
-    push,   ///< the worker's gradient is added
-    drop,   ///< the worker's gradient has come too late, and is not added
-    sync,   ///< all workers get the parameters, and nothing else is under way
+    arrived,  ///< a worker says, to the rank that decides the order, that its gradient is on its way
+    read,     ///< the worker gets the current parameters, and computes the gradient of `part`
+    push,     ///< the worker's gradient is added
+    drop,     ///< the worker's gradient has come too late, and is not added
+    sync,     ///< all workers get the parameters, and nothing else is under way
   };
-  Kind kind = Kind::given;
+  Kind kind = Kind::arrived;
   std::int32_t worker = 0;
   std::int64_t part = 0;       ///< number among the parts of all batches (Sampler::part)
   std::int32_t is_update = 0;  ///< 1: the push is the last one of an update, which is done with `scalars`

@@ -125,17 +125,17 @@ bool ParameterStore::advance(const ExecSpace& space, Optimizer& optimizer) {
 
 bool ParameterStore::handle(const ExecSpace& space, Optimizer& optimizer, const StoreEvent& event) {
   switch (event.kind) {
-    case StoreEvent::Kind::read: return lend(space, event);
+    case StoreEvent::Kind::read: return serve_read(space, event);
     case StoreEvent::Kind::push: return push(space, optimizer, event);
     case StoreEvent::Kind::drop: return drop(event);
     case StoreEvent::Kind::sync: return sync(space, event);
-    case StoreEvent::Kind::given: break;
+    case StoreEvent::Kind::arrived: break;
   }
   return true;
 }
 
-/// Handles a read: lends the slice to the reader, which may be this rank.
-bool ParameterStore::lend(const ExecSpace& space, const StoreEvent& event) {
+/// Handles a read: sends the slice to the reader, which may be this rank.
+bool ParameterStore::serve_read(const ExecSpace& space, const StoreEvent& event) {
   const int rank = rank_of(event);
   const bool is_own = rank == slices_.rank();
   if (!is_own && !slices_.keeps_slice(slices_.rank())) return true;
@@ -144,7 +144,7 @@ bool ParameterStore::lend(const ExecSpace& space, const StoreEvent& event) {
   reader.version = version_;
   copy(space, values_.get(), reader.read.get());
   if (is_own) copy(space, values_.get(), parameters_.values(own_));
-  space.fence("lockstep::parameter_store::lend");
+  space.fence("lockstep::parameter_store::serve_read");
   if (is_own) {
     slices_.receive_values(parameters_);
     turn_ = event;

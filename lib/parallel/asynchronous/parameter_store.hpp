@@ -120,7 +120,7 @@ class ParameterStore {
   int rank_of(const StoreEvent& event) const { return slices_.rank_of_worker(event.worker); }
   Worker& worker(int rank) { return workers_[static_cast<std::size_t>(rank)]; }
   bool handle(const ExecSpace& space, Optimizer& optimizer, const StoreEvent& event);
-  bool lend(const ExecSpace& space, const StoreEvent& event);
+  bool serve_read(const ExecSpace& space, const StoreEvent& event);
   bool push(const ExecSpace& space, Optimizer& optimizer, const StoreEvent& event);
   bool drop(const StoreEvent& event);
   bool take_given();

@@ -88,9 +88,8 @@ class PushOrder {
   /// Returns how many pushes of the first `updates` updates have a staleness of 0, 1, ….
   std::vector<std::int64_t> staleness_counts(std::int64_t updates) const;
 
-  /// A copy of a version, which a worker keeps for a push after the update that follows that version. If the worker
-  /// gives one of that update's gradients by an older version, it can make the copy only when the update has all its
-  /// gradients (`before_update`).
+  /// A copy of a version, which a worker keeps for a later, stale push. `before_update`: the worker pushes to the
+  /// update of that version by an older one, so it makes the copy when that update has all its gradients.
   struct Copy {
     std::int64_t version = 0;
     bool before_update = false;

@@ -51,7 +51,7 @@ void SimulatedExchange::begin(const ExecSpace& space, std::int64_t version, std:
   if (version_ == 0) keep_copies(space, false);
 }
 
-void SimulatedExchange::set_out(std::int64_t sync) {
+void SimulatedExchange::run_until(std::int64_t sync) {
   sync_ = sync;
   examples_ = 0;
 }
@@ -63,10 +63,10 @@ void SimulatedExchange::keep_copies(const ExecSpace& space, bool before_update) 
 
 WorkerTurn SimulatedExchange::next_turn(const ExecSpace& space) {
   for (; version_ < sync_; apply_changes(space)) {
-    while (place_ < order_.collect() && rank_of(push().worker) != ranks_.rank()) ++place_;
+    while (place_ < order_.collect() && rank_of(next_push().worker) != ranks_.rank()) ++place_;
     if (place_ == order_.collect()) continue;
     const bool is_newest = order_.staleness(version_ + 1, place_) == 0;
-    copy(space, is_newest ? newest_.get() : worker(push().worker).read.get(), trained());
+    copy(space, is_newest ? newest_.get() : worker(next_push().worker).read.get(), trained());
     parameters_.round(space);
     swap_states(space);
     return {.part = order_.part_of(version_ + 1, place_)};
@@ -80,10 +80,10 @@ WorkerTurn SimulatedExchange::next_turn(const ExecSpace& space) {
 void SimulatedExchange::swap_states(const ExecSpace& space) {
   const std::vector<Optimizer::State>& states = optimizer_->states();
   for (std::size_t i = 0; i < states.size(); ++i)
-    swap_numbers(space, states[i].values, worker(push().worker).states[i].get());
+    swap_numbers(space, states[i].values, worker(next_push().worker).states[i].get());
 }
 
-void SimulatedExchange::give(const ExecSpace& space) {
+void SimulatedExchange::push(const ExecSpace& space) {
   const Tensor change = parameters_.gradients({0, parameters_.trained_size()});
   const std::int64_t staleness = order_.staleness(version_ + 1, place_);
   if (divides_by_staleness_ && staleness > 1) divide_by_staleness(space, staleness, change);

@@ -27,11 +27,11 @@ class SimulatedExchange final : public WorkerExchange {
 
   void bind(const Updater& updater) override;
   void begin(const ExecSpace& space, std::int64_t version, std::int64_t optimizer_steps) override;
-  void set_out(std::int64_t sync) override;
+  void run_until(std::int64_t sync) override;
   WorkerTurn next_turn(const ExecSpace& space) override;
-  void give(const ExecSpace& space) override;
+  void push(const ExecSpace& space) override;
   double end_sync(const ExecSpace& space) override;
-  std::int64_t& optimizer_steps() override { return worker(push().worker).optimizer_steps; }
+  std::int64_t& optimizer_steps() override { return worker(next_push().worker).optimizer_steps; }
   std::vector<ShardedState> sharded_states() const override;
   GradientCounts counts(std::int64_t updates) const override { return {order_.staleness_counts(updates), 0}; }
   double take_exposed_seconds() override { return std::exchange(exposed_seconds_, 0.0); }
@@ -48,7 +48,7 @@ class SimulatedExchange final : public WorkerExchange {
   int rank_of(std::int64_t worker) const { return static_cast<int>(worker % ranks_.size()); }
   /// Returns a worker of this rank.
   Worker& worker(std::int64_t number) { return workers_[static_cast<std::size_t>(number / ranks_.size())]; }
-  const PushOrder::Push& push() const { return order_.of_update(version_ + 1)[static_cast<std::size_t>(place_)]; }
+  const PushOrder::Push& next_push() const { return order_.of_update(version_ + 1)[static_cast<std::size_t>(place_)]; }
   Tensor trained() const { return parameters_.values({0, parameters_.trained_size()}); }
   void swap_states(const ExecSpace& space);
   void apply_changes(const ExecSpace& space);

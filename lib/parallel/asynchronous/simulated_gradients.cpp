@@ -16,11 +16,11 @@ SimulatedGradients::SimulatedGradients(const AsynchronousConfig& config, const C
       ranks_(ranks),
       order_(order),
       sums_(std::move(sums)),
-      together_(ranks_of_gradient(config, ranks.size())),
+      ranks_per_gradient_(ranks_of_gradient(config, ranks.size())),
       parameters_(parameters),
-      each_(order_.collect() * together_ / ranks.size()) {
+      gradients_per_rank_(order_.collect() * ranks_per_gradient_ / ranks.size()) {
   if (order_.members() > 1)
-    pieces_.emplace(ranks.split(ranks.rank() / together_), ParallelConfig::in_fixed_tree(order_.members()),
+    pieces_.emplace(ranks.split(ranks.rank() / ranks_per_gradient_), ParallelConfig::in_fixed_tree(order_.members()),
                     parameters.gradients());
   for (int i = 0; i < order_.workers(); ++i) {
     Worker& worker = workers_.emplace_back();
@@ -69,14 +69,14 @@ void SimulatedGradients::correct(const ExecSpace& space) {
 void SimulatedGradients::gradient_sum_done(const ExecSpace& space) {
   if (pieces_) {
     pieces_->gradient_sum_done(space);
-    if (++pieces_done_ % (order_.members() / together_) != 0) return;
+    if (++pieces_done_ % (order_.members() / ranks_per_gradient_) != 0) return;
     pieces_->finish(space, [] {});
   }
   correct(space);
   swap_version(space);
   sums_->gradient_ready(space, {0, parameters_.layout().summed_size()});
   sums_->gradient_sum_done(space);
-  if (++done_ < each_) swap_version(space);
+  if (++done_ < gradients_per_rank_) swap_version(space);
 }
 
 void SimulatedGradients::end_step(const ExecSpace& space) { keep_copies(space, step_, false); }

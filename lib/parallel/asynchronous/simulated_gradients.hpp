@@ -62,7 +62,7 @@ class SimulatedGradients final : public ParallelStrategy {
     OwnedTensor read;         ///< version that its next gradient is computed by
     OwnedTensor mean_square;  ///< mean square of its gradients, for adaptive compensation
   };
-  std::int64_t place() const { return ranks_.rank() / together_ * each_ + done_; }
+  std::int64_t place() const { return ranks_.rank() / ranks_per_gradient_ * gradients_per_rank_ + done_; }
   const PushOrder::Push& push() const { return order_.of_update(step_)[static_cast<std::size_t>(place())]; }
   Worker& worker() { return workers_[static_cast<std::size_t>(push().worker)]; }
   Tensor trained() const { return parameters_.values({0, parameters_.trained_size()}); }
@@ -74,11 +74,11 @@ class SimulatedGradients final : public ParallelStrategy {
   Communicator ranks_;
   const PushOrder& order_;
   std::unique_ptr<ParallelStrategy> sums_;
-  int together_;                                ///< ranks_of_gradient
+  int ranks_per_gradient_;                      ///< ranks_of_gradient
   std::optional<DeterministicReducer> pieces_;  ///< sums the pieces of a gradient; none: gradients are in one piece
   ParameterBuffer& parameters_;
   std::vector<Worker> workers_;
-  std::int64_t each_;  ///< gradients of an update that this rank computes
+  std::int64_t gradients_per_rank_;  ///< gradients of an update that this rank computes
   std::int64_t step_ = 0, examples_ = 0;
   std::int64_t done_ = 0;         ///< gradients of this update that this rank has computed
   std::int64_t pieces_done_ = 0;  ///< pieces that this rank has computed of them

@@ -17,13 +17,14 @@ namespace lockstep {
 /// What a worker goes on with.
 struct WorkerTurn {
   std::optional<std::int64_t> part{};  ///< its next part of the batches (Sampler::part); none: all workers synchronize
-  std::int64_t version = 0;            ///< at a synchronization: version of the parameters
-  std::int64_t examples = 0;  ///< and number of examples in the updates since workers set out from the last one
+  // At synchronizations only:
+  std::int64_t version = 0;   ///< of the parameters
+  std::int64_t examples = 0;  ///< number of examples in the updates since the synchronization before
 };
 
 /// What travels between asynchronous workers. A worker reads a version of the parameters, computes the gradient of a
-/// part of the batches by it, or does a round of steps, and gives the gradient, or what the round has changed. Version
-/// v of the parameters is what v updates have left.
+/// part of the batches by it, or does a round of steps, and pushes the gradient, or what the round has changed. Version
+/// v of the parameters is the result of v updates.
 class WorkerExchange {
  public:
   virtual ~WorkerExchange() = default;
@@ -35,19 +36,18 @@ class WorkerExchange {
   };
   /// Call once, before all other functions.
   virtual void bind(const Updater& updater) = 0;
-  /// Call when the run begins, or goes on, at a synchronization: all ranks have the parameters of this version, and the
-  /// optimizer's states of rank 0 or their own, as `sharded_states` gives them. `optimizer_steps` is the number of
-  /// steps behind these states, unless they come with a number of their own. Collective; an error of a rank is thrown
-  /// on all of them.
+  /// Call when the run begins or continues, at a synchronization. All ranks have the parameters of `version`, and their
+  /// restored states (sharded_states). `optimizer_steps`, the number of steps behind these, is used if the states carry
+  /// no number. Collective; an error of a rank is thrown on all of them.
   virtual void begin(const ExecSpace& space, std::int64_t version, std::int64_t optimizer_steps) = 0;
 
-  /// All workers set out from a synchronization; the next one is at version `sync`.
-  virtual void set_out(std::int64_t sync) = 0;
+  /// Lets all workers run until version `sync`, where they synchronize.
+  virtual void run_until(std::int64_t sync) = 0;
   /// Returns what this rank goes on with, once the parameters for it are in the buffer. May wait for other ranks.
   virtual WorkerTurn next_turn(const ExecSpace& space) = 0;
-  /// Gives what is in the gradients' memory, which must stay as it is until the next turn.
-  virtual void give(const ExecSpace& space) = 0;
-  /// Whether what this worker gave last has come too late to count.
+  /// Pushes what is in the gradients' memory, which must stay as it is until the next turn.
+  virtual void push(const ExecSpace& space) = 0;
+  /// Whether what this worker has pushed last came too late to count.
   virtual bool has_dropped() const { return false; }
   /// Goes on with what others wait for. Must not wait.
   virtual void advance(const ExecSpace& /*space*/) {}
@@ -60,7 +60,7 @@ class WorkerExchange {
   virtual std::vector<ShardedState> sharded_states() const = 0;
   /// Makes sure that the record of the order is on disk, if rank 0 keeps one. From any thread. Throws io_error.
   virtual void flush_record() {}
-  /// Outcome of all that was given in the first `updates` updates of the run; on rank 0.
+  /// Outcome of all that was pushed in the first `updates` updates of the run, as far as it is known; on rank 0.
   virtual GradientCounts counts(std::int64_t updates) const = 0;
   /// Seconds that this rank has waited for others since the last call.
   virtual double take_exposed_seconds() = 0;

@@ -83,7 +83,7 @@ GroupExchange::GroupExchange(const Options& options, const LocalGroup& group, Re
     return;
   }
   if (config_.outer == LocalConfig::Outer::adasum) {
-    adasum_ = std::make_unique<AdasumExchange>(group_.all.all, group_.ranks.all, layout, update_.room());
+    adasum_ = std::make_unique<AdasumExchange>(group_.all.all, group_.ranks.all, layout, update_.delta_buffer());
     return;
   }
   group_.all.all.run_in_parts(place_, [&] {
@@ -101,7 +101,7 @@ std::unique_ptr<GradientReducer> GroupExchange::make_sum(const Options& options,
   if (!ranks) return nullptr;
   ParallelConfig config = options.config;
   config.sharding = {};  // ranks that own the same sum all of it
-  const Tensor numbers = update_.room();
+  const Tensor numbers = update_.delta_buffer();
   const ParameterLayout& layout = replica_.parameters.layout();
   const GradientBuckets buckets = layout.is_divided() ? GradientBuckets({update_.trained()}, update_.all().count,
                                                                         config.sums.bucket_mb, size_of(numbers.dtype))
@@ -115,7 +115,7 @@ std::unique_ptr<GradientReducer> GroupExchange::make_sum(const Options& options,
 void GroupExchange::finish(const ExecSpace& space, const std::unique_ptr<GradientReducer>& sum) {
   const Timer timer;
   if (sum) sum->finish(space, [] {});
-  if (holders_.size() > 1) holders_.broadcast(space, update_.room());
+  if (holders_.size() > 1) holders_.broadcast(space, update_.delta_buffer());
   exposed_seconds_ += timer.seconds();
 }
 
@@ -127,7 +127,7 @@ void GroupExchange::begin_step(const ExecSpace& space) {
   if (std::exchange(has_others_, true)) return;
   replica_.finish_update();
   if (streamed_) replica_.change([&] { update_.swap(space); });
-  else update_.keep(space);
+  else update_.save_synced(space);
 }
 
 void GroupExchange::end_step(const ExecSpace& space, std::int64_t step, std::int64_t examples,
@@ -154,7 +154,7 @@ void GroupExchange::end_step(const ExecSpace& space, std::int64_t step, std::int
 
 /// `weight` is that of the group. Ranks take differences before any of them changes parameters that several share.
 void GroupExchange::sync_at_once(const ExecSpace& space, double weight) {
-  const Tensor differences = update_.room();
+  const Tensor differences = update_.delta_buffer();
   if (adasum_) {
     const auto take = [&](double factor, ElementRange range) {
       if (range.count > 0) update_.take_differences(space, factor, range, flat_part(differences, range));
@@ -170,7 +170,7 @@ void GroupExchange::sync_at_once(const ExecSpace& space, double weight) {
 }
 
 void GroupExchange::average_in_node(const ExecSpace& space, double weight) {
-  const Tensor differences = update_.room();
+  const Tensor differences = update_.delta_buffer();
   update_.take_differences(space, weight, update_.all(), differences);
   finish(space, sum_in_node_);
   replica_.change([&] { update_.average(space, differences); });
@@ -179,7 +179,7 @@ void GroupExchange::average_in_node(const ExecSpace& space, double weight) {
 /// Until `from_step` all ranks hold equal parameters. Each step copies them to x₀, so that every checkpoint has an x₀
 /// that is right for any `from_step` of the run that goes on.
 void GroupExchange::follow(const ExecSpace& space) {
-  if (streamed_) replica_.change([&] { update_.keep(space); });
+  if (streamed_) replica_.change([&] { update_.save_synced(space); });
 }
 
 void GroupExchange::note_optimizer_steps(const ExecSpace& space, std::int64_t steps) {
@@ -212,8 +212,8 @@ void GroupExchange::begin(const ExecSpace& space, std::int64_t steps) {
     if (holders_.size() > 1) holders_.broadcast(space, velocity);
   }
   if (streamed_) {
-    if (steps <= config_.from_step) update_.keep(space);
-    else group_.ranks.all.broadcast(space, update_.others());
+    if (steps <= config_.from_step) update_.save_synced(space);
+    else group_.ranks.all.broadcast(space, update_.synced());
   }
   weights_.forget(space);
   has_others_ = false;
@@ -233,7 +233,7 @@ std::vector<ShardedState> GroupExchange::sharded_states(const std::vector<Sharde
   const SharedLayout layout(std::move(moving)), trained = trained_parameters(parameters);
   for (int group = 0; streamed_ && group < group_.count; ++group) {
     all.push_back(
-        state_of_one_rank("", layout, update_.others(), group == group_.number && group_.ranks.all.is_root()));
+        state_of_one_rank("", layout, update_.synced(), group == group_.number && group_.ranks.all.is_root()));
     all.back().replica = ShardedState::Replica{group, group_.count};
   }
   if (const Tensor& velocity = update_.outer().velocity())

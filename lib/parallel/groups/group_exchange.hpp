@@ -117,8 +117,8 @@ class GroupExchange {
   std::int64_t last_step_;
   ReplicaUpdate update_;
   AveragingWeights weights_;
-  /// Sums of ReplicaUpdate::room over all groups, and over those of this node; null on ranks that get the sums from
-  /// the first one that holds the same.
+  /// Sums of ReplicaUpdate::delta_buffer over all groups, and over those of this node; null on ranks that get the sums
+  /// from the first one that holds the same.
   std::unique_ptr<GradientReducer> sum_, sum_in_node_;
   std::unique_ptr<AdasumExchange> adasum_;             ///< null: synchronizations are sums
   std::optional<StreamingSync> streamed_;              ///< none: all parameters are synchronized at once

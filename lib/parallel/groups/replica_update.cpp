@@ -18,14 +18,14 @@ void OuterOptimizer::step(const ExecSpace& space, double share, ElementRange ran
 ReplicaUpdate::ReplicaUpdate(const LocalConfig& config, ParameterBuffer& parameters)
     : parameters_(parameters),
       trained_(parameters.layout().owned_count()),
-      others_("lockstep::replica_update::others", parameters.dtype(),
+      synced_("lockstep::replica_update::synced", parameters.dtype(),
               {trained_ + parameters.layout().statistics().count}),
       outer_(config, parameters.dtype(), trained_) {
   if (parameters.layout().is_divided())
     differences_ = OwnedTensor("lockstep::replica_update::differences", parameters.dtype(), {all().count});
 }
 
-Tensor ReplicaUpdate::room() const {
+Tensor ReplicaUpdate::delta_buffer() const {
   return differences_.get() ? differences_.get() : flat_part(parameters_.gradients(), all());
 }
 
@@ -52,18 +52,18 @@ void ReplicaUpdate::round(const ExecSpace& space, ElementRange range) const {
   }
 }
 
-void ReplicaUpdate::keep(const ExecSpace& space) const {
-  for_pieces(all(), [&](ElementRange range, const Tensor& values) { copy(space, values, flat_part(others(), range)); });
+void ReplicaUpdate::save_synced(const ExecSpace& space) const {
+  for_pieces(all(), [&](ElementRange range, const Tensor& values) { copy(space, values, flat_part(synced(), range)); });
 }
 
 void ReplicaUpdate::put_back(const ExecSpace& space, ElementRange range) const {
-  for_pieces(range, [&](ElementRange part, const Tensor& values) { copy(space, flat_part(others(), part), values); });
+  for_pieces(range, [&](ElementRange part, const Tensor& values) { copy(space, flat_part(synced(), part), values); });
   round(space, range);
 }
 
 void ReplicaUpdate::swap(const ExecSpace& space) const {
   for_pieces(all(), [&](ElementRange range, const Tensor& values) {
-    swap_numbers(space, values, flat_part(others(), range));
+    swap_numbers(space, values, flat_part(synced(), range));
   });
   round(space, all());
 }
@@ -71,7 +71,7 @@ void ReplicaUpdate::swap(const ExecSpace& space) const {
 void ReplicaUpdate::take_differences(const ExecSpace& space, double weight, ElementRange range,
                                      const Tensor& differences) const {
   for_pieces(range, [&](ElementRange part, const Tensor& values) {
-    weighted_difference(space, weight, flat_part(others(), part), values,
+    weighted_difference(space, weight, flat_part(synced(), part), values,
                         flat_part(differences, {part.first - range.first, part.count}));
   });
 }
@@ -79,16 +79,16 @@ void ReplicaUpdate::take_differences(const ExecSpace& space, double weight, Elem
 void ReplicaUpdate::step(const ExecSpace& space, double share, ElementRange range, const Tensor& differences) {
   const ElementRange of_trained = range.within(trained()), of_statistics = range.within(statistics());
   const auto part = [&](ElementRange of) { return flat_part(differences, {of.first - range.first, of.count}); };
-  if (of_trained.count > 0) outer_.step(space, share, of_trained, part(of_trained), flat_part(others(), of_trained));
+  if (of_trained.count > 0) outer_.step(space, share, of_trained, part(of_trained), flat_part(synced(), of_trained));
   if (of_statistics.count > 0)
-    outer_step(space, {.share = share}, part(of_statistics), {}, flat_part(others(), of_statistics));
+    outer_step(space, {.share = share}, part(of_statistics), {}, flat_part(synced(), of_statistics));
   put_back(space, range);
 }
 
 /// In one go: several ranks may write the same statistics.
 void ReplicaUpdate::average(const ExecSpace& space, const Tensor& differences) const {
   for_pieces(all(), [&](ElementRange range, const Tensor& values) {
-    weighted_difference(space, 1, flat_part(others(), range), flat_part(differences, range), values);
+    weighted_difference(space, 1, flat_part(synced(), range), flat_part(differences, range), values);
   });
   round(space, all());
 }

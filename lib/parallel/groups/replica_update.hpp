@@ -50,18 +50,18 @@ class ReplicaUpdate {
   ReplicaUpdate(const LocalConfig& config, ParameterBuffer& parameters);
 
   /// All that is updated, and the trained parameters, which come first.
-  ElementRange all() const { return {0, others_.get().count()}; }
+  ElementRange all() const { return {0, synced_.get().count()}; }
   ElementRange trained() const { return {0, trained_}; }
   ElementRange statistics() const { return {trained_, all().count - trained_}; }
   /// Memory for the differences of all numbers: that of the gradients, unless ranks divide the parameters.
-  Tensor room() const;
-  Tensor others() const { return others_.get(); }
+  Tensor delta_buffer() const;
+  Tensor synced() const { return synced_.get(); }
   const OuterOptimizer& outer() const { return outer_; }
 
-  /// others ← parameters, and the reverse.
-  void keep(const ExecSpace& space) const;
+  /// synced ← parameters, and the reverse.
+  void save_synced(const ExecSpace& space) const;
   void put_back(const ExecSpace& space) const { put_back(space, all()); }
-  /// Exchanges others and parameters.
+  /// Exchanges the synced parameters and the group's own.
   void swap(const ExecSpace& space) const;
 
   /// differences = weight · (x₀ − x), for a range of the parameters.
@@ -80,7 +80,7 @@ class ReplicaUpdate {
 
   ParameterBuffer& parameters_;
   std::int64_t trained_;
-  OwnedTensor others_, differences_;
+  OwnedTensor synced_, differences_;
   OuterOptimizer outer_;
 };
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "train/memory_estimate.hpp"
+#include "run/trainers/training_checks.hpp"
 
 namespace lockstep {
 namespace {
@@ -25,44 +25,45 @@ GroupTrainer::GroupTrainer(const RunConfig& config, Graph graph, std::unique_ptr
   const ParallelConfig& parallel = chosen.parallel;
   const Topology topology(all_);
   std::optional<LocalGroup> group;
+  check_step(chosen, graph, train, topology);
   all_.run_collectively([&] {
     with_positions(config.source, [&] {
-      batch_partition(chosen, graph, all_.size());  // these throw if ranks cannot train so
-      if (parallel.local.streams())
+      if (parallel.local.streams())  // throws if it is wrong
         local_fragments(ParameterLayout(graph.layer_specs(), chosen.dtype()), parallel.local.fragments);
-      const RankCount ranks{all_.size(), topology.nodes};
-      if (parallel.sharding.memory_gb > 0)
-        check_memory(chosen, graph, memory_estimate(chosen, graph, train, ranks), ranks);
       group.emplace(parallel.local, topology);
       require_alike_groups(parallel, group->are_equal);
     });
   });
-  steps_between_syncs_ = parallel.local.every;
+  traits_.steps_between_syncs = parallel.local.every;
+  traits_.ranks_have_same_states = group->count == 1;
   const RunConfig together = own_ = without_groups(chosen);
   own_.batch.global = std::max<std::int64_t>(1, group->part_of(std::min(config.batch.largest(), train.size())).count);
   own_.batch.ramp.clear();
-  has_parted_ = parallel.local.from_step == 0;
+  has_split_ = parallel.local.from_step == 0;
   const std::vector<AllReduceRow> measured = read_all_reduce_table(parallel, all_);
   TrainingProblem problem = training_problem(config, std::move(loss), train);
   if (parallel.local.streams())
     problem.between_layers = [this] {
       if (exchange_) exchange_->advance(space_);
     };
-  if (has_parted_) {
+  std::unique_ptr<Trainer> trainer;
+  if (has_split_) {
     problem.counts_missed = group->count > 1;
     problem.rank_numbers = group->numbers;
     all_.run_in_parts(group->ranks.all, [&] {
-      trainer_ = std::make_unique<Trainer>(own_, std::move(graph), std::move(problem), group->ranks.all);
+      trainer = std::make_unique<Trainer>(own_, std::move(graph), std::move(problem), group->ranks.all);
     });
   } else {
     problem.measured = measured;
-    trainer_ = std::make_unique<Trainer>(together, std::move(graph), std::move(problem), all_);
+    trainer = std::make_unique<Trainer>(together, std::move(graph), std::move(problem), all_);
   }
+  set_trainer(std::move(trainer), [this] { return exchange_ ? exchange_->take_exposed_seconds() : 0; });
+  traits_.states_change_early = trainer_->strategy().traits().states_change_early;
   exchange_ = std::make_unique<GroupExchange>(
       GroupExchange::Options{.config = parallel,
                              .source = config.source,
                              .measured = measured,
-                             .last_step = known_steps_,
+                             .last_step = traits_.known_steps,
                              .counts_steps = config.optimizer.rule().counts_steps()},
       *group,
       GroupExchange::Replica{.parameters = trainer_->model().parameters(),
@@ -70,8 +71,6 @@ GroupTrainer::GroupTrainer(const RunConfig& config, Graph graph, std::unique_ptr
                              .same_part = trainer_->strategy().traits().ranks_of_same_part,
                              .finish_update = [this] { trainer_->strategy().finish_update(space_); },
                              .change = [this](const auto& change) { trainer_->change_parameters(change); }});
-  trainer_->clock().count_waits_of(
-      [this] { return trainer_->strategy().take_exposed_seconds() + exchange_->take_exposed_seconds(); });
 }
 
 BatchDealing GroupTrainer::dealing() const {
@@ -79,8 +78,8 @@ BatchDealing GroupTrainer::dealing() const {
   return {.part_of = [&group = exchange_->group()](std::int64_t batch) { return group.part_of(batch); }};
 }
 
-bool GroupTrainer::part_if_due() {
-  if (!parts_next()) return false;
+bool GroupTrainer::split_if_due() {
+  if (!splits_next()) return false;
   continue_in_group();
   trainer_->update().go_on();
   return true;
@@ -93,7 +92,7 @@ void GroupTrainer::continue_in_group() {
   all_.run_in_parts(group.ranks.all,
                     [&] { trainer_->continue_on(group.ranks.all, own_, group_count() > 1, group.numbers); });
   restore_state(state, describe);
-  has_parted_ = true;
+  has_split_ = true;
 }
 
 StepResult GroupTrainer::step(BatchSource& batches, const Requests& requests) {
@@ -147,12 +146,8 @@ std::optional<StepOutcome> GroupTrainer::take_last() {
   return outcome;
 }
 
-/// Throws if a step that a group has done by itself cannot be done: the other groups do not know of it.
 void GroupTrainer::expect_done(const std::optional<StepOutcome>& outcome) const {
-  if (!outcome || outcome->done() || group_count() == 1 || !exchange_->is_apart(outcome->number)) return;
-  throw SeparateStepError(
-      ExitStatus::internal,
-      fmt::format("{} (found by rank {} in a local step; all other ranks end with it)", outcome->message, all_.rank()));
+  if (outcome && group_count() > 1 && exchange_->is_apart(outcome->number)) require_done(*outcome);
 }
 
 std::vector<ShardedState> GroupTrainer::sharded_states() const {
@@ -164,9 +159,9 @@ std::vector<ShardedState> GroupTrainer::sharded_states() const {
 
 void GroupTrainer::share_parameters() {
   exchange_->share_parameters(space_);
-  if (parts_next()) continue_in_group();
+  if (splits_next()) continue_in_group();
   const std::optional<std::int64_t> steps = exchange_->optimizer_steps(space_, trainer_->steps());
-  if (steps && has_parted_) trainer_->update().set_optimizer_steps(*steps);
+  if (steps && has_split_) trainer_->update().set_optimizer_steps(*steps);
   trainer_->share_parameters();
   exchange_->begin(space_, trainer_->steps());
   note_optimizer_steps();

@@ -11,10 +11,10 @@
 namespace lockstep {
 
 /// The trainer of this rank's group, and what travels between groups (parallel.local). With parallel.local.from_step,
-/// all ranks train together up to that step.
+/// all ranks train together up to that step, and split after it.
 class GroupTrainer final : public RunTrainer {
  public:
-  /// See RunTrainer.
+  /// See make_run_trainer.
   GroupTrainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss, const Dataset& train,
                const Communicator& all);
 
@@ -25,14 +25,12 @@ class GroupTrainer final : public RunTrainer {
   std::optional<StepOutcome> take_last() override;
 
   bool has_common_parameters() const override { return exchange_->is_common(trainer_->steps()); }
-  std::int64_t steps_between_syncs() const override { return steps_between_syncs_; }
-  bool ranks_have_same_states() const override { return group_count() == 1; }
   RankShare part_of(std::int64_t batch) const override {
     return is_apart() ? exchange_->group().part_of(batch) : RankShare{0, batch};
   }
   BatchDealing dealing() const override;
-  bool part_if_due() override;
-  bool parts_next() const override { return !has_parted_ && is_apart(); }
+  bool split_if_due() override;
+  bool splits_next() const override { return !has_split_ && is_apart(); }
   std::vector<ShardedState> sharded_states() const override;
   void share_parameters() override;
 
@@ -46,9 +44,8 @@ class GroupTrainer final : public RunTrainer {
   void expect_done(const std::optional<StepOutcome>& outcome) const;
 
   RunConfig own_;  ///< deck of this rank's group
-  std::int64_t steps_between_syncs_ = 1;
   std::unique_ptr<GroupExchange> exchange_;
-  bool has_parted_ = false;  ///< the trainer is that of this rank's group
+  bool has_split_ = false;  ///< the trainer is that of this rank's group
   ExecSpace space_;
 };
 

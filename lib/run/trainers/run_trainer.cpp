@@ -8,29 +8,13 @@
 #include "base/text_file.hpp"
 #include "comm/collective/all_reduce_table.hpp"
 #include "comm/device_all_reduce.hpp"
-#include "parallel/asynchronous/simulated_gradients.hpp"
-#include "parallel/data_parallel.hpp"
 #include "run/trainers/group_trainer.hpp"
+#include "run/trainers/synchronous_trainer.hpp"
 #include "run/trainers/training_checks.hpp"
 #include "run/trainers/worker_trainer.hpp"
 #include "train/choose_shard.hpp"
 
 namespace lockstep {
-namespace {
-
-/// Makes the strategy that sums the gradients of a simulated update: over ranks of the same place, one of each set of
-/// ranks that compute a gradient together. Collective.
-std::unique_ptr<ParallelStrategy> sums_of_updates(ParallelConfig config, const Topology& topology,
-                                                  ParameterBuffer& parameters) {
-  const int together = SimulatedGradients::ranks_of_gradient(config.asynchronous, topology.all.size());
-  config.asynchronous.recorded.members = 1;  // the pieces of a gradient are summed before
-  const Topology ranks = topology.of(topology.all.split(topology.all.rank() % together));
-  return std::make_unique<DataParallel>(config, std::span<const AllReduceRow>(), ShardGroups(config, ranks),
-                                        std::nullopt, nullptr, parameters);
-}
-
-}  // namespace
-
 std::vector<AllReduceRow> read_all_reduce_table(const ParallelConfig& parallel, const Communicator& comm) {
   const std::string& file = parallel.sums.all_reduce_table;
   if (file.empty()) return {};
@@ -94,53 +78,22 @@ TrainingProblem training_problem(const RunConfig& config, std::unique_ptr<Loss> 
           .length = run_length(config, train.size())};
 }
 
-RunTrainer::RunTrainer(const RunConfig& config, const Dataset& train, const Communicator& all)
-    : all_(all),
-      record_(config.parallel.asynchronous.free ? "" : config.parallel.asynchronous.record),
-      known_steps_(run_length(config, train.size()).steps()) {
+RunTrainer::RunTrainer(const RunConfig& config, const Dataset& train, const Communicator& all) : all_(all) {
   check_training(config, train, all);
-  order_ = planned_pushes(config, train.size(), all);
-  if (!config.parallel.asynchronous.replay.empty())
-    known_steps_ = UpdateSteps{config.parallel.steps_of_round(), known_steps_}.after(order_.updates());
+  traits_.known_steps = run_length(config, train.size()).steps();
 }
 
-RunTrainer::RunTrainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss, const Dataset& train,
-                       const Communicator& all)
-    : RunTrainer(config, train, all) {
-  RunConfig own = with_chosen_shard(config, graph, train, all);
-  TrainingProblem problem = training_problem(config, std::move(loss), train);
-  problem.measured = read_all_reduce_table(config.parallel, all);
-  if (own.parallel.asynchronous.present) {
-    own.parallel.asynchronous.recorded = {order_.members(), order_.workers()};
-    problem.strategy = [this, parallel = own.parallel](const ShardGroups& groups, ParameterBuffer& parameters) {
-      return std::make_unique<SimulatedGradients>(parallel.asynchronous, groups.ranks.all, order_,
-                                                  sums_of_updates(parallel, groups.ranks, parameters), parameters);
-    };
-  }
-  trainer_ = std::make_unique<Trainer>(own, std::move(graph), std::move(problem), all);
+void RunTrainer::set_trainer(std::unique_ptr<Trainer> trainer, std::function<double()> exposed) {
+  trainer_ = std::move(trainer);
+  trainer_->clock().count_waits_of(
+      [this, exposed = std::move(exposed)] { return trainer_->strategy().take_exposed_seconds() + exposed(); });
 }
 
-BatchDealing RunTrainer::dealing() const {
-  if (!order_.has_parts()) return {};
-  return {.parts_of_batch = order_.parts_of_batch() * order_.members(),
-          .parts_of = [&order = order_](std::int64_t step) { return order.pieces_of(step); },
-          .gradients_of_update = order_.collect(),
-          .gradients_of_batch = order_.parts_of_batch()};
-}
-
-GradientCounts RunTrainer::gradient_counts() const {
-  return order_.updates() == 0 ? GradientCounts{} : GradientCounts{order_.staleness_counts(trainer_->steps()), 0};
-}
-
-void RunTrainer::write_known_order() const {
-  all_.run_on_root([&] {
-    if (!record_.empty()) write_record(record_, order_);
-  });
-}
-
-void RunTrainer::share_parameters() {
-  write_known_order();
-  trainer_->share_parameters();
+void RunTrainer::require_done(const StepOutcome& outcome) const {
+  if (outcome.done()) return;
+  throw SeparateStepError(
+      ExitStatus::internal,
+      fmt::format("{} (found by rank {} in a local step; all other ranks end with it)", outcome.message, all_.rank()));
 }
 
 std::unique_ptr<RunTrainer> make_run_trainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss,
@@ -149,7 +102,7 @@ std::unique_ptr<RunTrainer> make_run_trainer(const RunConfig& config, Graph grap
     return std::make_unique<WorkerTrainer>(config, std::move(graph), std::move(loss), train, all);
   if (config.parallel.synchronizes_groups())
     return std::make_unique<GroupTrainer>(config, std::move(graph), std::move(loss), train, all);
-  return std::make_unique<RunTrainer>(config, std::move(graph), std::move(loss), train, all);
+  return std::make_unique<SynchronousTrainer>(config, std::move(graph), std::move(loss), train, all);
 }
 
 std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss,

@@ -27,7 +27,7 @@ class BatchSource {
   /// parts are asked for one by one.
   virtual const HostBatch& part(std::int64_t number) = 0;
   /// Says that all parts of the run's first `batches` batches have been taken.
-  virtual void go_to(std::int64_t batches) = 0;
+  virtual void skip_to_batch(std::int64_t batches) = 0;
 };
 
 /// How ranks get the examples of batches; for a Sampler.
@@ -37,79 +37,76 @@ struct BatchDealing {
   std::int64_t parts_of_batch = 0;  ///< see Sampler::Options, also for parts_of
   std::function<std::span<const std::int64_t>(std::int64_t step)> parts_of{};
   bool on_demand = false;  ///< parts are asked for one by one
-  /// An update takes so many gradients, of one in so many equal parts of a batch each.
+  /// An update takes gradients_of_update gradients. Each is of one of gradients_of_batch equal parts of a batch.
   std::int64_t gradients_of_update = 1, gradients_of_batch = 1;
 
   /// Number of examples behind an update of the parameters, for batches of `batch` examples.
   std::int64_t examples_of_update(std::int64_t batch) const { return batch / gradients_of_batch * gradients_of_update; }
 };
 
-/// Trains the network of a run: the Trainer of this rank, and what its ranks do with others between steps. Here all
-/// ranks train together, and nothing is done between steps.
+/// Trains the network of a run: the Trainer of this rank, and what its ranks do with others between steps.
 class RunTrainer {
  public:
-  /// `train` outlives this object. The parameters are not initialised. Collective; whatever is wrong on any rank is
-  /// thrown on all of them.
-  RunTrainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss, const Dataset& train,
-             const Communicator& all);
   virtual ~RunTrainer() = default;
   RunTrainer(const RunTrainer&) = delete;
   RunTrainer& operator=(const RunTrainer&) = delete;
 
   Trainer& trainer() const { return *trainer_; }
 
+  /// What holds throughout a run.
+  struct Traits {
+    /// Number of steps whose gradients have a known order: all, unless a record of asynchronous training ends earlier.
+    std::int64_t known_steps = 0;
+    std::int64_t steps_between_syncs = 1;  ///< most calls of `step` from common parameters to the next ones
+    bool ranks_have_same_states = true;    ///< ranks with the same parameters have the same optimizer states
+    bool states_change_early = false;      ///< see ParallelStrategy::Traits
+  };
+  const Traits& traits() const { return traits_; }
+
   using Requests = std::function<RankRequests()>;
   /// Does the next step of all ranks; where ranks train separately, this may be many steps of the trainer. Requests and
   /// examples are those of all ranks. Collective.
-  virtual StepResult step(BatchSource& batches, const Requests& requests) {
-    return trainer_->step(batches.next(), requests);
-  }
+  virtual StepResult step(BatchSource& batches, const Requests& requests) = 0;
   // See Trainer::settle, StepUpdate::take_last and Trainer::step_metrics; these metrics are those of all ranks since
   // the step before.
   virtual std::optional<StepOutcome> settle() { return trainer_->settle(); }
   virtual std::optional<StepOutcome> take_last() { return trainer_->update().take_last(); }
   virtual LoggedMetrics step_metrics() { return trainer_->step_metrics(all_); }
-
   /// Whether all ranks have the parameters of the run.
   virtual bool has_common_parameters() const { return true; }
-  /// Largest number of calls of `step` from one that leaves common parameters to the next.
-  virtual std::int64_t steps_between_syncs() const { return 1; }
-  /// Whether ranks with the same parameters have the same optimizer states.
-  virtual bool ranks_have_same_states() const { return true; }
-  /// See ParallelStrategy::Traits.
-  virtual bool states_change_early() const { return trainer_->strategy().traits().states_change_early; }
-  /// Number of steps whose gradients have a known order: all, unless a record of asynchronous training ends earlier.
-  std::int64_t known_steps() const { return known_steps_; }
 
   /// The part of a batch that the trainer's ranks divide.
   virtual RankShare part_of(std::int64_t batch) const { return {0, batch}; }
-  virtual BatchDealing dealing() const;
-  /// Lets groups part if that is due; batches are then dealt anew. Returns whether it has. Collective.
-  virtual bool part_if_due() { return false; }
-  /// Whether groups part before the next step.
-  virtual bool parts_next() const { return false; }
+  virtual BatchDealing dealing() const { return {}; }
+  /// Splits the ranks into groups if that is due; batches are then dealt anew. Returns whether it has. Collective.
+  virtual bool split_if_due() { return false; }
+  /// Whether ranks split into groups before the next step.
+  virtual bool splits_next() const { return false; }
 
-  /// Returns the outcome of the gradients of all steps so far; empty if they are always applied to the parameters that
-  /// they were computed by. On rank 0.
-  virtual GradientCounts gradient_counts() const;
+  /// Returns the outcome of the gradients of all steps so far, as far as rank 0 knows; empty if gradients are always
+  /// applied to the parameters that they were computed by. On rank 0.
+  virtual GradientCounts gradient_counts() const { return {}; }
   /// Makes sure that what rank 0 has written to files of its own is on disk, before a checkpoint that counts on it.
   /// From any thread. Throws io_error.
   virtual void flush_files() {}
   /// Returns what this rank gives to checkpoints. The memory stays where it is.
-  virtual std::vector<ShardedState> sharded_states() const { return trainer_->strategy().sharded_states(); }
+  virtual std::vector<ShardedState> sharded_states() const = 0;
   /// Gives all ranks the parameters of rank 0, and what else they have in common (Trainer::share_parameters).
   /// Collective.
-  virtual void share_parameters();
+  virtual void share_parameters() = 0;
 
  protected:
+  /// Throws if these ranks cannot train as the deck says. Collective.
   RunTrainer(const RunConfig& config, const Dataset& train, const Communicator& all);
-  void write_known_order() const;
+  /// Takes over the trainer that a derived class has made. `exposed` returns the seconds that this rank has waited for
+  /// others between steps since the last call.
+  void set_trainer(std::unique_ptr<Trainer> trainer, std::function<double()> exposed);
+  /// Throws if a step that this rank's group has done by itself cannot be done: the other groups do not know of it.
+  void require_done(const StepOutcome& outcome) const;
 
-  Communicator all_;    ///< all ranks
-  PushOrder order_;     ///< of gradients, if it is known from the beginning; else empty
-  std::string record_;  ///< path of the record of that order; empty: none
-  std::int64_t known_steps_;
-  std::unique_ptr<Trainer> trainer_;  ///< after what its strategy refers to
+  Communicator all_;  ///< all ranks
+  Traits traits_;
+  std::unique_ptr<Trainer> trainer_;
 };
 
 /// Returns what a Trainer of the deck needs, apart from what depends on its ranks.
@@ -120,11 +117,11 @@ RunConfig with_chosen_shard(const RunConfig& config, Graph& graph, const Dataset
 /// Collective.
 std::vector<AllReduceRow> read_all_reduce_table(const ParallelConfig& parallel, const Communicator& ranks);
 
-/// Makes the trainer of a deck's run on these ranks. The rest is as for a RunTrainer.
+/// Makes the trainer of a deck's run on these ranks. `train` outlives it. The parameters are not initialised.
+/// Collective; whatever is wrong on any rank is thrown on all of them.
 std::unique_ptr<RunTrainer> make_run_trainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss,
                                              const Dataset& train, const Communicator& all);
-/// Makes the Trainer of a deck for all of these ranks, which train synchronously whatever the deck says. The rest is as
-/// for a RunTrainer.
+/// The same for a Trainer of all of these ranks, which train synchronously whatever the deck says.
 std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss,
                                       const Dataset& train, const Communicator& ranks);
 

@@ -7,6 +7,7 @@
 
 #include "base/text_file.hpp"
 #include "config/deck.hpp"
+#include "train/memory_estimate.hpp"
 
 namespace lockstep {
 namespace {
@@ -97,6 +98,17 @@ PushOrder planned_pushes(const RunConfig& config, std::int64_t examples, const C
 void check_examples(const RunConfig& config, std::int64_t examples, int ranks) {
   if (config.parallel.runs_freely())
     check_parts(config, examples, config.parallel.parts_of_batch(ranks), config.parallel.asynchronous.members(ranks));
+}
+
+void check_step(const RunConfig& config, Graph& graph, const Dataset& train, const Topology& ranks) {
+  ranks.all.run_collectively([&] {
+    with_positions(config.source, [&] {
+      batch_partition(config, graph, ranks.all.size());  // throws if ranks cannot divide batches so
+      const RankCount count{ranks.all.size(), ranks.nodes};
+      if (config.parallel.sharding.memory_gb > 0)
+        check_memory(config, graph, memory_estimate(config, graph, train, count), count);
+    });
+  });
 }
 
 void check_training(const RunConfig& config, const Dataset& train, const Communicator& ranks) {

@@ -3,8 +3,9 @@
 
 #include <cstdint>
 
-#include "comm/communicator.hpp"
+#include "comm/topology.hpp"
 #include "data/dataset/dataset.hpp"
+#include "nn/graph.hpp"
 #include "parallel/asynchronous/push_order.hpp"
 #include "run/deck/run_config.hpp"
 
@@ -24,5 +25,9 @@ PushOrder planned_pushes(const RunConfig& config, std::int64_t examples, const C
 /// Throws if these ranks cannot train as the deck says, as far as that depends on the data and the network between
 /// them. Collective.
 void check_training(const RunConfig& config, const Dataset& train, const Communicator& ranks);
+
+/// Throws KeyError if a step on these ranks is not possible with the network, or needs more than parallel.memory_gb.
+/// Prepares the graph's layers. Collective.
+void check_step(const RunConfig& config, Graph& graph, const Dataset& train, const Topology& ranks);
 
 }  // namespace lockstep

@@ -10,13 +10,13 @@
 #include "optim/replica_steps.hpp"
 #include "parallel/asynchronous/free_exchange.hpp"
 #include "parallel/asynchronous/simulated_exchange.hpp"
-#include "train/memory_estimate.hpp"
+#include "run/trainers/training_checks.hpp"
 
 namespace lockstep {
 namespace {
 
-/// Returns a function that tells whether ranks that train separately synchronize after a step, given by number, because
-/// the run reads its parameters there or writes a row.
+/// Returns a function that tells whether all workers synchronize after a step, given by number: a row, an evaluation, a
+/// checkpoint or an audit is due there.
 std::function<bool(std::int64_t)> syncs(const RunConfig& config, std::int64_t examples) {
   const std::int64_t of_epoch = std::max<std::int64_t>(1, examples / std::min(config.batch.global, examples));
   const RunOptions::Interval evaluation = config.run.evaluation_interval();
@@ -49,23 +49,21 @@ void add(const LossSums& from, LossSums& to) {
 WorkerTrainer::WorkerTrainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss, const Dataset& train,
                              const Communicator& all)
     : RunTrainer(config, train, all),
+      order_(planned_pushes(config, train.size(), all)),
+      record_(config.parallel.runs_freely() ? "" : config.parallel.asynchronous.record),
       does_rounds_(config.parallel.has_stepping_workers()),
-      steps_{config.parallel.steps_of_round(), known_steps_},
+      steps_{config.parallel.steps_of_round(), traits_.known_steps},
       syncs_(syncs(config, train.size())) {
   const ParallelConfig& parallel = config.parallel;
   const bool runs_freely = parallel.runs_freely();
   const Topology topology(all);
+  if (!runs_freely) traits_.known_steps = steps_.last = steps_.after(order_.updates());
+  traits_.ranks_have_same_states = false;
+  traits_.states_change_early = true;
   RunConfig known = config;
   known.parallel.asynchronous.recorded = {order_.members(), order_.workers()};
-  all.run_collectively([&] {
-    with_positions(config.source, [&] {
-      batch_partition(known, graph, all.size());  // throws if ranks cannot train so
-      const RankCount ranks{all.size(), topology.nodes};
-      if (parallel.sharding.memory_gb > 0)
-        check_memory(known, graph, memory_estimate(known, graph, train, ranks), ranks);
-    });
-  });
-  const FreeRules rules = runs_freely ? free_rules(parallel, all.size(), known_steps_) : FreeRules{};
+  check_step(known, graph, train, topology);
+  const FreeRules rules = runs_freely ? free_rules(parallel, all.size(), traits_.known_steps) : FreeRules{};
   parts_of_batch_ = runs_freely ? rules.parts_of_batch : order_.parts_of_batch();
   collect_ = runs_freely ? rules.collect : order_.collect();
   part_examples_ = config.batch.global / parts_of_batch_;
@@ -94,8 +92,6 @@ WorkerTrainer::WorkerTrainer(const RunConfig& config, Graph graph, std::unique_p
                    .scalars = [this](std::int64_t updates) { return trainer_->update().scalars(updates); }});
   if (does_rounds_)
     begun_ = OwnedTensor("lockstep::worker_trainer::begun", parameters().dtype(), {parameters().trained_size()});
-  trainer_->clock().count_waits_of(
-      [this] { return trainer_->strategy().take_exposed_seconds() + exchange_->take_exposed_seconds(); });
 }
 
 BatchDealing WorkerTrainer::dealing() const {
@@ -106,24 +102,26 @@ BatchDealing WorkerTrainer::dealing() const {
 }
 
 StepResult WorkerTrainer::step(BatchSource& batches, const Requests& requests) {
-  exchange_->set_out(steps_.next_sync(version_ + 1, syncs_));
+  exchange_->run_until(steps_.next_sync(version_ + 1, syncs_));
   losses_ = of_round_ = {};
   longest_step_ = 0;
-  WorkerTurn turn;
-  const auto has_turn = [&] {
-    const PhaseClock::Scope phase(trainer_->clock(), RunPhase::reduce);
-    turn = exchange_->next_turn(space_);
-    count_losses();
-    return turn.part.has_value();
-  };
-  while (has_turn()) do_round(batches, *turn.part);
+  WorkerTurn turn = next_turn();
+  for (; turn.part; turn = next_turn()) do_round(batches, *turn.part);
   const StepOutcome outcome = synchronize(turn);
-  batches.go_to(trainer_->steps());
+  batches.skip_to_batch(trainer_->steps());
   const RankRequests own = requests();
   return {.requests = {.stop = all_.any_rank(own.stop), .checkpoint = all_.any_rank(own.checkpoint)},
           .examples = turn.examples,
           .outcome = outcome,
-          .longest_step = longest_step_};
+          .longest_step = all_.all_reduce_max(longest_step_)};
+}
+
+/// Waits for what this rank goes on with, and counts the losses of the round before.
+WorkerTurn WorkerTrainer::next_turn() {
+  const PhaseClock::Scope phase(trainer_->clock(), RunPhase::reduce);
+  const WorkerTurn turn = exchange_->next_turn(space_);
+  count_losses();
+  return turn;
 }
 
 /// Adds the losses of the last round, unless it was dropped.
@@ -148,21 +146,16 @@ void WorkerTrainer::do_round(BatchSource& batches, std::int64_t round) {
     weighted_difference(space_, 1, begun_.get(), values(), parameters().gradients({0, parameters().trained_size()}));
   }
   const PhaseClock::Scope phase(trainer_->clock(), RunPhase::reduce);
-  exchange_->give(space_);
+  exchange_->push(space_);
 }
 
-/// Does a step of this rank's worker. Throws if it cannot be done: the other workers do not know of it.
 void WorkerTrainer::do_step(const HostBatch& batch) {
   const Timer timer;
   const StepResult result = trainer_->step(batch);
   add(trainer_->loss_sums(), of_round_);
   longest_step_ = std::max(longest_step_, timer.seconds());
-  const StepOutcome& outcome = *result.outcome;  // known at once: workers compute on hosts
-  if (!outcome.done())
-    throw SeparateStepError(ExitStatus::internal,
-                            fmt::format("{} (found by rank {} in a local step; all other ranks end with it)",
-                                        outcome.message, all_.rank()));
-  if (!outcome.message.empty()) warn("{}", outcome.message);
+  require_done(*result.outcome);  // known at once: workers compute on hosts
+  if (!result.outcome->message.empty()) warn("{}", result.outcome->message);
 }
 
 StepOutcome WorkerTrainer::synchronize(const WorkerTurn& turn) {
@@ -175,7 +168,9 @@ StepOutcome WorkerTrainer::synchronize(const WorkerTurn& turn) {
 }
 
 void WorkerTrainer::share_parameters() {
-  write_known_order();
+  all_.run_on_root([&] {
+    if (!record_.empty()) write_record(record_, order_);
+  });
   all_.run_collectively([&] { version_ = steps_.updates_before(trainer_->steps()); });
   all_.broadcast(space_, parameters().values());
   parameters().round(space_);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "ops/loss/loss.hpp"
@@ -23,7 +24,7 @@ namespace lockstep {
 /// what optimizers count are the worker's own steps.
 class WorkerTrainer final : public RunTrainer {
  public:
-  /// See RunTrainer.
+  /// See make_run_trainer.
   WorkerTrainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss, const Dataset& train,
                 const Communicator& all);
 
@@ -34,8 +35,6 @@ class WorkerTrainer final : public RunTrainer {
   /// The norm is that of the last update's mean gradient, or change.
   LoggedMetrics step_metrics() override { return {trainer_->metrics_of(losses_, all_), norm_}; }
 
-  bool ranks_have_same_states() const override { return false; }
-  bool states_change_early() const override { return true; }
   RankShare part_of(std::int64_t batch) const override { return {0, batch / parts_of_batch_}; }
   BatchDealing dealing() const override;
   GradientCounts gradient_counts() const override { return exchange_->counts(version_); }
@@ -44,6 +43,7 @@ class WorkerTrainer final : public RunTrainer {
   void share_parameters() override;
 
  private:
+  WorkerTurn next_turn();
   void do_round(BatchSource& batches, std::int64_t round);
   void do_step(const HostBatch& batch);
   void count_losses();
@@ -51,6 +51,8 @@ class WorkerTrainer final : public RunTrainer {
   Tensor values() const { return parameters().values({0, parameters().trained_size()}); }
   ParameterBuffer& parameters() const { return trainer_->model().parameters(); }
 
+  PushOrder order_;     ///< of simulated workers' changes; empty: workers run freely
+  std::string record_;  ///< path of the record of that order; empty: none
   bool does_rounds_;
   UpdateSteps steps_;
   std::int64_t parts_of_batch_ = 1, collect_ = 1;  ///< parts of a batch; gradients or rounds of an update

@@ -71,7 +71,7 @@ class BatchFeed final : public BatchSource {
   void end() { loader_.reset(); }
   const HostBatch& next() override;
   const HostBatch& part(std::int64_t number) override;
-  void go_to(std::int64_t batches) override { next_ = loader_->position_after(batches); }
+  void skip_to_batch(std::int64_t batches) override { next_ = loader_->position_after(batches); }
   /// Moves the run's position to the end of what the last step has taken.
   void step_done() { before_ = std::exchange(state_.position, next_); }
   /// Moves the run's position back to before the last batch, whose step was taken back.

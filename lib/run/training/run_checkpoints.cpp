@@ -28,7 +28,7 @@ StateAudit::StateAudit(const PreparedRun& deck)
   if (comm_.size() == 1 || every_ == 0) return;
   audit_.emplace(comm_, trainer_.strategy().traits().ranks_of_same_part, trainer_.model().parameters(),
                  trainer_.optimizer(),
-                 training_.ranks_have_same_states() ? ReplicaAudit::States::alike : ReplicaAudit::States::own,
+                 training_.traits().ranks_have_same_states ? ReplicaAudit::States::alike : ReplicaAudit::States::own,
                  other_cause(deck.config.parallel));
   if (audit_->compares_anything()) return;
   audit_.reset();
@@ -105,7 +105,7 @@ void RunCheckpoints::write() {
   const PhaseClock::Scope phase(trainer_.clock(), RunPhase::checkpoint);
   if (!audit_.is_good()) return;
   // Whether numbers are copied before the next step, instead of while it computes its gradients.
-  const bool at_once = memory_is_separate || training_.states_change_early();
+  const bool at_once = memory_is_separate || training_.traits().states_change_early;
   if (writer_)
     return writer_->write_async(trainer_.steps(), contents(),
                                 at_once ? CheckpointWriter::Copy::at_once : CheckpointWriter::Copy::in_background);

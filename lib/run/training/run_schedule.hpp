@@ -20,8 +20,8 @@ namespace lockstep {
 struct CompletedSteps {
   std::int64_t last = 0;  ///< number of the last step, from 1 on
   std::int64_t count = 1;
-  SamplerPosition before;  ///< position in the data before the last step
-  SamplerPosition after;   ///< position in the data after it
+  SamplerPosition before;  ///< position in the data before these steps
+  SamplerPosition after;   ///< position in the data after them
   bool is_common = true;   ///< ranks have common parameters after these steps
 
   /// Whether the number of one of these steps is a multiple of `period`.

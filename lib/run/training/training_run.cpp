@@ -119,28 +119,28 @@ TrainingRun::Next TrainingRun::conclude() {
 /// Where ranks train separately, does all steps up to a synchronization.
 const StepResult& TrainingRun::step() {
   const std::int64_t before = trainer_.steps();
-  if (before >= training_.known_steps())
+  if (before >= training_.traits().known_steps)
     throw SharedError(ExitStatus::bad_data,
                       fmt::format("{}: ends after step {}, as the run that has left it did (run.target or "
                                   "run.patience), but this run goes on; give the keys of that run",
                                   deck_.config.parallel.asynchronous.replay, before));
-  if (training_.part_if_due()) comm_.run_collectively([&] { batches_.begin(); });
+  if (training_.split_if_due()) comm_.run_collectively([&] { batches_.begin(); });
   const std::int64_t number = before + 1;
   const Timer timer;
   last_step_ = training_.step(batches_, [this] {
     return RankRequests{
-        .stop = stop_vote_.is_for_stop(training_.steps_between_syncs(), checkpoints_.seconds_for_next()),
+        .stop = stop_vote_.is_for_stop(training_.traits().steps_between_syncs, checkpoints_.seconds_for_next()),
         .checkpoint = comm_.is_root() && checkpoint_schedule_.minutes_have_passed()};
   });
   if (last_step_.outcome) report(*last_step_.outcome);
   watchdog_->extend_timeout(false);
-  longest_call_ = std::max(longest_call_, last_step_.longest_step > 0 ? last_step_.longest_step : timer.seconds());
+  longest_call_ = std::max(longest_call_, last_step_.longest_step.value_or(timer.seconds()));
   steps_at_once_ = std::max<std::int64_t>(1, trainer_.steps() + 1 - number);
   if (last_step_.done()) batches_.step_done();
   else if (last_step_.outcome->number < number) batches_.take_back();
   const CompletedSteps steps = steps_done();
   const bool is_logged = steps.have_come_to(deck_.config.run.log_every);
-  const bool reads_parameters = finished() || training_.parts_next() || evaluation_due() ||
+  const bool reads_parameters = finished() || training_.splits_next() || evaluation_due() ||
                                 checkpoint_schedule_.is_due(steps, last_step_.requests) || last_step_.requests.stop;
   if (!last_step_.done() || (!is_logged && !reads_parameters)) return last_step_;
   if (auto later = reads_parameters ? training_.settle() : training_.take_last()) {
@@ -212,7 +212,7 @@ void TrainingRun::log_step() {
 
 RunEvaluations::Interruption TrainingRun::interruption() {
   const auto is_wanted = [this, saved = checkpoints_.is_saved()] {
-    return stop_vote_.is_for_stop(training_.steps_between_syncs(), saved ? 0 : checkpoints_.seconds_for_next());
+    return stop_vote_.is_for_stop(training_.traits().steps_between_syncs, saved ? 0 : checkpoints_.seconds_for_next());
   };
   return {.is_wanted = is_wanted, .longest_step = stop_vote_.longest_step()};
 }
