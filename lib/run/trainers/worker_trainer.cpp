@@ -83,8 +83,10 @@ WorkerTrainer::WorkerTrainer(const RunConfig& config, Graph graph, std::unique_p
       return std::make_unique<WorkerGradients>(own.parallel, std::span<const AllReduceRow>(), groups, std::nullopt,
                                                nullptr, parameters);
     };
+  std::unique_ptr<Trainer> trainer;
   all.run_in_parts(ranks.all,
-                   [&] { trainer_ = std::make_unique<Trainer>(own, std::move(graph), std::move(problem), ranks.all); });
+                   [&] { trainer = std::make_unique<Trainer>(own, std::move(graph), std::move(problem), ranks.all); });
+  set_trainer(std::move(trainer), [this] { return exchange_ ? exchange_->take_exposed_seconds() : 0; });
   if (runs_freely)
     exchange_ = std::make_unique<FreeExchange>(parallel, rules, all, place, part_examples_, parameters());
   else exchange_ = std::make_unique<SimulatedExchange>(parallel, steps_, order_, all, part_examples_, parameters());
