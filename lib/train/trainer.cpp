@@ -132,7 +132,7 @@ StepResult Trainer::step(const HostBatch& batch, const std::function<RankRequest
   own_examples_ = batch.size();
   update_->begin(batch.plan);
   noise_->begin_step(steps(), (comm_.size() > 1 || partition_.separate) && batch.plan.global_examples > 0 &&
-                                  strategy_->traits().one_version);
+                                  problem_.measures_noise && strategy_->traits().one_version);
   graphs_->begin_step(batch.plan, !batch.inputs_on_device && !batch.targets_on_device);
   sums_->clear(space_);
   for (const MicroBatch& micro_batch : batch.plan.micro_batches) {

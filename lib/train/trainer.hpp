@@ -33,6 +33,7 @@ struct TrainingProblem {
   std::function<void()> between_layers{};
   /// Skipped steps advance the learning rate's schedule, so that groups which train separately stay on one schedule.
   bool counts_missed = false;
+  bool measures_noise = true;                ///< see NoiseScale
   std::vector<std::int64_t> rank_numbers{};  ///< of the trainer's ranks in messages; empty: those of the communicator
 };
 

@@ -72,7 +72,7 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
   Timer timer;
   std::int64_t computed = 0;
   while (run.trainer().steps() < settling + measured) {
-    computed += training.step(batches, [] { return RankRequests{}; }).examples;
+    computed += training.step(batches, {}).examples;
     batches.step_done();
     batches.balance(run.trainer().take_exposed_seconds());
     if (run.trainer().steps() != settling) continue;

@@ -35,7 +35,7 @@ struct DeckTrainer : BatchSource {
   ParameterBuffer& parameters() { return trainer->model().parameters(); }
   StepResult step() {
     if (training->split_if_due()) begin(position);
-    return training->step(*this, [] { return RankRequests{}; });
+    return training->step(*this, {});
   }
   const HostBatch& next() override {
     const HostBatch& batch = *loader->next();

@@ -309,7 +309,7 @@ class Inputs(StudyTest):
 
     def test_studies_of_the_document(self):
         """Their ledgers give what it says of them, and its pictures."""
-        text = (program.SOURCE / "docs/user/study.md").read_text()
+        text = (program.SOURCE / "perf/results/studies.md").read_text()
         for folder in (program.SOURCE / "docs/user/studies").iterdir():
             with self.subTest(folder.name):
                 shutil.copytree(folder, self.folder / folder.name)

@@ -38,7 +38,8 @@ ElementRange WorkerPlace::fraction(const ParameterBuffer& parameters) const {
 }
 
 FreeExchange::FreeExchange(const ParallelConfig& config, const FreeRules& rules, const Communicator& ranks,
-                           const WorkerPlace& place, std::int64_t part_examples, ParameterBuffer& parameters)
+                           const WorkerPlace& place, std::int64_t part_examples, ParameterBuffer& parameters,
+                           Optimizer& optimizer, Scalars scalars)
     : config_(config.asynchronous),
       rules_(rules),
       ranks_(ranks),
@@ -47,7 +48,9 @@ FreeExchange::FreeExchange(const ParallelConfig& config, const FreeRules& rules,
       parameters_(parameters),
       store_(config, rules, ranks.split(place.ranks.all.rank()), parameters, place.fraction(parameters), part_examples),
       mailbox_(ranks),
-      order_(rules) {
+      order_(rules),
+      optimizer_(optimizer),
+      scalars_(std::move(scalars)) {
   config_.collect = rules.collect;
   config_.record = config.record();
   if (place.members() > 1)
@@ -100,7 +103,7 @@ void FreeExchange::take_up_record(std::int64_t updates) {
 /// Sends an event from rank 0 to all ranks, which get all events in one order.
 void FreeExchange::tell(StoreEvent event) {
   if (event.is_update != 0) {
-    event.scalars = updater_->scalars(told_version_);
+    event.scalars = scalars_(told_version_);
     ++told_version_;
     event.scalars.gradient_scale = 1 / static_cast<double>(rules_.collect * part_examples_);
   }
@@ -120,7 +123,7 @@ bool FreeExchange::makes_progress(const ExecSpace& space) {
     take(event_of(letter->text));
     advances = true;
   }
-  return store_.advance(space, updater_->optimizer) || advances;
+  return store_.advance(space, optimizer_) || advances;
 }
 
 void FreeExchange::run_until(std::int64_t sync) {
@@ -174,11 +177,10 @@ std::string FreeExchange::new_lines() {
 }
 
 std::vector<ShardedState> FreeExchange::sharded_states() const {
-  const Optimizer& optimizer = updater_->optimizer;
-  if (!noted_steps_) return owned_states(parameters_, optimizer, ranks_.is_root(), true);
+  if (!noted_steps_) return owned_states(parameters_, optimizer_, ranks_.is_root(), true);
   std::vector<ShardedState> all{replicated_parameters(parameters_, ranks_.is_root())};
   for (int worker = 0; worker < rules_.workers; ++worker)
-    noted_steps_->add_with_states(all, optimizer.states(), worker == place_.worker() && place_.ranks.all.is_root(),
+    noted_steps_->add_with_states(all, optimizer_.states(), worker == place_.worker() && place_.ranks.all.is_root(),
                                   {worker, rules_.workers});
   store_.add_sharded_states(all);
   return all;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,11 +62,14 @@ class WorkerGradients final : public DataParallel {
 /// other between reading and pushing, and nowhere else.
 class FreeExchange final : public WorkerExchange {
  public:
-  /// `part_examples` is the number of examples of a gradient. Collective over `ranks`, which are all.
+  /// Returns what the optimizer multiplies with in the update after so many others.
+  using Scalars = std::function<UpdateScalars(std::int64_t updates)>;
+  /// `part_examples` is the number of examples of a gradient. What is taken by reference, except `config`, must outlive
+  /// the exchange. Collective over `ranks`, which are all.
   FreeExchange(const ParallelConfig& config, const FreeRules& rules, const Communicator& ranks,
-               const WorkerPlace& place, std::int64_t part_examples, ParameterBuffer& parameters);
+               const WorkerPlace& place, std::int64_t part_examples, ParameterBuffer& parameters, Optimizer& optimizer,
+               Scalars scalars);
 
-  void bind(const Updater& updater) override { updater_.emplace(updater); }
   /// Opens the record, which holds the whole run: what it holds of the updates before is taken over. Throws
   /// Error(bad_data) if that is the record of other workers, and cannot_create or io_error if the file cannot be
   /// written.
@@ -118,7 +122,8 @@ class FreeExchange final : public WorkerExchange {
   std::unique_ptr<Collective> gather_;  ///< of the fractions of a worker's ranks; null: it has one rank
   Mailbox mailbox_;
   FreeOrder order_;  ///< used by rank 0
-  std::optional<Updater> updater_;
+  Optimizer& optimizer_;
+  Scalars scalars_;
   bool is_under_way_ = false;          ///< since the last synchronization
   std::int64_t told_version_ = 0;      ///< newest version, as rank 0 has told
   std::int64_t steps_ = 0;             ///< steps in what was added since workers set out

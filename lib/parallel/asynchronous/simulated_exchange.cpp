@@ -9,14 +9,15 @@
 namespace lockstep {
 
 SimulatedExchange::SimulatedExchange(const ParallelConfig& config, const UpdateSteps& steps, const PushOrder& order,
-                                     const Communicator& ranks, std::int64_t part_examples, ParameterBuffer& parameters)
+                                     const Communicator& ranks, std::int64_t part_examples, ParameterBuffer& parameters,
+                                     const Optimizer& optimizer)
     : divides_by_staleness_(config.asynchronous.staleness == AsynchronousConfig::Staleness::divide),
       steps_(steps),
       order_(order),
       ranks_(ranks),
-      alone_(ranks.split(ranks.rank())),
       part_examples_(part_examples),
       parameters_(parameters),
+      optimizer_(optimizer),
       newest_("lockstep::simulated_exchange::newest", parameters.dtype(), {parameters.trained_size()}),
       outer_(config.local, parameters.dtype(), parameters.trained_size()),
       sum_(order.collect(), parameters.dtype(), parameters.trained_size()) {
@@ -25,6 +26,8 @@ SimulatedExchange::SimulatedExchange(const ParallelConfig& config, const UpdateS
     Worker& worker = workers_.emplace_back();
     if (order_.keeps_copies())
       worker.read = OwnedTensor("lockstep::simulated_exchange::read", parameters.dtype(), shape);
+    for (const Optimizer::State& state : optimizer.states())
+      worker.states.emplace_back("lockstep::simulated_exchange::state", state.values.dtype, state.values.shape);
   }
   std::int64_t most = 0;
   for (std::int64_t update = 1; update <= order_.updates(); ++update)
@@ -35,19 +38,12 @@ SimulatedExchange::SimulatedExchange(const ParallelConfig& config, const UpdateS
     changes_.emplace_back("lockstep::simulated_exchange::change", parameters.dtype(), shape);
 }
 
-void SimulatedExchange::bind(const Updater& updater) {
-  optimizer_ = &updater.optimizer;
-  for (Worker& worker : workers_)
-    for (const Optimizer::State& state : optimizer_->states())
-      worker.states.emplace_back("lockstep::simulated_exchange::state", state.values.dtype, state.values.shape);
-}
-
 void SimulatedExchange::begin(const ExecSpace& space, std::int64_t version, std::int64_t optimizer_steps) {
   version_ = version;
   copy(space, trained(), newest_.get());
   if (outer_.velocity()) ranks_.broadcast(space, outer_.velocity());
   for (Worker& worker : workers_)
-    worker.optimizer_steps = worker.noted.restored(space, alone_).value_or(optimizer_steps);
+    worker.optimizer_steps = worker.noted.restored(space, Communicator::alone()).value_or(optimizer_steps);
   if (version_ == 0) keep_copies(space, false);
 }
 
@@ -78,7 +74,7 @@ WorkerTurn SimulatedExchange::next_turn(const ExecSpace& space) {
 
 /// Exchanges the optimizer's states with those of the worker whose round it is.
 void SimulatedExchange::swap_states(const ExecSpace& space) {
-  const std::vector<Optimizer::State>& states = optimizer_->states();
+  const std::vector<Optimizer::State>& states = optimizer_.states();
   for (std::size_t i = 0; i < states.size(); ++i)
     swap_numbers(space, states[i].values, worker(next_push().worker).states[i].get());
 }
@@ -133,7 +129,7 @@ std::vector<ShardedState> SimulatedExchange::sharded_states() const {
       all.back().replica = replica;
       all.back().of_simulated_worker = true;
     }
-    std::vector<Optimizer::State> states = optimizer_->states();
+    std::vector<Optimizer::State> states = optimizer_.states();
     for (std::size_t i = 0; holds && i < states.size(); ++i) states[i].values = worker->states[i].get();
     (holds ? worker->noted : nothing).add_with_states(all, states, holds, replica);
   }

@@ -23,9 +23,9 @@ class SimulatedExchange final : public WorkerExchange {
   /// `steps` are those of rounds, and `part_examples` the examples of a step. `order` must outlive this. Collective
   /// over `ranks`, which are all.
   SimulatedExchange(const ParallelConfig& config, const UpdateSteps& steps, const PushOrder& order,
-                    const Communicator& ranks, std::int64_t part_examples, ParameterBuffer& parameters);
+                    const Communicator& ranks, std::int64_t part_examples, ParameterBuffer& parameters,
+                    const Optimizer& optimizer);
 
-  void bind(const Updater& updater) override;
   void begin(const ExecSpace& space, std::int64_t version, std::int64_t optimizer_steps) override;
   void run_until(std::int64_t sync) override;
   WorkerTurn next_turn(const ExecSpace& space) override;
@@ -57,10 +57,10 @@ class SimulatedExchange final : public WorkerExchange {
   bool divides_by_staleness_;
   UpdateSteps steps_;
   const PushOrder& order_;
-  Communicator ranks_, alone_;
+  Communicator ranks_;
   std::int64_t part_examples_;
   ParameterBuffer& parameters_;
-  Optimizer* optimizer_ = nullptr;
+  const Optimizer& optimizer_;
   OwnedTensor newest_;  ///< the newest version
   OuterOptimizer outer_;
   std::vector<Worker> workers_;          ///< this rank's

@@ -2,13 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <vector>
 
 #include "core/execution.hpp"
-#include "optim/optimizer.hpp"
-#include "optim/update_scalars.hpp"
 #include "parallel/asynchronous/push_order.hpp"
 #include "parallel/sharded_state.hpp"
 
@@ -29,13 +26,6 @@ class WorkerExchange {
  public:
   virtual ~WorkerExchange() = default;
 
-  /// What updates are done with. Must outlive the exchange.
-  struct Updater {
-    Optimizer& optimizer;
-    std::function<UpdateScalars(std::int64_t updates)> scalars;  ///< of the update after so many others
-  };
-  /// Call once, before all other functions.
-  virtual void bind(const Updater& updater) = 0;
   /// Call when the run begins or continues, at a synchronization. All ranks have the parameters of `version`, and their
   /// restored states (sharded_states). `optimizer_steps`, the number of steps behind these, is used if the states carry
   /// no number. Collective; an error of a rank is thrown on all of them.

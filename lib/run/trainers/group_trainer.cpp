@@ -25,7 +25,7 @@ GroupTrainer::GroupTrainer(const RunConfig& config, Graph graph, std::unique_ptr
   const ParallelConfig& parallel = chosen.parallel;
   const Topology topology(all_);
   std::optional<LocalGroup> group;
-  check_step(chosen, graph, train, topology);
+  partition_ = check_step(chosen, graph, train, topology);
   all_.run_collectively([&] {
     with_positions(config.source, [&] {
       if (parallel.local.streams())  // throws if it is wrong
@@ -58,7 +58,6 @@ GroupTrainer::GroupTrainer(const RunConfig& config, Graph graph, std::unique_ptr
     trainer = std::make_unique<Trainer>(together, std::move(graph), std::move(problem), all_);
   }
   set_trainer(std::move(trainer), [this] { return exchange_ ? exchange_->take_exposed_seconds() : 0; });
-  traits_.states_change_early = trainer_->strategy().traits().states_change_early;
   exchange_ = std::make_unique<GroupExchange>(
       GroupExchange::Options{.config = parallel,
                              .source = config.source,
@@ -95,11 +94,12 @@ void GroupTrainer::continue_in_group() {
   has_split_ = true;
 }
 
-StepResult GroupTrainer::step(BatchSource& batches, const Requests& requests) {
+StepResult GroupTrainer::step(BatchSource& batches, const Calls& calls) {
   const HostBatch& batch = batches.next();
   const bool apart = is_apart();
   if (apart) exchange_->begin_step(space_);
-  StepResult result = trainer_->step(batch, requests);
+  StepResult result = trainer_->step(batch, calls.requests);
+  calls.step_done();
   result.examples = batch.plan.batch_examples;
   if (apart) expect_done(result.outcome);
   if (!result.done()) {  // the run may end here, with a checkpoint

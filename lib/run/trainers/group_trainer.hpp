@@ -20,7 +20,7 @@ class GroupTrainer final : public RunTrainer {
 
   /// Does a step of this rank's group, and what is due between groups after it. Requests are those of all ranks after a
   /// step that leaves common parameters, and none after other steps. Examples are those of the whole batch.
-  StepResult step(BatchSource& batches, const Requests& requests) override;
+  StepResult step(BatchSource& batches, const Calls& calls) override;
   std::optional<StepOutcome> settle() override;
   std::optional<StepOutcome> take_last() override;
 

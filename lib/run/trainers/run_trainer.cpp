@@ -15,6 +15,7 @@
 #include "train/choose_shard.hpp"
 
 namespace lockstep {
+
 std::vector<AllReduceRow> read_all_reduce_table(const ParallelConfig& parallel, const Communicator& comm) {
   const std::string& file = parallel.sums.all_reduce_table;
   if (file.empty()) return {};
@@ -85,6 +86,7 @@ RunTrainer::RunTrainer(const RunConfig& config, const Dataset& train, const Comm
 
 void RunTrainer::set_trainer(std::unique_ptr<Trainer> trainer, std::function<double()> exposed) {
   trainer_ = std::move(trainer);
+  traits_.states_change_early |= trainer_->strategy().traits().states_change_early;
   trainer_->clock().count_waits_of(
       [this, exposed = std::move(exposed)] { return trainer_->strategy().take_exposed_seconds() + exposed(); });
 }

@@ -63,10 +63,14 @@ class RunTrainer {
   };
   const Traits& traits() const { return traits_; }
 
-  using Requests = std::function<RankRequests()>;
+  /// What a step calls.
+  struct Calls {
+    std::function<RankRequests()> requests = [] { return RankRequests{}; };  ///< see Trainer::step
+    std::function<void()> step_done = [] {};                                 ///< after each step of the trainer
+  };
   /// Does the next step of all ranks; where ranks train separately, this may be many steps of the trainer. Requests and
   /// examples are those of all ranks. Collective.
-  virtual StepResult step(BatchSource& batches, const Requests& requests) = 0;
+  virtual StepResult step(BatchSource& batches, const Calls& calls) = 0;
   // See Trainer::settle, StepUpdate::take_last and Trainer::step_metrics; these metrics are those of all ranks since
   // the step before.
   virtual std::optional<StepOutcome> settle() { return trainer_->settle(); }
@@ -75,6 +79,8 @@ class RunTrainer {
   /// Whether all ranks have the parameters of the run.
   virtual bool has_common_parameters() const { return true; }
 
+  /// How all ranks divide a batch.
+  const BatchPartition& partition() const { return partition_; }
   /// The part of a batch that the trainer's ranks divide.
   virtual RankShare part_of(std::int64_t batch) const { return {0, batch}; }
   virtual BatchDealing dealing() const { return {}; }
@@ -106,6 +112,7 @@ class RunTrainer {
 
   Communicator all_;  ///< all ranks
   Traits traits_;
+  BatchPartition partition_;
   std::unique_ptr<Trainer> trainer_;
 };
 

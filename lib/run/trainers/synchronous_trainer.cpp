@@ -41,7 +41,13 @@ SynchronousTrainer::SynchronousTrainer(const RunConfig& config, Graph graph, std
     };
   }
   set_trainer(std::make_unique<Trainer>(own, std::move(graph), std::move(problem), all), [] { return 0.0; });
-  traits_.states_change_early = trainer_->strategy().traits().states_change_early;
+  partition_ = trainer_->partition();
+}
+
+StepResult SynchronousTrainer::step(BatchSource& batches, const Calls& calls) {
+  StepResult result = trainer_->step(batches.next(), calls.requests);
+  calls.step_done();
+  return result;
 }
 
 BatchDealing SynchronousTrainer::dealing() const {

@@ -18,9 +18,9 @@ class SynchronousTrainer final : public RunTrainer {
   SynchronousTrainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss, const Dataset& train,
                      const Communicator& all);
 
-  StepResult step(BatchSource& batches, const Requests& requests) override {
-    return trainer_->step(batches.next(), requests);
-  }
+  ~SynchronousTrainer() override { trainer_.reset(); }  // before the order that its strategy follows
+
+  StepResult step(BatchSource& batches, const Calls& calls) override;
   BatchDealing dealing() const override;
   GradientCounts gradient_counts() const override;
   std::vector<ShardedState> sharded_states() const override { return trainer_->strategy().sharded_states(); }

@@ -100,15 +100,17 @@ void check_examples(const RunConfig& config, std::int64_t examples, int ranks) {
     check_parts(config, examples, config.parallel.parts_of_batch(ranks), config.parallel.asynchronous.members(ranks));
 }
 
-void check_step(const RunConfig& config, Graph& graph, const Dataset& train, const Topology& ranks) {
+BatchPartition check_step(const RunConfig& config, Graph& graph, const Dataset& train, const Topology& ranks) {
+  BatchPartition partition;
   ranks.all.run_collectively([&] {
     with_positions(config.source, [&] {
-      batch_partition(config, graph, ranks.all.size());  // throws if ranks cannot divide batches so
+      partition = batch_partition(config, graph, ranks.all.size());
       const RankCount count{ranks.all.size(), ranks.nodes};
       if (config.parallel.sharding.memory_gb > 0)
         check_memory(config, graph, memory_estimate(config, graph, train, count), count);
     });
   });
+  return partition;
 }
 
 void check_training(const RunConfig& config, const Dataset& train, const Communicator& ranks) {

@@ -26,8 +26,8 @@ PushOrder planned_pushes(const RunConfig& config, std::int64_t examples, const C
 /// them. Collective.
 void check_training(const RunConfig& config, const Dataset& train, const Communicator& ranks);
 
-/// Throws KeyError if a step on these ranks is not possible with the network, or needs more than parallel.memory_gb.
-/// Prepares the graph's layers. Collective.
-void check_step(const RunConfig& config, Graph& graph, const Dataset& train, const Topology& ranks);
+/// Returns how these ranks divide a batch. Throws KeyError if a step of theirs is not possible with the network, or
+/// needs more than parallel.memory_gb. Prepares the graph's layers. Collective.
+BatchPartition check_step(const RunConfig& config, Graph& graph, const Dataset& train, const Topology& ranks);
 
 }  // namespace lockstep

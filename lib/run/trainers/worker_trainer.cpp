@@ -54,15 +54,15 @@ WorkerTrainer::WorkerTrainer(const RunConfig& config, Graph graph, std::unique_p
       does_rounds_(config.parallel.has_stepping_workers()),
       steps_{config.parallel.steps_of_round(), traits_.known_steps},
       syncs_(syncs(config, train.size())) {
-  const ParallelConfig& parallel = config.parallel;
+  RunConfig known = with_chosen_shard(config, graph, train, all);
+  known.parallel.asynchronous.recorded = {order_.members(), order_.workers()};
+  const ParallelConfig& parallel = known.parallel;
   const bool runs_freely = parallel.runs_freely();
   const Topology topology(all);
   if (!runs_freely) traits_.known_steps = steps_.last = steps_.after(order_.updates());
   traits_.ranks_have_same_states = false;
   traits_.states_change_early = true;
-  RunConfig known = config;
-  known.parallel.asynchronous.recorded = {order_.members(), order_.workers()};
-  check_step(known, graph, train, topology);
+  partition_ = check_step(known, graph, train, topology);
   const FreeRules rules = runs_freely ? free_rules(parallel, all.size(), traits_.known_steps) : FreeRules{};
   parts_of_batch_ = runs_freely ? rules.parts_of_batch : order_.parts_of_batch();
   collect_ = runs_freely ? rules.collect : order_.collect();
@@ -73,6 +73,7 @@ WorkerTrainer::WorkerTrainer(const RunConfig& config, Graph graph, std::unique_p
   const WorkerPlace place(all, ranks, runs_freely ? rules.workers : all.size());
   const std::int64_t members = runs_freely ? place.members() : order_.members();
   TrainingProblem problem = training_problem(config, std::move(loss), train);
+  problem.measures_noise = false;  // of gradients by the parameters of many versions
   problem.between_layers = [this] {
     if (exchange_) exchange_->advance(space_);
   };
@@ -88,10 +89,12 @@ WorkerTrainer::WorkerTrainer(const RunConfig& config, Graph graph, std::unique_p
                    [&] { trainer = std::make_unique<Trainer>(own, std::move(graph), std::move(problem), ranks.all); });
   set_trainer(std::move(trainer), [this] { return exchange_ ? exchange_->take_exposed_seconds() : 0; });
   if (runs_freely)
-    exchange_ = std::make_unique<FreeExchange>(parallel, rules, all, place, part_examples_, parameters());
-  else exchange_ = std::make_unique<SimulatedExchange>(parallel, steps_, order_, all, part_examples_, parameters());
-  exchange_->bind({.optimizer = trainer_->optimizer(),
-                   .scalars = [this](std::int64_t updates) { return trainer_->update().scalars(updates); }});
+    exchange_ = std::make_unique<FreeExchange>(
+        parallel, rules, all, place, part_examples_, parameters(), trainer_->optimizer(),
+        [this](std::int64_t updates) { return trainer_->update().scalars(updates); });
+  else
+    exchange_ = std::make_unique<SimulatedExchange>(parallel, steps_, order_, all, part_examples_, parameters(),
+                                                    trainer_->optimizer());
   if (does_rounds_)
     begun_ = OwnedTensor("lockstep::worker_trainer::begun", parameters().dtype(), {parameters().trained_size()});
 }
@@ -103,15 +106,15 @@ BatchDealing WorkerTrainer::dealing() const {
           .gradients_of_batch = parts_of_batch_};
 }
 
-StepResult WorkerTrainer::step(BatchSource& batches, const Requests& requests) {
+StepResult WorkerTrainer::step(BatchSource& batches, const Calls& calls) {
   exchange_->run_until(steps_.next_sync(version_ + 1, syncs_));
-  losses_ = of_round_ = {};
+  losses_ = pushed_ = {};
   longest_step_ = 0;
   WorkerTurn turn = next_turn();
-  for (; turn.part; turn = next_turn()) do_round(batches, *turn.part);
+  for (; turn.part; turn = next_turn()) do_round(batches, *turn.part, calls);
   const StepOutcome outcome = synchronize(turn);
   batches.skip_to_batch(trainer_->steps());
-  const RankRequests own = requests();
+  const RankRequests own = calls.requests();
   return {.requests = {.stop = all_.any_rank(own.stop), .checkpoint = all_.any_rank(own.checkpoint)},
           .examples = turn.examples,
           .outcome = outcome,
@@ -126,13 +129,13 @@ WorkerTurn WorkerTrainer::next_turn() {
   return turn;
 }
 
-/// Adds the losses of the last round, unless it was dropped.
+/// Adds the losses of the last gradient, unless it was dropped.
 void WorkerTrainer::count_losses() {
-  if (!exchange_->has_dropped()) add(of_round_, losses_);
-  of_round_ = {};
+  if (!exchange_->has_dropped()) add(pushed_, losses_);
+  pushed_ = {};
 }
 
-void WorkerTrainer::do_round(BatchSource& batches, std::int64_t round) {
+void WorkerTrainer::do_round(BatchSource& batches, std::int64_t round, const Calls& calls) {
   const std::int64_t update = round / parts_of_batch_, place = round % parts_of_batch_;
   StepUpdate& steps = trainer_->update();
   if (does_rounds_) {
@@ -141,8 +144,10 @@ void WorkerTrainer::do_round(BatchSource& batches, std::int64_t round) {
   } else {
     steps.go_to(update, std::nullopt);
   }
-  for (std::int64_t step = steps_.after(update); step < steps_.after(update + 1); ++step)
+  for (std::int64_t step = steps_.after(update); step < steps_.after(update + 1); ++step) {
     do_step(batches.part(step * parts_of_batch_ + place));
+    calls.step_done();
+  }
   if (does_rounds_) {
     exchange_->optimizer_steps() = steps.count().optimizer_steps();
     weighted_difference(space_, 1, begun_.get(), values(), parameters().gradients({0, parameters().trained_size()}));
@@ -154,7 +159,7 @@ void WorkerTrainer::do_round(BatchSource& batches, std::int64_t round) {
 void WorkerTrainer::do_step(const HostBatch& batch) {
   const Timer timer;
   const StepResult result = trainer_->step(batch);
-  add(trainer_->loss_sums(), of_round_);
+  add(trainer_->loss_sums(), does_rounds_ ? losses_ : pushed_);
   longest_step_ = std::max(longest_step_, timer.seconds());
   require_done(*result.outcome);  // known at once: workers compute on hosts
   if (!result.outcome->message.empty()) warn("{}", result.outcome->message);
@@ -170,10 +175,10 @@ StepOutcome WorkerTrainer::synchronize(const WorkerTurn& turn) {
 }
 
 void WorkerTrainer::share_parameters() {
+  all_.run_collectively([&] { version_ = steps_.updates_before(trainer_->steps()); });
   all_.run_on_root([&] {
     if (!record_.empty()) write_record(record_, order_);
   });
-  all_.run_collectively([&] { version_ = steps_.updates_before(trainer_->steps()); });
   all_.broadcast(space_, parameters().values());
   parameters().round(space_);
   trainer_->share_parameters();

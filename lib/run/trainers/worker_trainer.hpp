@@ -29,7 +29,7 @@ class WorkerTrainer final : public RunTrainer {
                 const Communicator& all);
 
   /// Does all that workers do up to their next synchronization.
-  StepResult step(BatchSource& batches, const Requests& requests) override;
+  StepResult step(BatchSource& batches, const Calls& calls) override;
   std::optional<StepOutcome> settle() override { return std::nullopt; }
   std::optional<StepOutcome> take_last() override { return std::nullopt; }
   /// The norm is that of the last update's mean gradient, or change.
@@ -44,7 +44,7 @@ class WorkerTrainer final : public RunTrainer {
 
  private:
   WorkerTurn next_turn();
-  void do_round(BatchSource& batches, std::int64_t round);
+  void do_round(BatchSource& batches, std::int64_t round, const Calls& calls);
   void do_step(const HostBatch& batch);
   void count_losses();
   StepOutcome synchronize(const WorkerTurn& turn);
@@ -61,8 +61,8 @@ class WorkerTrainer final : public RunTrainer {
   std::unique_ptr<WorkerExchange> exchange_;
   OwnedTensor begun_;  ///< the parameters that a round began with
   ExecSpace space_;
-  std::int64_t version_ = 0;        ///< of the parameters at the last synchronization
-  LossSums losses_{}, of_round_{};  ///< of what has counted since then; of the last round, which may still be dropped
+  std::int64_t version_ = 0;      ///< of the parameters at the last synchronization
+  LossSums losses_{}, pushed_{};  ///< of what has counted since then; of the last gradient, which may still be dropped
   double norm_ = 0, longest_step_ = 0;
 };
 

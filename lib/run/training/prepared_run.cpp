@@ -73,9 +73,7 @@ PreparedRun::PreparedRun(const RunConfig& deck, const Communicator& ranks)
   data = std::move(experiment.data);
   provenance = lockstep::provenance(comm, data, reading);
   training = make_run_trainer(config, std::move(experiment.graph), std::move(experiment.loss), *data.train, comm);
-  partition = trainer().ranks().size() == comm.size() && !config.parallel.has_workers()
-                  ? trainer().partition()
-                  : batch_partition(config, trainer().model().graph(), comm.size());
+  partition = training->partition();
 }
 
 }  // namespace lockstep

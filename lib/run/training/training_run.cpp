@@ -127,13 +127,15 @@ const StepResult& TrainingRun::step() {
   if (training_.split_if_due()) comm_.run_collectively([&] { batches_.begin(); });
   const std::int64_t number = before + 1;
   const Timer timer;
-  last_step_ = training_.step(batches_, [this] {
-    return RankRequests{
-        .stop = stop_vote_.is_for_stop(training_.traits().steps_between_syncs, checkpoints_.seconds_for_next()),
-        .checkpoint = comm_.is_root() && checkpoint_schedule_.minutes_have_passed()};
-  });
+  last_step_ = training_.step(
+      batches_, {.requests =
+                     [this] {
+                       return RankRequests{.stop = stop_vote_.is_for_stop(training_.traits().steps_between_syncs,
+                                                                          checkpoints_.seconds_for_next()),
+                                           .checkpoint = comm_.is_root() && checkpoint_schedule_.minutes_have_passed()};
+                     },
+                 .step_done = [this] { watchdog_->extend_timeout(false); }});
   if (last_step_.outcome) report(*last_step_.outcome);
-  watchdog_->extend_timeout(false);
   longest_call_ = std::max(longest_call_, last_step_.longest_step.value_or(timer.seconds()));
   steps_at_once_ = std::max<std::int64_t>(1, trainer_.steps() + 1 - number);
   if (last_step_.done()) batches_.step_done();

@@ -213,7 +213,7 @@ INSTANTIATE_TEST_SUITE_P(Machines, Simulated, testing::ValuesIn(cases()), [](con
 });
 
 // A late rank finds the messages of the others already there, and does not wait for them: between many ranks with long
-// messages, sums end sooner than predicted (docs/user/predict_scaling.md).
+// messages, sums end sooner than predicted (perf/results/predict-scaling.md).
 TEST(Simulation, OtherAllReducesArePredictedToo) {
   const Machine fast = described({0, 1}), slow = described({0, 0});
   // Some numbers of ranks leave a node partly filled, or are no power of two.
