@@ -42,7 +42,7 @@ class MetricSums {
   void add_others(const ExecSpace& space, const Model::Output& output, const Tensor& targets);
   /// Returns this rank's sums over the examples so far. Waits for the device.
   LossSums local(const ExecSpace& space) const;
-  /// The same sums, in device memory.
+  /// This rank's sums in device memory, a LossSums; kernels may still add to them.
   const LossSums* in_memory() const { return static_cast<const LossSums*>(sums_.get().data); }
   /// Number of rows in the output of one example; the loss treats each row by itself.
   std::int64_t positions() const { return positions_; }

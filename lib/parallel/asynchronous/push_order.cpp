@@ -312,6 +312,7 @@ void refuse_other_file(const std::string& record) {
 }
 
 void write_record(const std::string& record, const PushOrder& order) {
+  if (record.empty()) return;
   refuse_other_file(record);
   replace_text_file(record, order.text());
 }

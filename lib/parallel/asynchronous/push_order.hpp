@@ -132,8 +132,8 @@ PushOrder simulate_pushes(const AsynchronousConfig& config, std::uint64_t seed, 
 /// Throws cannot_create if there is a file of this name that is no record.
 void refuse_other_file(const std::string& record);
 
-/// Writes the record of an order that is known from the beginning. Throws what refuse_other_file and replace_text_file
-/// throw.
+/// Writes the record of an order that is known from the beginning, unless `record`, its path, is empty. Throws what
+/// refuse_other_file and replace_text_file throw.
 void write_record(const std::string& record, const PushOrder& order);
 
 }  // namespace lockstep

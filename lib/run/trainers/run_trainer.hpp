@@ -128,7 +128,8 @@ std::vector<AllReduceRow> read_all_reduce_table(const ParallelConfig& parallel, 
 /// Collective; whatever is wrong on any rank is thrown on all of them.
 std::unique_ptr<RunTrainer> make_run_trainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss,
                                              const Dataset& train, const Communicator& all);
-/// The same for a Trainer of all of these ranks, which train synchronously whatever the deck says.
+/// Makes a Trainer with which all of these ranks train synchronously, whatever the deck says. `train` outlives it. The
+/// parameters are not initialised. Collective; whatever is wrong on any rank is thrown on all of them.
 std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std::unique_ptr<Loss> loss,
                                       const Dataset& train, const Communicator& ranks);
 

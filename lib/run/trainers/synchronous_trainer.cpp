@@ -63,9 +63,7 @@ GradientCounts SynchronousTrainer::gradient_counts() const {
 }
 
 void SynchronousTrainer::share_parameters() {
-  all_.run_on_root([&] {
-    if (!record_.empty()) write_record(record_, order_);
-  });
+  all_.run_on_root([&] { write_record(record_, order_); });
   trainer_->share_parameters();
 }
 

@@ -176,9 +176,7 @@ StepOutcome WorkerTrainer::synchronize(const WorkerTurn& turn) {
 
 void WorkerTrainer::share_parameters() {
   all_.run_collectively([&] { version_ = steps_.updates_before(trainer_->steps()); });
-  all_.run_on_root([&] {
-    if (!record_.empty()) write_record(record_, order_);
-  });
+  all_.run_on_root([&] { write_record(record_, order_); });
   all_.broadcast(space_, parameters().values());
   parameters().round(space_);
   trainer_->share_parameters();
