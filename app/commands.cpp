@@ -14,6 +14,7 @@
 #include "command_parts.hpp"
 #include "run/experiment/provenance.hpp"
 #include "run/inference/predictor.hpp"
+#include "run/training/surviving_run.hpp"
 #include "run/training/training_run.hpp"
 #include "scaling/prediction.hpp"
 

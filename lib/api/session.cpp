@@ -18,6 +18,7 @@
 #include "run/deck/deck_values.hpp"
 #include "run/experiment/experiment.hpp"
 #include "run/experiment/provenance.hpp"
+#include "run/experiment/starting_weights.hpp"
 #include "run/training/prepared_run.hpp"
 #include "run/training/resume.hpp"
 #include "run/training/run_state.hpp"
@@ -304,7 +305,7 @@ void Session::save(const std::string& file) {
         file);
     const std::string text = state_text([&](StateFields& fields) { state.describe_state(fields); });
     write_checkpoint(file,
-                     {.arrays = arrays_of(state.numbers_held->numbers()),
+                     {.arrays = arrays_of(state.numbers_held->states()),
                       .texts = {{"deck", state.deck}, {"provenance", state.provenance}, {"state", text}}},
                      source_of(*state.numbers_held));
   });

@@ -82,12 +82,12 @@ NumberSource source_of(CheckpointTransfer& transfer) {
   return [&transfer](const NumberSink& sink) {
     std::vector<std::size_t> first_array;
     std::size_t arrays = 0;
-    for (const ShardedState& each : transfer.numbers()) {
+    for (const ShardedState& each : transfer.states()) {
       first_array.push_back(arrays);
       arrays += each.layout.size();
     }
     transfer.gather([&](const CheckpointTransfer::Block& block, const std::byte* bytes) {
-      const ShardedState& numbers = transfer.numbers()[block.of];
+      const ShardedState& numbers = transfer.states()[block.of];
       const std::size_t element = size_of(numbers.values.dtype);
       for_each_part(
           numbers, block, [&](std::size_t parameter, std::int64_t, std::int64_t in_block, std::int64_t count) {
@@ -181,7 +181,7 @@ void CheckpointReader::read(const std::string& name, std::int64_t first, std::in
 void restore_numbers(CheckpointTransfer& transfer, CheckpointReader& from, const std::function<void()>& progress) {
   std::vector<std::byte> part;
   transfer.scatter([&](const CheckpointTransfer::Block& block, std::byte* bytes) {
-    const ShardedState& numbers = transfer.numbers()[block.of];
+    const ShardedState& numbers = transfer.states()[block.of];
     const DType dtype = numbers.values.dtype;
     std::memset(bytes, 0, static_cast<std::size_t>(block.count) * size_of(dtype));  // zeros the gaps
     for_each_part(numbers, block,

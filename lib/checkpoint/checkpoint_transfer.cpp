@@ -59,12 +59,12 @@ void for_each_held(const std::string& text, const Note& note) {
 }  // namespace
 
 CheckpointTransfer::CheckpointTransfer(const Communicator& ranks, std::vector<ShardedState> numbers)
-    : rank_(ranks.rank()), numbers_(std::move(numbers)) {
-  const bool holds = std::ranges::any_of(numbers_, [](const ShardedState& each) { return !each.held.empty(); });
+    : rank_(ranks.rank()), states_(std::move(numbers)) {
+  const bool holds = std::ranges::any_of(states_, [](const ShardedState& each) { return !each.held.empty(); });
   note_holders(ranks);
   if (ranks.any_rank(holds && !ranks.is_root())) transport_ = make_transport(ranks);
   std::size_t largest = 0;
-  for (std::size_t of = 0; of < numbers_.size(); ++of) {
+  for (std::size_t of = 0; of < states_.size(); ++of) {
     const Block block = block_at(of, 0);
     largest = std::max(largest, static_cast<std::size_t>(block.count) * element_bytes(block));
   }
@@ -77,13 +77,13 @@ CheckpointTransfer::CheckpointTransfer(const Communicator& ranks, std::vector<Sh
 }
 
 void CheckpointTransfer::note_holders(const Communicator& ranks) {
-  holders_.resize(numbers_.size());
+  holders_.resize(states_.size());
   const auto note = [&](int rank, const std::string& text) {
     for_each_held(text, [&](std::size_t of, const std::vector<ElementRange>& ranges) {
       holders_[of].push_back({rank, pieces_of_ranges<Piece>(ranges)});
     });
   };
-  const std::string own = text_of(numbers_);
+  const std::string own = text_of(states_);
   const std::vector<std::string> texts = ranks.gather_to_root(own);
   for (std::size_t rank = 0; rank < texts.size(); ++rank) note(static_cast<int>(rank), texts[rank]);
   if (!ranks.is_root()) note(rank_, own);
@@ -91,18 +91,18 @@ void CheckpointTransfer::note_holders(const Communicator& ranks) {
 
 std::size_t CheckpointTransfer::bytes() const {
   std::size_t bytes = 0;
-  for (const ShardedState& each : numbers_) bytes += static_cast<std::size_t>(each.size()) * size_of(each.values.dtype);
+  for (const ShardedState& each : states_) bytes += static_cast<std::size_t>(each.size()) * size_of(each.values.dtype);
   return bytes;
 }
 
 CheckpointTransfer::Block CheckpointTransfer::block_at(std::size_t of, std::int64_t first) const {
-  const auto most = static_cast<std::int64_t>(block_bytes / size_of(numbers_[of].values.dtype));
-  return {of, first, std::min(most, numbers_[of].size() - first)};
+  const auto most = static_cast<std::int64_t>(block_bytes / size_of(states_[of].values.dtype));
+  return {of, first, std::min(most, states_[of].size() - first)};
 }
 
 void CheckpointTransfer::for_each_block(const std::function<void(const Block&)>& visit) const {
-  for (std::size_t of = 0; of < numbers_.size(); ++of)
-    for (std::int64_t first = 0; first < numbers_[of].size();) {
+  for (std::size_t of = 0; of < states_.size(); ++of)
+    for (std::int64_t first = 0; first < states_[of].size();) {
       const Block block = block_at(of, first);
       visit(block);
       first += block.count;
@@ -148,7 +148,7 @@ std::vector<CheckpointTransfer::RemoteBlock> CheckpointTransfer::remote_blocks()
 void CheckpointTransfer::make_room() {
   if (room_.size() > 0) return;
   std::size_t end = 0;
-  for (const ShardedState& each : numbers_)
+  for (const ShardedState& each : states_)
     if (each.offloaded) each.offloaded.all->blocks().make_room_to_hold();
     else end += align_up(each.values.bytes());
   room_ = staging_memory(
@@ -157,7 +157,7 @@ void CheckpointTransfer::make_room() {
       "keep_best), or divide the optimizer's state among more ranks (parallel.shard)");
   std::size_t begin = 0;
   given_.clear();
-  for (const ShardedState& each : numbers_) {
+  for (const ShardedState& each : states_) {
     if (each.offloaded) {
       given_.push_back(each.values);
       continue;
@@ -168,9 +168,9 @@ void CheckpointTransfer::make_room() {
 }
 
 void CheckpointTransfer::copy(const ExecSpace& space) {
-  for (std::size_t of = 0; of < numbers_.size(); ++of) {
-    const Tensor& from = numbers_[of].values;
-    if (numbers_[of].offloaded) numbers_[of].offloaded.all->blocks().hold();
+  for (std::size_t of = 0; of < states_.size(); ++of) {
+    const Tensor& from = states_[of].values;
+    if (states_[of].offloaded) states_[of].offloaded.all->blocks().hold();
     else if constexpr (memory_is_separate) copy_to_host(space, from, given_[of].data);
     else if (from.count() > 0) std::memcpy(given_[of].data, from.data, from.bytes());
   }
@@ -178,24 +178,24 @@ void CheckpointTransfer::copy(const ExecSpace& space) {
 }
 
 const std::byte* CheckpointTransfer::whole_block(const Block& block) const {
-  if ((memory_is_separate && !is_copied_) || numbers_[block.of].offloaded) return nullptr;
+  if ((memory_is_separate && !is_copied_) || states_[block.of].offloaded) return nullptr;
   const std::vector<Piece> own = pieces_of(block, rank_);
   if (own.size() != 1 || own[0].count != block.count) return nullptr;
-  const Tensor& from = is_copied_ ? given_[block.of] : numbers_[block.of].values;
+  const Tensor& from = is_copied_ ? given_[block.of] : states_[block.of].values;
   return static_cast<const std::byte*>(flat_part(from, {own[0].at, 0}).data);
 }
 
 void CheckpointTransfer::read(const Block& block, const Piece& piece, std::byte* to) const {
-  if (const OffloadedState& offloaded = numbers_[block.of].offloaded)
+  if (const OffloadedState& offloaded = states_[block.of].offloaded)
     return offloaded.read(is_copied_ ? StreamedBlocks::Version::held : StreamedBlocks::Version::present, piece.at,
                           piece.count, to);
-  const Tensor from = flat_part(is_copied_ ? given_[block.of] : numbers_[block.of].values, {piece.at, piece.count});
+  const Tensor from = flat_part(is_copied_ ? given_[block.of] : states_[block.of].values, {piece.at, piece.count});
   if (memory_is_separate && !is_copied_) copy_to_host(space_, from, to);
   else std::memcpy(to, from.data, from.bytes());
 }
 
 void CheckpointTransfer::write(const Block& block, const Piece& piece, const std::byte* from) const {
-  const ShardedState& numbers = numbers_[block.of];
+  const ShardedState& numbers = states_[block.of];
   if (numbers.offloaded) numbers.offloaded.write(piece.at, piece.count, from);
   else copy_from_host(space_, from, flat_part(numbers.values, {piece.at, piece.count}));
 }

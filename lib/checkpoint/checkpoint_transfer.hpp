@@ -29,7 +29,7 @@ class CheckpointTransfer {
   /// The values of `numbers` must stay where they are. Collective.
   CheckpointTransfer(const Communicator& ranks, std::vector<ShardedState> numbers);
 
-  const std::vector<ShardedState>& numbers() const { return numbers_; }
+  const std::vector<ShardedState>& states() const { return states_; }
   std::size_t bytes() const;  ///< of all ranks' numbers
   /// Whether threads other than the step's may have turns, and serve in them.
   bool may_work_in_background() const { return !transport_ || mpi_serves_threads(); }
@@ -62,7 +62,7 @@ class CheckpointTransfer {
     CheckpointTransfer* transfer_;
   };
 
-  /// A range of numbers()[of], in elements.
+  /// A range of states()[of], in elements.
   struct Block {
     std::size_t of = 0;
     std::int64_t first = 0, count = 0;
@@ -106,7 +106,7 @@ class CheckpointTransfer {
   std::vector<Piece> pieces_of(const Block& block, int rank) const;
   static std::vector<Piece> pieces_of(const Block& block, const Holder& holder);
   std::vector<RemoteBlock> remote_blocks() const;
-  std::size_t element_bytes(const Block& block) const { return size_of(numbers_[block.of].values.dtype); }
+  std::size_t element_bytes(const Block& block) const { return size_of(states_[block.of].values.dtype); }
   std::size_t bytes_of(const Block& block, const std::vector<Piece>& pieces) const;
 
   /// Returns the block in host memory; null if it is not there in one piece.
@@ -120,7 +120,7 @@ class CheckpointTransfer {
   void end_turn();
 
   int rank_;
-  std::vector<ShardedState> numbers_;
+  std::vector<ShardedState> states_;
   std::vector<std::vector<Holder>> holders_;  ///< by number and rising rank; ranks other than 0 know only themselves
   std::unique_ptr<Transport> transport_;      ///< null: rank 0 holds everything
   StagingMemory room_;

@@ -104,7 +104,7 @@ void CheckpointWriter::wait() {
 void CheckpointWriter::write(std::int64_t step, const Contents& contents, CheckpointTransfer::Turn& turn) {
   const Timer timer;
   const std::string name = checkpoint_name(step);
-  const Checkpoint checkpoint{.arrays = arrays_of(transfer_.numbers()), .texts = contents.texts};
+  const Checkpoint checkpoint{.arrays = arrays_of(transfer_.states()), .texts = contents.texts};
   const NumberSource numbers = [&](const NumberSink& sink) {
     source_of(transfer_)([&](std::size_t index, std::span<const std::byte> next) {
       const NamedArray& array = checkpoint.arrays[index];

@@ -226,7 +226,7 @@ bool SurvivingRanks::all_are_done(bool done) {
   return part_from_each_other(true);
 }
 
-std::vector<SurvivingRanks::Lost> SurvivingRanks::leave_lost_after() {
+std::vector<SurvivingRanks::Lost> SurvivingRanks::drop_lost() {
   const std::vector<int> before = first_ranks(ranks_);
   const WaitsForRanks waits;
   for (;;) {

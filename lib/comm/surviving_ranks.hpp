@@ -9,7 +9,7 @@
 namespace lockstep {
 
 /// Thrown in every thread that waits for other ranks, or sends to them, after one of them has died, until
-/// SurvivingRanks::leave_lost_after. Not a std::exception, so that handlers of ordinary errors let it pass to the code
+/// SurvivingRanks::drop_lost. Not a std::exception, so that handlers of ordinary errors let it pass to the code
 /// that restarts the run.
 struct RankLost {};
 
@@ -46,7 +46,7 @@ class SurvivingRanks {
   };
   /// Reduces `ranks()` to those alive, in their order, and returns those lost since the last call. Collective over the
   /// living ranks.
-  std::vector<Lost> leave_lost_after();
+  std::vector<Lost> drop_lost();
 
  private:
   void watch();

@@ -17,7 +17,7 @@ template <class Byte, class Space>
 using Bytes = Kokkos::View<Byte*, Space, Kokkos::MemoryUnmanaged>;
 
 Bytes<std::byte, MemorySpace> bytes_of(const Tensor& tensor) {
-  assert(tensor.bytes() == 0 || is_step_memory(tensor.data));
+  assert(tensor.bytes() == 0 || is_device_memory(tensor.data));
   return Bytes<std::byte, MemorySpace>(static_cast<std::byte*>(tensor.data), tensor.bytes());
 }
 

@@ -16,13 +16,14 @@
 namespace lockstep {
 
 /// True if kernels can use the address. Only preset fake_device can tell; other builds accept any non-null address.
-inline bool is_step_memory(const void* address) {
+inline bool is_device_memory(const void* address) {
   if constexpr (LOCKSTEP_FAKE_DEVICE) return fake_device::owns(address);
   else return address != nullptr;
 }
 
 /// A view of row-major numbers in device memory: where kernels run, which is host memory in builds for CPUs. It owns
-/// nothing and is cheap to copy: storage belongs to a Buffer (activation arena, parameter buffer, …). In argument lists, an empty Tensor (no data) means "not wanted".
+/// nothing and is cheap to copy: storage belongs to a Buffer (activation arena, parameter buffer, …). In argument
+/// lists, an empty Tensor (no data) means "not wanted".
 struct Tensor {
   void* data = nullptr;
   DType dtype = DType::f32;
@@ -31,7 +32,7 @@ struct Tensor {
   template <class T>
   T* as() const {
     assert(dtype == dtype_of<std::remove_const_t<T>>());
-    assert(!data || is_step_memory(data));
+    assert(!data || is_device_memory(data));
     return static_cast<T*>(data);
   }
   explicit operator bool() const { return data != nullptr; }
@@ -48,7 +49,7 @@ inline constexpr char memory_advice[] =
     "if this grows with the examples, use a smaller batch.micro or batch.global, or more ranks; if it grows with the "
     "model, use a smaller model, or more ranks that share it (parallel.shard)";
 
-/// Owns zeroed memory of the step. Allocated during planning, never inside a step. Copies share the memory.
+/// Owns zeroed device memory. Allocated while a step is planned, never during one. Copies share the memory.
 class Buffer {
  public:
   Buffer() = default;

@@ -37,13 +37,13 @@ InputCheck::InputCheck(const Graph& graph, std::int64_t max_batch)
   copy_from_host(ExecSpace(), tables.data(), tables_.get());
 }
 
-void InputCheck::look(const ExecSpace& space, const Tensor& input) {
-  looks_ = input.dtype != DType::i32 && input.shape[0] > 0;
-  if (looks_) flag_nonfinite_examples(space, input, tables_.get(), flags_.get());
+void InputCheck::inspect(const ExecSpace& space, const Tensor& input) {
+  inspects_ = input.dtype != DType::i32 && input.shape[0] > 0;
+  if (inspects_) flag_nonfinite_examples(space, input, tables_.get(), flags_.get());
 }
 
 void InputCheck::mark(const ExecSpace& space, std::int64_t first, const Tensor& outputs) const {
-  if (looks_) spoil_flagged_examples(space, flags_.get(), first, rows_of_example_, outputs);
+  if (inspects_) spoil_flagged_examples(space, flags_.get(), first, rows_of_example_, outputs);
 }
 
 Model::Model(Graph graph, const Options& options) : Model(planned(std::move(graph), options), options) {}
@@ -211,7 +211,7 @@ void Model::run_tiles(const PassContext& context, const Tensor& input, const Use
 void Model::run_segments(const PassContext& context, const Tensor& input) {
   batch_ = input.shape[0];
   prepare(batch_);
-  input_check_.look(context.space, input);
+  input_check_.inspect(context.space, input);
   auto& nodes = graph_.nodes();
   for (std::size_t i = 0; i < nodes.size() && !context.same_parameters; ++i)
     if (!nodes[i].view) nodes[i].layer->set_weights(parameters_.of_layer(i).weights);

@@ -21,7 +21,7 @@ class InputCheck {
   InputCheck(const Graph& graph, std::int64_t max_batch);
 
   /// Looks at the inputs of a batch: [n, …]. Tokens (i32) have been checked when they were read.
-  void look(const ExecSpace& space, const Tensor& input);
+  void inspect(const ExecSpace& space, const Tensor& input);
   /// Fills the rows of the batch's bad examples with NaN in `outputs` [rows, …], which are the rows from `first` on of
   /// the network's output.
   void mark(const ExecSpace& space, std::int64_t first, const Tensor& outputs) const;
@@ -30,7 +30,7 @@ class InputCheck {
   std::int64_t rows_of_example_;  ///< rows of one example's output
   OwnedTensor tables_;            ///< i64, Graph::tables_of_data
   OwnedTensor flags_;             ///< i32 [max_batch], not 0 for bad examples of the last batch
-  bool looks_ = false;            ///< false for tokens
+  bool inspects_ = false;         ///< false for tokens
 };
 
 /// Number of large matrix products in a node's backward pass, each with as many operations as the forward product.

@@ -7,27 +7,27 @@
 
 namespace lockstep {
 
-DataParallel::DataParallel(const ParallelConfig& config, std::span<const AllReduceRow> measured,
-                           const ShardGroups& groups, std::optional<NodeMemory> memory,
-                           std::unique_ptr<DeviceAllReduce> on_devices, ParameterBuffer& parameters, std::uint64_t seed)
+DataParallel::DataParallel(const ParallelConfig& config, const ShardGroups& groups, ParameterBuffer& parameters,
+                           ReplicaSums sums)
     : ranks_(groups.ranks.all),
       parameters_(parameters),
-      memory_(std::move(memory)),
+      memory_(std::move(sums.memory)),
       square_(parameters.trained_size()),
       nonfinite_("lockstep::nonfinite_gradients", DType::f64, {1}) {
   const Tensor gradients = parameters.gradients();
   GradientBuckets buckets(parameters.layout(), config);
   std::unique_ptr<Collective> compressed;
   if (config.compress.present && ranks_.size() > 1)
-    compression_ = Compression::make(config, groups.ranks, memory_, parameters.layout(), seed);
+    compression_ = Compression::make(config, groups.ranks, memory_, parameters.layout(), sums.seed);
   if (compression_) {
     buckets.trained = compression_->buckets();
     compressed = compression_->make_sum({gradients.dtype, gradients.data});
   }
   if (config.tree_leaves() > 0) reducer_ = std::make_unique<DeterministicReducer>(ranks_, config, gradients);
-  else if (on_devices) reducer_ = std::make_unique<DeviceReducer>(config, std::move(on_devices), gradients, buckets);
+  else if (sums.on_devices)
+    reducer_ = std::make_unique<DeviceReducer>(config, std::move(sums.on_devices), gradients, buckets);
   else
-    reducer_ = std::make_unique<BucketedReducer>(config, measured, groups, memory_, gradients, buckets,
+    reducer_ = std::make_unique<BucketedReducer>(config, sums.measured, groups, memory_, gradients, buckets,
                                                  std::move(compressed));
   traits_.sums_exactly = compression_ == nullptr;
   traits_.states_change_early = compression_ != nullptr;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "comm/device_all_reduce.hpp"
 #include "optim/update_scalars.hpp"
@@ -12,16 +14,20 @@
 
 namespace lockstep {
 
+/// What replicas may have for summing their gradients.
+struct ReplicaSums {
+  std::span<const AllReduceRow> measured{};       ///< see make_all_reduce
+  std::optional<NodeMemory> memory{};             ///< in which the gradients lie (gradient_memory), on hosts
+  std::unique_ptr<DeviceAllReduce> on_devices{};  ///< sums in the devices' memory; null: the hosts sum
+  std::uint64_t seed = 0;                         ///< of compression's random draws
+};
+
 /// Synchronous training of whole replicas: every rank sums all gradients and updates all parameters.
 class DataParallel : public ParallelStrategy {
  public:
-  /// `measured`: see make_all_reduce. `memory` is that of the node's gradients (gradient_memory); on hosts, the
-  /// gradients of `parameters` lie in it. `on_devices` sums gradients in the devices' memory; null: the hosts sum them.
-  /// `seed` is that of compression's random draws.
   /// Collective.
-  DataParallel(const ParallelConfig& config, std::span<const AllReduceRow> measured, const ShardGroups& groups,
-               std::optional<NodeMemory> memory, std::unique_ptr<DeviceAllReduce> on_devices,
-               ParameterBuffer& parameters, std::uint64_t seed = 0);
+  DataParallel(const ParallelConfig& config, const ShardGroups& groups, ParameterBuffer& parameters,
+               ReplicaSums sums = {});
 
   void begin_step(const ExecSpace& space, std::int64_t number, const BatchPlan& batch) override;
   void gradient_ready(const ExecSpace& space, ElementRange range) override;

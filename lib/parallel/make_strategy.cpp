@@ -35,8 +35,11 @@ std::unique_ptr<ParallelStrategy> make_strategy(const ParallelConfig& config, st
                                                 ParameterBuffer& parameters) {
   if (config.strategy(groups.ranks.all.size()) == StrategyKind::sharded)
     return std::make_unique<ShardedParallel>(config, groups, std::move(memory.on_hosts), parameters);
-  return std::make_unique<DataParallel>(config, measured, groups, std::move(memory.on_hosts.gradients),
-                                        std::move(memory.on_devices), parameters, seed);
+  return std::make_unique<DataParallel>(config, groups, parameters,
+                                        ReplicaSums{.measured = measured,
+                                                    .memory = std::move(memory.on_hosts.gradients),
+                                                    .on_devices = std::move(memory.on_devices),
+                                                    .seed = seed});
 }
 
 }  // namespace lockstep

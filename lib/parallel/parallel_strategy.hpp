@@ -75,9 +75,9 @@ class ParallelStrategy {
   /// step, as the verdict is known one step late). Call with cannot_be_done as soon as that is known: the strategy
   /// discards what it keeps of gradients from step to step.
   virtual void judged(const ExecSpace& /*space*/, Verdict /*verdict*/) {}
-  /// Makes new values of the owned parameters from their gradients, and adds to the layers' statistics
-  /// `statistics_factor` times what is in the place of their gradients. Nothing changes if `step`, in the step's
-  /// memory, is left out. New values may arrive later (PassHooks). Collective.
+  /// Updates the parameters that this rank owns by their summed gradients. Adds to the layers' running statistics
+  /// `statistics_factor` times the sums that lie where their gradients would. Changes nothing if `step`, which is in
+  /// device memory, is left out. New values may arrive later (PassHooks). Collective.
   virtual void update(const ExecSpace& space, const UpdateScalars* step, double statistics_factor) = 0;
   /// Ends the step.
   virtual void end_step(const ExecSpace& /*space*/) {}

@@ -35,7 +35,7 @@ class Asha final : public Pruner {
       const std::size_t rung = own.rungs.size();
       if (static_cast<double>(report.step) < step_of(rung)) return false;
       own.rungs.push_back(*report.value);
-      if (!goes_on(before, rung, *report.value)) return true;
+      if (!survives(before, rung, *report.value)) return true;
     }
   }
 
@@ -44,7 +44,7 @@ class Asha final : public Pruner {
     return static_cast<double>(min_resource_) *
            std::pow(static_cast<double>(factor_), static_cast<double>(rate_) + static_cast<double>(rung));
   }
-  bool goes_on(std::span<const TrialCurve* const> before, std::size_t rung, double value) const {
+  bool survives(std::span<const TrialCurve* const> before, std::size_t rung, double value) const {
     std::vector<double> values{value};
     for (const TrialCurve* other : before)
       if (other->rungs.size() > rung) values.push_back(other->rungs[rung]);

@@ -174,10 +174,10 @@ void keep_study(const fs::path& folder, const TrialPlan& plan) {
   keep(folder / "base.yaml", "the study's base deck", plan.base());
 }
 
-void keep_data(const fs::path& folder, const std::string& fingerprints, bool goes_on) {
+void keep_data(const fs::path& folder, const std::string& fingerprints, bool continues) {
   const fs::path file = folder / data_name;
   const std::string what = "the data of the base deck";
-  if (goes_on && fs::exists(file)) {
+  if (continues && fs::exists(file)) {
     const auto [was, is] = first_difference(read_text_file(file.string()), kept_text(what, fingerprints));
     validate(was == is, ExitStatus::bad_data,
              "{}: the data of the base deck have changed since the study began (they were '{}' and are '{}'), so that "

@@ -69,9 +69,9 @@ inline constexpr std::string_view report_names[] = {"measurements.csv", "study.j
 void refuse_foreign_files(const std::filesystem::path& folder);
 /// Writes what `read_results` needs besides the ledger to the study's folder.
 void keep_study(const std::filesystem::path& folder, const TrialPlan& plan);
-/// Keeps the fingerprints of the base deck's data, as YAML. If the study `goes_on`, throws bad_data if they have been
+/// Keeps the fingerprints of the base deck's data, as YAML. If the study `continues`, throws bad_data if they have been
 /// others.
-void keep_data(const std::filesystem::path& folder, const std::string& fingerprints, bool goes_on);
+void keep_data(const std::filesystem::path& folder, const std::string& fingerprints, bool continues);
 /// Throws missing_file for a folder without a study, and bad_data.
 StudyResults read_results(const std::filesystem::path& folder);
 

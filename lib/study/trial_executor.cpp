@@ -19,6 +19,7 @@
 #include "comm/spin_backoff.hpp"
 #include "config/deck.hpp"
 #include "run/experiment/experiment.hpp"
+#include "run/experiment/starting_weights.hpp"
 #include "run/training/prepared_run.hpp"
 #include "run/training/resume.hpp"
 #include "run/training/training_run.hpp"

@@ -37,9 +37,9 @@ class LossWatch final : public Stateful {
   }
   /// Counts an anomaly from which the run goes on.
   void count() { ++anomalies_; }
-  bool may_go_on() const { return anomalies_ < config_.at_most; }
+  bool may_continue() const { return anomalies_ < config_.at_most; }
   LossWatchConfig::Action action() const { return config_.on_anomaly; }
-  bool rolls_back() const { return action() == LossWatchConfig::Action::rollback && may_go_on(); }
+  bool rolls_back() const { return action() == LossWatchConfig::Action::rollback && may_continue(); }
 
   /// Number of anomalies that the run has gone on from; they stay counted after a rollback.
   std::int64_t anomalies() const { return anomalies_; }

@@ -15,7 +15,7 @@ StepUpdate::StepUpdate(const TrainingConfig& config, const Communicator& comm, c
       coefficients_(config, comm, parts.optimizer, length),
       guard_(config, comm, data, parts.model, parts.optimizer, options),
       votes_(std::move(votes)),
-      early_{.may_be = parts.optimizer.begins_early() && config.updates_early()},
+      early_{.is_possible = parts.optimizer.begins_early() && config.updates_early()},
       counts_missed_(options.counts_missed),
       reads_at_once_(options.counts_missed && config.precision.scales_loss()) {}
 
@@ -32,18 +32,18 @@ void StepUpdate::provide_coefficients() {
 void StepUpdate::vote(const RankRequests& requests) {
   votes_->begin(requests);
   has_voted_ = true;
-  if (early_.may_be) provide_coefficients();
+  if (early_.is_possible) provide_coefficients();
 }
 
 void StepUpdate::forward_started(bool is_last, const Requests& requests) {
-  votes_->look(space_, parts_.losses.in_memory(), parts_.optimizer.nonfinite());
-  if (is_last && early_.may_be) vote(requests());
+  votes_->start_copies(space_, parts_.losses.in_memory(), parts_.optimizer.nonfinite());
+  if (is_last && early_.is_possible) vote(requests());
 }
 
 void StepUpdate::advance() {
   parts_.between_layers();
   if (!has_voted_) return;
-  if (early_.may_be) update_early();
+  if (early_.is_possible) update_early();
   else votes_->advance();
 }
 
@@ -75,11 +75,11 @@ StepVotes::Vote StepUpdate::finish_gradients(const Requests& requests) {
 
 StepResult StepUpdate::conclude(const StepVotes::Vote& votes) {
   const PhaseClock::Scope phase(parts_.clock, RunPhase::optimizer);
-  if (!early_.may_be) provide_coefficients();
+  if (!early_.is_possible) provide_coefficients();
   StepResult result{.requests = {.stop = votes.stop, .checkpoint = votes.checkpoint},
                     .examples = examples_,
                     .outcome = early_.has_begun ? early_.outcome : judge(votes)};
-  early_ = {.may_be = early_.may_be};
+  early_ = {.is_possible = early_.is_possible};
   if (!result.outcome || result.outcome->status == StepOutcome::Status::applied) {
     parts_.before_change();
     parts_.graphs.run(space_, {StepGraphs::Part::Kind::update}, StepGraphs::Ranks::this_one, [&] {
@@ -162,7 +162,7 @@ void StepUpdate::set_optimizer_steps(std::int64_t steps) {
 void StepUpdate::go_to(std::int64_t steps, std::optional<std::int64_t> optimizer_steps) {
   count_.done = steps;
   set_optimizer_steps(optimizer_steps.value_or(count_.before + count_.applied()));
-  go_on();
+  provide_next();
 }
 
 void StepUpdate::describe_state(StateFields& fields) {

@@ -16,7 +16,7 @@ namespace lockstep {
 
 /// State of a step whose update begins while gradients are computed, because these cannot change its outcome.
 struct EarlyUpdate {
-  bool may_be = false;                   ///< possible in this run
+  bool is_possible = false;              ///< possible in this run
   std::optional<StepVotes::Vote> votes;  ///< of all ranks, once they are there
   bool has_begun = false;                ///< the step is judged, and its update has begun
   std::optional<StepOutcome> outcome;    ///< what `judge` has returned then
@@ -104,7 +104,7 @@ class StepUpdate final : public Stateful {
   void go_to(std::int64_t steps, std::optional<std::int64_t> optimizer_steps);
   void describe_state(StateFields& fields) override;
   /// Call when the state was set: the next step goes on from there. Collective.
-  void go_on() { coefficients_.provide(space_, {.count = count_}); }
+  void provide_next() { coefficients_.provide(space_, {.count = count_}); }
 
  private:
   void vote(const RankRequests& requests);

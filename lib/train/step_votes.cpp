@@ -29,7 +29,7 @@ StepVotes::StepVotes(const Topology& topology) {
   if (topology.all.size() > 1) reduce_.emplace(topology, sizeof(Vote));
 }
 
-void StepVotes::look(const ExecSpace& space, const LossSums* sums, const Tensor& nonfinite) {
+void StepVotes::start_copies(const ExecSpace& space, const LossSums* sums, const Tensor& nonfinite) {
   if (!reduce_) return;
   nonfinite_.start(space, nonfinite.as<std::int32_t>());
   sums_.start(space, sums);

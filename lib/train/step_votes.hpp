@@ -31,7 +31,7 @@ class StepVotes {
   /// Call when the forward pass of a micro-batch has been started; the last call of a step counts. Begins to copy, from
   /// device memory, the sums of the loss and `nonfinite` (i32 [1]: 0 if the parameters that this rank owns are
   /// finite).
-  void look(const ExecSpace& space, const LossSums* sums, const Tensor& nonfinite);
+  void start_copies(const ExecSpace& space, const LossSums* sums, const Tensor& nonfinite);
   /// Votes, once the copies have arrived, for which it waits.
   void begin(const RankRequests& requests);
   /// Does what can be done now. Returns whether all votes are there.

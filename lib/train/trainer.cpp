@@ -60,15 +60,14 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
                       problem_.seed);
   });
   clock_.count_waits_of([this] { return strategy_->take_exposed_seconds(); });
-  join_ranks(topology, groups, std::move(memory));
+  join_ranks(topology, problem_.strategy ? problem_.strategy(groups, model_->parameters())
+                                         : make_strategy(config.parallel, problem_.measured, problem_.seed, groups,
+                                                         std::move(memory), model_->parameters()));
 }
 
-/// Makes what does the steps of these ranks with each other.
-void Trainer::join_ranks(const Topology& topology, const ShardGroups& groups, SumMemory memory) {
-  const MakeStrategy make = std::exchange(problem_.strategy, nullptr);
-  strategy_ = make ? make(groups, model_->parameters())
-                   : make_strategy(config_.parallel, problem_.measured, problem_.seed, groups, std::move(memory),
-                                   model_->parameters());
+/// Makes what does the steps of these ranks with each other, around their strategy.
+void Trainer::join_ranks(const Topology& topology, std::unique_ptr<ParallelStrategy> strategy) {
+  strategy_ = std::move(strategy);
   comm_.run_collectively([&] {
     with_positions(config_.source, [&] {
       if (!optimizer_) optimizer_ = config_.optimizer.make(model_->parameters(), config_.state_offload());
@@ -78,18 +77,24 @@ void Trainer::join_ranks(const Topology& topology, const ShardGroups& groups, Su
     noise_.emplace(comm_, model_->parameters().trained_size(),
                    strategy_->traits().sums_exactly ? std::nullopt : std::optional(problem_.seed));
   });
+  attach_hooks(topology);
+  make_update(topology);
+}
 
+/// Lets the passes of the network report their gradients, and wait for what other ranks contribute.
+void Trainer::attach_hooks(const Topology& topology) {
   statistics_ = statistics_exchange(config_.parallel, topology, *model_);
   PassHooks hooks = strategy_->pass_hooks();
   hooks.statistics = statistics_.get();
-  const auto between_layers = problem_.between_layers;
-  if (between_layers) hooks.on_layer = [between_layers](const ExecSpace&) { between_layers(); };
+  if (const auto& call = problem_.between_layers) hooks.on_layer = [call](const ExecSpace&) { call(); };
   model_->attach(hooks);
   // Passes in which other ranks take part are not recorded, nor those with states that come and go.
   graphs_.emplace(config_.device.graph == DeviceOptions::Graph::automatic && !partition_.separate && !hooks.any() &&
                       !config_.parallel.offload.present,
                   comm_.size());
+}
 
+void Trainer::make_update(const Topology& topology) {
   auto votes = std::make_unique<StepVotes>(topology);
   const std::int64_t batch = std::min(config_.batch.largest(), problem_.data.size());
   comm_.run_collectively([&] {
@@ -107,7 +112,7 @@ void Trainer::join_ranks(const Topology& topology, const ShardGroups& groups, Su
                             .graphs = *graphs_,
                             .clock = clock_,
                             .before_change = [this] { before_change_(); },
-                            .between_layers = between_layers ? between_layers : [] {}});
+                            .between_layers = problem_.between_layers ? problem_.between_layers : [] {}});
     });
   });
 }
@@ -124,7 +129,8 @@ void Trainer::continue_on(const Communicator& ranks, const TrainingConfig& confi
   const ShardGroups groups = shard_groups(config_.parallel, config_.source, topology);
   SumMemory memory;
   memory.on_devices = sums_on_devices(config_.parallel, config_.source, comm_);
-  join_ranks(topology, groups, std::move(memory));
+  join_ranks(topology, make_strategy(config_.parallel, problem_.measured, problem_.seed, groups, std::move(memory),
+                                     model_->parameters()));
 }
 
 StepResult Trainer::step(const HostBatch& batch, const std::function<RankRequests()>& requests) {
@@ -244,7 +250,7 @@ void Trainer::describe_state(StateFields& fields) {
 }
 
 void Trainer::share_parameters() {
-  update_->go_on();
+  update_->provide_next();
   comm_.run_collectively([&] { strategy_->share(space_); });
   if (optimizer_->averages() && update_->count().optimizer_steps() == 0)
     comm_.run_collectively([&] { optimizer_->begin_average(space_, model_->parameters()); });

@@ -61,8 +61,8 @@ class Trainer final : public Stateful {
   /// nothing. Collective.
   StepResult step(
       const HostBatch& batch, const std::function<RankRequests()>& requests = [] { return RankRequests{}; });
-  /// Returns the outcome of the last step, if `step` has not returned it. Waits until all parameters are there.
-  /// Collective.
+  /// Ends what the last step has left under way: waits until all parameters are there, and returns the step's outcome
+  /// if `step` has not. Call before parameters are read; StepUpdate::take_last gives the outcome alone. Collective.
   std::optional<StepOutcome> settle();
   /// Returns metrics of a dataset; none if `gives_up` (see Evaluator::evaluate) says so. Collective over `ranks`, which
   /// have the same parameters, and among which are all ranks of the trainer.
@@ -133,7 +133,9 @@ class Trainer final : public Stateful {
   void share_parameters();
 
  private:
-  void join_ranks(const Topology& topology, const ShardGroups& groups, SumMemory memory);
+  void join_ranks(const Topology& topology, std::unique_ptr<ParallelStrategy> strategy);
+  void attach_hooks(const Topology& topology);
+  void make_update(const Topology& topology);
   // Parts of a step, in their order:
   PassContext context_of(const HostBatch& batch, const MicroBatch& micro_batch) const;
   DeviceBatch upload(const HostBatch& batch, const MicroBatch& micro_batch);

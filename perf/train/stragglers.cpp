@@ -16,6 +16,7 @@
 #include "config/deck.hpp"
 #include "core/device.hpp"
 #include "run/experiment/experiment.hpp"
+#include "run/experiment/starting_weights.hpp"
 #include "run/training/batch_feed.hpp"
 #include "run/training/prepared_run.hpp"
 
@@ -59,20 +60,20 @@ Result train(const std::string& parallel, const std::string& batch_keys, double 
                  "stragglers"));
   PreparedRun run(config, comm);
   Experiment slow = open_experiment(config);
-  run.training = make_run_trainer(config, std::move(slow.graph),
-                                  std::make_unique<SlowLoss>(std::move(slow.loss), seconds), *run.data.train, comm);
-  RunTrainer& training = *run.training;
+  run.run_trainer = make_run_trainer(config, std::move(slow.graph),
+                                     std::make_unique<SlowLoss>(std::move(slow.loss), seconds), *run.data.train, comm);
+  RunTrainer& run_trainer = *run.run_trainer;
   DataPosition position;
   BatchFeed batches(run, position);
   initialize_parameters(config, run.trainer().model());
-  training.share_parameters();
+  run_trainer.share_parameters();
   batches.begin();
   // Free-running ranks synchronize every 50 steps.
   const std::int64_t settling = config.parallel.runs_freely() ? 50 : 40, measured = 2 * settling;
   Timer timer;
   std::int64_t computed = 0;
   while (run.trainer().steps() < settling + measured) {
-    computed += training.step(batches, {}).examples;
+    computed += run_trainer.step(batches, {}).examples;
     batches.step_done();
     batches.balance(run.trainer().take_exposed_seconds());
     if (run.trainer().steps() != settling) continue;

@@ -105,12 +105,12 @@ class CheckpointTransferTest : public testing::Test {
     std::vector<std::int64_t> collected(3);
     stream_.gather([&](const CheckpointTransfer::Block& block, const std::byte* bytes) {
       EXPECT_EQ(block.first, collected[block.of]);
-      EXPECT_LE(static_cast<std::size_t>(block.count) * size_of(stream_.numbers()[block.of].values.dtype),
+      EXPECT_LE(static_cast<std::size_t>(block.count) * size_of(stream_.states()[block.of].values.dtype),
                 CheckpointTransfer::block_bytes);
-      EXPECT_TRUE(are_places(stream_.numbers()[block.of], block, bytes));
+      EXPECT_TRUE(are_places(stream_.states()[block.of], block, bytes));
       collected[block.of] += block.count;
     });
-    for (std::size_t of = 0; of < 3; ++of) EXPECT_EQ(collected[of], stream_.numbers()[of].size());
+    for (std::size_t of = 0; of < 3; ++of) EXPECT_EQ(collected[of], stream_.states()[of].size());
   }
 };
 
@@ -129,7 +129,7 @@ TEST_F(CheckpointTransferTest, ScattersWhatRanksHold) {
       for (std::int64_t i = 0; i < block.count; ++i) {
         const auto value = static_cast<double>(block.first + i);
         const auto narrow = static_cast<float>(value);
-        if (stream_.numbers()[block.of].values.dtype == DType::f64) std::memcpy(bytes + 8 * i, &value, 8);
+        if (stream_.states()[block.of].values.dtype == DType::f64) std::memcpy(bytes + 8 * i, &value, 8);
         else std::memcpy(bytes + 4 * i, &narrow, 4);
       }
     });
@@ -158,7 +158,7 @@ TEST_F(CheckpointTransferTest, WhereRankZeroFailsNobodyIsLeftWaiting) {
   }
   EXPECT_THROW(in_turn(stream_,
                        [&] {
-                         write_checkpoint("/no/such/folder/c.h5", {.arrays = arrays_of(stream_.numbers()), .texts = {}},
+                         write_checkpoint("/no/such/folder/c.h5", {.arrays = arrays_of(stream_.states()), .texts = {}},
                                           source_of(stream_));
                        }),
                SharedError);
@@ -192,8 +192,8 @@ TEST_F(CheckpointTransferTest, FilesOfOneTypeGoIntoTheOther) {
   std::string file = folder / "c.h5";
   ranks_.broadcast(file);
   in_turn(stream_, [&] {
-    write_checkpoint(file, {.arrays = arrays_of(stream_.numbers()), .texts = {{"state", "{}"}}}, source_of(stream_));
-    EXPECT_EQ(open_checkpoint(file).arrays.size(), arrays_of(stream_.numbers()).size());
+    write_checkpoint(file, {.arrays = arrays_of(stream_.states()), .texts = {{"state", "{}"}}}, source_of(stream_));
+    EXPECT_EQ(open_checkpoint(file).arrays.size(), arrays_of(stream_.states()).size());
   });
   Divided<double> few(ranks_, "", 3000, 500);
   Divided<double> many(ranks_, "exp_avg", 3 << 20, 300000);
@@ -208,7 +208,7 @@ TEST_F(CheckpointTransferTest, FilesOfOneTypeGoIntoTheOther) {
   });
   in_turn(other, [&] {
     other.gather([&](const CheckpointTransfer::Block& block, const std::byte* bytes) {
-      const ShardedState& numbers = other.numbers()[block.of];
+      const ShardedState& numbers = other.states()[block.of];
       const std::size_t element = size_of(numbers.values.dtype);
       for (const Parameter& parameter : numbers.layout) {  // without the gaps
         const std::int64_t first = std::max(parameter.range.first, block.first),
@@ -288,7 +288,7 @@ TEST(CheckpointTransferMemory, RankZeroHoldsAFewBlocksAboveItsOwn) {
   ranks.run_collectively([&] {
     if (!ranks.is_root()) return stream.serve();
     const CheckpointTransfer::Turn turn(stream);
-    write_checkpoint(folder / "c.h5", {.arrays = arrays_of(stream.numbers()), .texts = {{"state", "{}"}}},
+    write_checkpoint(folder / "c.h5", {.arrays = arrays_of(stream.states()), .texts = {{"state", "{}"}}},
                      source_of(stream));
   });
   const std::int64_t written = peak_bytes();

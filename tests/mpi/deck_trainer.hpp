@@ -21,21 +21,21 @@ struct DeckTrainer : BatchSource {
   DeckTrainer(const std::string& deck, const Communicator& comm)
       : config(read_run_config(deck, (folder.path() / "run").string())),
         experiment(open_experiment(config)),
-        training(make_run_trainer(config, std::move(experiment.graph), std::move(experiment.loss), data(), comm)),
-        trainer(&training->trainer()) {
+        run_trainer(make_run_trainer(config, std::move(experiment.graph), std::move(experiment.loss), data(), comm)),
+        trainer(&run_trainer->trainer()) {
     begin({});
   }
 
   /// Gives the parameters their first values. Collective over `comm`.
   void initialize(const Communicator& comm) {
     comm.run_collectively([&] { parameters().initialize(ExecSpace(), 5); });
-    training->share_parameters();
+    run_trainer->share_parameters();
   }
   const Dataset& data() const { return *experiment.data.train; }
   ParameterBuffer& parameters() { return trainer->model().parameters(); }
   StepResult step() {
-    if (training->split_if_due()) begin(position);
-    return training->step(*this, {});
+    if (run_trainer->split_if_due()) begin(position);
+    return run_trainer->step(*this, {});
   }
   const HostBatch& next() override {
     const HostBatch& batch = *loader->next();
@@ -48,8 +48,8 @@ struct DeckTrainer : BatchSource {
   const TemporaryFolder folder;
   const RunConfig config;
   Experiment experiment;  ///< without graph and loss, which the trainer has
-  const std::unique_ptr<RunTrainer> training;
-  Trainer* const trainer;  ///< training's
+  const std::unique_ptr<RunTrainer> run_trainer;
+  Trainer* const trainer;  ///< run_trainer's
   SamplerPosition position;
   std::unique_ptr<DataLoader> loader;
 
@@ -61,7 +61,7 @@ struct DeckTrainer : BatchSource {
                                                    .seed = 5,
                                                    .rank = trainer->ranks().rank(),
                                                    .partition = trainer->partition(),
-                                                   .part_of = training->dealing().part_of},
+                                                   .part_of = run_trainer->dealing().part_of},
                                                   at),
                                           config.batch.global, AugmentConfig{}, 5);
   }

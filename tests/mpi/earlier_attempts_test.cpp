@@ -6,6 +6,7 @@
 
 #include "base/log.hpp"
 #include "mpi/serial_training.hpp"
+#include "run/training/surviving_run.hpp"
 #include "run/training/training_run.hpp"
 #include "support/fixtures.hpp"
 

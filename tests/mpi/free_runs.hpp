@@ -51,7 +51,7 @@ class OnRanks : public testing::Test {
       if (!from.empty()) config.run.resume = from;
       TrainingRun run(config, group);
       EXPECT_EQ(run.run(), ExitStatus::done);
-      counts_ = run.training().gradient_counts();
+      counts_ = run.run_trainer().gradient_counts();
     }
     world_.barrier();
     Arrays arrays;

@@ -103,7 +103,7 @@ TEST_P(NestedSteps, AreThoseOfPlainLoops) {
       for (const std::uint8_t byte : test::bytes_of(parameters.values())) hash = hash * 31 % 1000000007 + byte;
       EXPECT_EQ(node.all_reduce_max(hash), node.all_reduce_min(hash)) << "ranks of a node have other bits";
     }
-    EXPECT_EQ(run.training->has_common_parameters(), all_sync);
+    EXPECT_EQ(run.run_trainer->has_common_parameters(), all_sync);
     const auto& expected = replicas[static_cast<std::size_t>(comm.rank() / c.group)].x;
     EXPECT_LT(test::largest_difference(numbers_of(run.parameters()), expected), 1e-12) << "step " << step;
   }

@@ -69,7 +69,7 @@ TEST_P(OwnStepsOfAdam, AreThoseOfPlainLoops) {
       replicas[group].step_by_adam(run.data(), batches[group], adam_rate * schedule.factor(step - 1));
     if (alone > 0) EXPECT_EQ(run.trainer->step_metrics().gradient_norm == 0, batches[own_group].empty());
     const bool syncs = alone <= 0 || step == steps || alone % c.every == 0;
-    EXPECT_EQ(run.training->has_common_parameters(), syncs);
+    EXPECT_EQ(run.run_trainer->has_common_parameters(), syncs);
     if (alone <= 0) common = replicas[0].x;
     if (alone > 0 && syncs) {
       double all = 0;

@@ -88,7 +88,7 @@ TEST_P(StreamedSteps, AreThoseOfPlainLoops) {
       if (alone % period == 0 && under_way) apply((alone / period - 1) % c.fragments, outer);
     }
     const bool is_common = alone <= 0 || step == steps || alone % c.every == 0;
-    EXPECT_EQ(run.training->has_common_parameters(), is_common);
+    EXPECT_EQ(run.run_trainer->has_common_parameters(), is_common);
     const auto& expected = is_common ? common : replicas[static_cast<std::size_t>(comm.rank() / c.group)].x;
     EXPECT_LT(test::largest_difference(numbers_of(run.parameters()), expected), 1e-12) << "step " << step;
     if (is_common)

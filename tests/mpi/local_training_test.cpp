@@ -83,7 +83,7 @@ TEST_P(LocalSteps, AreThoseOfPlainLoops) {
     const auto batches = next_batches.next(step <= c.from_step);
     for (std::size_t group = 0; group < replicas.size(); ++group) replicas[group].step(run.data(), batches[group]);
     const bool syncs = step <= c.from_step || step == steps || (step - c.from_step) % c.every == 0;
-    EXPECT_EQ(run.training->has_common_parameters(), syncs);
+    EXPECT_EQ(run.run_trainer->has_common_parameters(), syncs);
     if (step <= c.from_step) {
       common = replicas[0].x;
       for (Replica& replica : replicas) replica.examples = 0;
@@ -176,8 +176,8 @@ TEST(LocalTraining, WithDividedParametersHasTheBitsOfWholeOnes) {
         const auto train = [&](const std::string& shard) {
           Steps run(deck_of_pairs(fmt::format("local: {}, shard: {}", local, shard), precision, micro), comm);
           for (int step = 0; step < 12; ++step) EXPECT_TRUE(run.step().done());
-          run.training->settle();
-          return test::arrays_of(comm, run.training->sharded_states());
+          run.run_trainer->settle();
+          return test::arrays_of(comm, run.run_trainer->sharded_states());
         };
         const auto whole = train("none");
         EXPECT_EQ(whole.empty(), !comm.is_root());
@@ -279,13 +279,13 @@ TEST_P(LocalOverflows, LeaveOutStepsByThemselves) {
   std::int64_t differences = 0;
   for (int step = 1; step <= steps; ++step) {
     StepResult result = run.step();
-    if (auto later = run.training->settle()) result.outcome = std::move(later);
+    if (auto later = run.run_trainer->settle()) result.outcome = std::move(later);
     ASSERT_TRUE(result.done());
     const bool is_skipped = result.outcome->status == StepOutcome::Status::skipped;
     skipped += is_skipped ? 1 : 0;
     done += is_skipped || run.trainer->own_examples() == 0 ? 0 : 1;
     differences += comm.any_rank(is_skipped) && !comm.every_rank(is_skipped) ? 1 : 0;
-    if (!run.training->has_common_parameters()) continue;
+    if (!run.run_trainer->has_common_parameters()) continue;
     const auto scale = static_cast<std::int64_t>(*run.trainer->update().guard().loss_scale());
     EXPECT_EQ(comm.all_reduce_max(scale), comm.all_reduce_min(scale));
     std::int64_t hash = 0;
@@ -298,7 +298,7 @@ TEST_P(LocalOverflows, LeaveOutStepsByThemselves) {
   if (comm.size() > 1)
     EXPECT_EQ(run.trainer->update().count().applied(), steps) << "the learning rate follows all steps";
   int counts = 0;
-  for (const ShardedState& numbers : run.training->sharded_states())
+  for (const ShardedState& numbers : run.run_trainer->sharded_states())
     if (numbers.state == "next_step" && !numbers.held.empty()) {
       EXPECT_EQ(f64_on_host(ExecSpace(), numbers.values), done + 1);
       ++counts;

@@ -58,7 +58,7 @@ class GoldenNetwork {
     CheckpointTransfer numbers(Communicator::alone(), replicated_states(model.parameters(), *optimizer, true));
     write_checkpoint(
         checkpoint(),
-        {.arrays = arrays_of(numbers.numbers()), .texts = {{"deck", write_config(config)}, {"state", "{}"}}},
+        {.arrays = arrays_of(numbers.states()), .texts = {{"deck", write_config(config)}, {"state", "{}"}}},
         source_of(numbers));
     Hdf5File data_file = Hdf5File::create(data());
     if (tokens) {  // one row of windows, and a token after the last window

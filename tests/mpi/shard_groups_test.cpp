@@ -57,7 +57,7 @@ class ShardGroupsOfAnySize : public testing::TestWithParam<std::tuple<int, int>>
       run.trainer->settle();
       outcome.gradient_norms.push_back(run.trainer->step_metrics().gradient_norm);
     }
-    outcome.arrays = test::arrays_of(comm_, run.training->sharded_states());
+    outcome.arrays = test::arrays_of(comm_, run.run_trainer->sharded_states());
     return outcome;
   }
 

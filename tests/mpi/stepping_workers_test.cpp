@@ -131,7 +131,7 @@ class SteppingWorkers : public testing::TestWithParam<Way> {
     comm_.all_reduce_sum(sent);
     sent_ = sent[0] / (8.0 * static_cast<double>(parameters.trained_size()));
     const std::vector<double> found = numbers_of(parameters);
-    const std::vector<std::int64_t> counts = run.training().gradient_counts().by_staleness;
+    const std::vector<std::int64_t> counts = run.run_trainer().gradient_counts().by_staleness;
     if (!comm_.is_root()) return;
     const PushOrder order = order_of(config);
     EXPECT_LT(largest_difference(found, simulated(GetParam(), order, *experiment.data.train, begin)), 1e-12);

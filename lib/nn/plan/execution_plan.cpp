@@ -34,12 +34,12 @@ class ExecutionPlanner {
     plan_.forward = schedule_forward(graph_, nodes_.size() - (tiled() ? 1 : 0), plan_.owner, dtype_, batch_, purpose_);
     if (training()) {
       plan_.backward = schedule_backward(graph_, plan_.forward);
-      if (stride_ > 0) compute_blocks_again();
-      else choose_what_is_computed_again();
+      if (stride_ > 0) recompute_blocks();
+      else choose_recomputed();
     }
     join_sums(plan_.forward);
     join_sums(plan_.backward);
-    output_ = again_ = gradient_ = saved_ = saved_again_ = std::vector<int>(nodes_.size(), -1);
+    output_ = recomputed_output_ = gradient_ = saved_ = recomputed_saved_ = std::vector<int>(nodes_.size(), -1);
     use_outputs();
     if (training()) use_gradients();
     place();
@@ -81,7 +81,7 @@ class ExecutionPlanner {
 
   /// A cheap layer whose output is read only within its own segment of the forward pass is recomputed, chunk by chunk,
   /// where the backward pass reads that output; its inputs are kept for this.
-  void choose_what_is_computed_again() {
+  void choose_recomputed() {
     std::vector<std::vector<Index>> readers(nodes_.size());
     for (Index s = 0; s < plan_.forward.size(); ++s)
       for (const Task& task : plan_.forward[s].tasks)
@@ -133,7 +133,7 @@ class ExecutionPlanner {
 
   /// Before the backward pass enters a block, the block's forward tasks are run again as they ran before. What comes
   /// after the last block is still in memory.
-  void compute_blocks_again() {
+  void recompute_blocks() {
     const std::vector<int> all = cuts();
     std::vector<int> block(nodes_.size(), -1);  // block of each node before a kept cut; -1 for others
     std::vector<bool> kept(nodes_.size(), false);
@@ -197,18 +197,18 @@ class ExecutionPlanner {
   void use_output(int i, int time) {
     if (i == GraphNode::data) return;
     const bool backward = time > loss_time_ && loss_time_ >= 0;
-    int& tensor = backward && computed_again_[at(i)] ? again_[at(i)] : output_[at(i)];
+    int& tensor = backward && is_recomputed_[at(i)] ? recomputed_output_[at(i)] : output_[at(i)];
     if (tensor < 0) tensor = uses_.add_tensor(bytes_of(i));
     uses_.use(tensor, time);
   }
 
   void use_outputs() {
-    computed_again_.assign(nodes_.size(), false);
+    is_recomputed_.assign(nodes_.size(), false);
     for (const Segment& segment : plan_.backward)
       for (const Task& task : segment.tasks)
         if (task.kind == Task::Kind::recompute) {
-          computed_again_[at(task.node)] = true;
-          if (task.sum >= 0) computed_again_[at(task.sum)] = true;
+          is_recomputed_[at(task.node)] = true;
+          if (task.sum >= 0) is_recomputed_[at(task.sum)] = true;
         }
     for (const Segment& segment : plan_.forward) {
       int time = uses_.add_segment(segment.tasks.size(), segment.chunk);
@@ -243,7 +243,7 @@ class ExecutionPlanner {
 
   void use_saved(int i, int time) {
     if (!training() || node(i).layer->saved_bytes(1, node(i).shape) == 0) return;
-    int& tensor = loss_time_ >= 0 && computed_again_[at(i)] ? saved_again_[at(i)] : saved_[at(i)];
+    int& tensor = loss_time_ >= 0 && is_recomputed_[at(i)] ? recomputed_saved_[at(i)] : saved_[at(i)];
     if (tensor < 0) tensor = uses_.add_tensor(ExecutionPlan::saved_stride(node(i)));
     uses_.use(tensor, time);
   }
@@ -347,10 +347,10 @@ class ExecutionPlanner {
     };
     for (Index i = 0; i < nodes_.size(); ++i) {
       plan_.output.push_back(allocation_of(output_[i]));
-      plan_.recomputed_output.push_back(allocation_of(again_[i]));
+      plan_.recomputed_output.push_back(allocation_of(recomputed_output_[i]));
       plan_.gradient.push_back(allocation_of(gradient_[i]));
       plan_.saved.push_back(allocation_of(saved_[i]));
-      plan_.recomputed_saved.push_back(allocation_of(saved_again_[i]));
+      plan_.recomputed_saved.push_back(allocation_of(recomputed_saved_[i]));
     }
     for (const auto& [part, tensor] : stagings_) plan_.staging[at(part.node)][part.input] = allocation_of(tensor);
     plan_.bytes = memory.bytes;
@@ -366,8 +366,8 @@ class ExecutionPlanner {
   ExecutionPlan plan_;
   TensorUses uses_;
   int loss_time_ = -1;
-  std::vector<bool> computed_again_;
-  std::vector<int> output_, again_, gradient_, saved_, saved_again_;  // tensors in `uses_`, by node
+  std::vector<bool> is_recomputed_;
+  std::vector<int> output_, recomputed_output_, gradient_, saved_, recomputed_saved_;  // tensors in `uses_`, by node
   std::vector<std::pair<Contribution, int>> stagings_;
   std::set<int> shared_;  // nodes whose gradient memory another node shares
 };

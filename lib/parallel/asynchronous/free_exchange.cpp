@@ -66,7 +66,7 @@ void FreeExchange::begin(const ExecSpace& space, std::int64_t version, std::int6
 
 void FreeExchange::open_record(std::int64_t updates) {
   if (config_.record.empty()) return;
-  if (updates > 0) take_up_record(updates);
+  if (updates > 0) resume_record(updates);
   // Opened now, so that a file that cannot be made ends the run before it has done anything.
   refuse_other_file(config_.record);
   record_.emplace(config_.record, PushOrder::head(rules_.workers, place_.members(), rules_.steps.every, rules_.collect,
@@ -74,7 +74,7 @@ void FreeExchange::open_record(std::int64_t updates) {
                                       new_lines());
 }
 
-void FreeExchange::take_up_record(std::int64_t updates) {
+void FreeExchange::resume_record(std::int64_t updates) {
   const PushOrder done = [&] {
     try {
       return PushOrder::parse(read_text_file(config_.record), config_.record, config_, updates, rules_.steps.every);
@@ -97,7 +97,7 @@ void FreeExchange::take_up_record(std::int64_t updates) {
            "continues from step {}); continue with the same ranks and groups, or begin a new run with another record",
            config_.record, done.workers(), counted(done.members(), "rank"), ranks_.size(), rules_.workers,
            rules_.steps.after(updates));
-  order_.go_on_after(done, updates);
+  order_.resume_after(done, updates);
 }
 
 /// Sends an event from rank 0 to all ranks, which get all events in one order.

@@ -107,7 +107,7 @@ class FreeExchange final : public WorkerExchange {
     }
   }
   void open_record(std::int64_t updates);
-  void take_up_record(std::int64_t updates);
+  void resume_record(std::int64_t updates);
   std::string new_lines();
   void take(const StoreEvent& event);
   void tell(StoreEvent event);

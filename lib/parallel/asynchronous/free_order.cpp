@@ -22,7 +22,7 @@ FreeRules free_rules(const ParallelConfig& config, int ranks, std::int64_t last)
 FreeOrder::FreeOrder(const FreeRules& rules, std::function<double()> seconds)
     : rules_(rules), seconds_(std::move(seconds)), workers_(static_cast<std::size_t>(rules.workers)) {}
 
-void FreeOrder::go_on_after(const PushOrder& done, std::int64_t updates) {
+void FreeOrder::resume_after(const PushOrder& done, std::int64_t updates) {
   for (std::int64_t update = 1; update <= updates; ++update) {
     const auto pushes = done.of_update(update);
     const auto parts = done.parts_of(update);

@@ -64,7 +64,7 @@ class FreeOrder {
       const FreeRules& rules, std::function<double()> seconds = [timer = Timer()] { return timer.seconds(); });
 
   /// Takes over the first `updates` updates of the run from its record.
-  void go_on_after(const PushOrder& done, std::int64_t updates);
+  void resume_after(const PushOrder& done, std::int64_t updates);
   /// Workers set out from version `version`, and synchronize at version `sync`.
   void begin(std::int64_t version, std::int64_t sync, const Tell& tell);
   /// Call when the worker has given its gradient.

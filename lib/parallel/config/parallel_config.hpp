@@ -124,8 +124,9 @@ struct ParallelConfig : Config {
   /// none.
   std::int64_t tree_leaves() const {
     if (deterministic.present) return deterministic.shards;
+    const bool simulates_gradients = asynchronous.present && !asynchronous.free && !local.present;
     const std::int64_t pieces = asynchronous.collect * asynchronous.recorded.members;
-    return asynchronous.present && !asynchronous.free && !local.present && pieces > 1 ? pieces : 0;
+    return simulates_gradients && pieces > 1 ? pieces : 0;
   }
   /// Throws KeyError if so many ranks cannot train as this section says.
   void check_ranks(int ranks) const;

@@ -60,13 +60,13 @@ GroupExchange::GroupExchange(const Options& options, const LocalGroup& group, Re
       replica_(std::move(replica)),
       in_node_(config_.nests() && group_.all.node.size() > group_.ranks.all.size()),
       holders_(replica_.same_part ? *replica_.same_part : group_.ranks.all),
-      place_(ranks_of_place(group_, holders_)),
+      first_holders_(ranks_of_place(group_, holders_)),
       last_step_(options.last_step),
       update_(config_, replica_.parameters),
       weights_(group_.all.all, in_node_ ? std::optional(group_.all.node) : std::nullopt) {
   if (holders_.is_root()) {
-    between_ = group_.all.of(place_);
-    first_group_ = rank_of_first_group(group_, place_);
+    between_ = group_.all.of(first_holders_);
+    first_group_ = rank_of_first_group(group_, first_holders_);
   }
   const ParameterLayout& layout = replica_.parameters.layout();
   if (options.counts_steps) optimizer_steps_.emplace();
@@ -86,7 +86,7 @@ GroupExchange::GroupExchange(const Options& options, const LocalGroup& group, Re
     adasum_ = std::make_unique<AdasumExchange>(group_.all.all, group_.ranks.all, layout, update_.delta_buffer());
     return;
   }
-  group_.all.all.run_in_parts(place_, [&] {
+  group_.all.all.run_in_parts(first_holders_, [&] {
     sum_ = make_sum(options, between_,
                     group_.count == group_.all.all.size() ? options.measured : std::span<const AllReduceRow>());
   });
@@ -112,7 +112,7 @@ std::unique_ptr<GradientReducer> GroupExchange::make_sum(const Options& options,
                                            buckets);
 }
 
-void GroupExchange::finish(const ExecSpace& space, const std::unique_ptr<GradientReducer>& sum) {
+void GroupExchange::finish(const ExecSpace& space, GradientReducer* sum) {
   const Timer timer;
   if (sum) sum->finish(space, [] {});
   if (holders_.size() > 1) holders_.broadcast(space, update_.delta_buffer());
@@ -124,7 +124,7 @@ bool GroupExchange::is_common(std::int64_t step) const {
 }
 
 void GroupExchange::begin_step(const ExecSpace& space) {
-  if (std::exchange(has_others_, true)) return;
+  if (std::exchange(has_synced_copy_, true)) return;
   replica_.finish_update();
   if (streamed_) replica_.change([&] { update_.swap(space); });
   else update_.save_synced(space);
@@ -140,7 +140,7 @@ void GroupExchange::end_step(const ExecSpace& space, std::int64_t step, std::int
     streamed_->end_step(space, step, replica_.change);
     if (!all_sync) return;
     replica_.change([&] { update_.swap(space); });  // shows what the last synchronizations have left
-    has_others_ = false;
+    has_synced_copy_ = false;
     weights_.forget(space);
     return;
   }
@@ -164,7 +164,7 @@ void GroupExchange::sync_at_once(const ExecSpace& space, double weight) {
     adasum_->combine(space);
   } else {
     update_.take_differences(space, weight, update_.all(), differences);
-    finish(space, sum_);
+    finish(space, sum_.get());
   }
   replica_.change([&] { update_.step(space, 1, update_.all(), differences); });
 }
@@ -172,7 +172,7 @@ void GroupExchange::sync_at_once(const ExecSpace& space, double weight) {
 void GroupExchange::average_in_node(const ExecSpace& space, double weight) {
   const Tensor differences = update_.delta_buffer();
   update_.take_differences(space, weight, update_.all(), differences);
-  finish(space, sum_in_node_);
+  finish(space, sum_in_node_.get());
   replica_.change([&] { update_.average(space, differences); });
 }
 
@@ -216,7 +216,7 @@ void GroupExchange::begin(const ExecSpace& space, std::int64_t steps) {
     else group_.ranks.all.broadcast(space, update_.synced());
   }
   weights_.forget(space);
-  has_others_ = false;
+  has_synced_copy_ = false;
 }
 
 std::vector<ShardedState> GroupExchange::sharded_states(const std::vector<ShardedState>& of_group) const {

@@ -101,7 +101,7 @@ class GroupExchange {
   }
   std::unique_ptr<GradientReducer> make_sum(const Options& options, const std::optional<Topology>& ranks,
                                             std::span<const AllReduceRow> measured);
-  void finish(const ExecSpace& space, const std::unique_ptr<GradientReducer>& sum);
+  void finish(const ExecSpace& space, GradientReducer* sum);
   void sync_at_once(const ExecSpace& space, double weight);
   void average_in_node(const ExecSpace& space, double weight);
   void add_optimizer_states(const std::vector<ShardedState>& of_group, std::vector<ShardedState>& all) const;
@@ -110,10 +110,11 @@ class GroupExchange {
   LocalGroup group_;
   Replica replica_;
   bool in_node_;                     ///< the groups of this node also synchronize by themselves
-  Communicator holders_;             ///< ranks of the group that hold what this rank updates
-  Communicator place_;               ///< of the first of them, the same rank of each group; all other ranks
-  std::optional<Topology> between_;  ///< place_, on those first ranks
-  int first_group_ = 0;              ///< rank of the first group in place_
+  Communicator holders_;             ///< ranks of this group that hold the parameters that this rank holds
+  Communicator first_holders_;       ///< on the first rank of holders_: the ranks in its place, one of each group; on
+                                     ///< others: unused
+  std::optional<Topology> between_;  ///< first_holders_ with their nodes; none on ranks that are not first
+  int first_group_ = 0;              ///< rank of group 0 in first_holders_
   std::int64_t last_step_;
   ReplicaUpdate update_;
   AveragingWeights weights_;
@@ -123,7 +124,7 @@ class GroupExchange {
   std::unique_ptr<AdasumExchange> adasum_;             ///< null: synchronizations are sums
   std::optional<StreamingSync> streamed_;              ///< none: all parameters are synchronized at once
   std::optional<OptimizerStepCount> optimizer_steps_;  ///< none: not counted
-  bool has_others_ = false;                            ///< the parameters that all groups have in common are kept
+  bool has_synced_copy_ = false;                       ///< the parameters that all groups have in common are kept
   double exposed_seconds_ = 0;
 };
 

@@ -95,8 +95,8 @@ double FragmentSums::take_exposed_seconds() {
 }
 
 StreamingSync::StreamingSync(const LocalConfig& config, std::unique_ptr<FragmentSums> sums, std::int64_t last_step,
-                             ReplicaUpdate& sync, AveragingWeights& weights)
-    : config_(config), sums_(std::move(sums)), last_step_(last_step), sync_(sync), weights_(weights) {}
+                             ReplicaUpdate& update, AveragingWeights& weights)
+    : config_(config), sums_(std::move(sums)), last_step_(last_step), update_(update), weights_(weights) {}
 
 void StreamingSync::end_step(const ExecSpace& space, std::int64_t step, const ParameterChange& change) {
   const std::int64_t period = config_.fragment_period(), steps = step - config_.from_step;
@@ -107,7 +107,7 @@ void StreamingSync::end_step(const ExecSpace& space, std::int64_t step, const Pa
         begin(space, fragment);
         finish(space);
       }
-      sync_.put_back(space);  // also fragments for which no rank has examples
+      update_.put_back(space);  // also fragments for which no rank has examples
     });
     return;
   }
@@ -119,13 +119,13 @@ void StreamingSync::end_step(const ExecSpace& space, std::int64_t step, const Pa
 /// The number of examples travels with the sum, so that no rank waits for it here.
 void StreamingSync::begin(const ExecSpace& space, std::size_t fragment) {
   const double examples = weights_.examples(space);
-  sync_.take_differences(space, examples, sums_->fragments()[fragment], sums_->numbers(fragment));
+  update_.take_differences(space, examples, sums_->fragments()[fragment], sums_->numbers(fragment));
   sums_->begin(space, fragment, examples);
 }
 
 void StreamingSync::finish(const ExecSpace& space) {
   const auto [fragment, examples] = sums_->finish(space);
-  if (examples > 0) sync_.step(space, 1 / examples, sums_->fragments()[fragment], sums_->numbers(fragment));
+  if (examples > 0) update_.step(space, 1 / examples, sums_->fragments()[fragment], sums_->numbers(fragment));
 }
 
 }  // namespace lockstep

@@ -63,7 +63,7 @@ class StreamingSync {
  public:
   /// `last_step` is that of the run. Arguments that are not owned must outlive this object.
   StreamingSync(const LocalConfig& config, std::unique_ptr<FragmentSums> sums, std::int64_t last_step,
-                ReplicaUpdate& sync, AveragingWeights& weights);
+                ReplicaUpdate& update, AveragingWeights& weights);
 
   /// Ends step number `step`: begins the sum that is due, and applies the one that is due by `change`.
   void end_step(const ExecSpace& space, std::int64_t step, const ParameterChange& change);
@@ -78,7 +78,7 @@ class StreamingSync {
   LocalConfig config_;
   std::unique_ptr<FragmentSums> sums_;
   std::int64_t last_step_;
-  ReplicaUpdate& sync_;
+  ReplicaUpdate& update_;
   AveragingWeights& weights_;
 };
 

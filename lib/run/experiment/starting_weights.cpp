@@ -4,8 +4,11 @@
 #include <fmt/ranges.h>
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <optional>
+#include <utility>
 
+#include "base/log.hpp"
 #include "base/text.hpp"
 #include "checkpoint/training_arrays.hpp"
 
@@ -178,6 +181,24 @@ ChosenWeights choose_weights(const WeightsConfig& config, const ParameterFile& f
   return chosen;
 }
 
+void warn_of_trained_examples(const std::map<std::string, std::string>& texts, const std::string& file,
+                              const RunConfig& config) {
+  const auto deck = texts.find("deck");
+  if (deck == texts.end()) return;
+  try {
+    const RunConfig run = read_run_config(parse_deck(deck->second, file));
+    const DataConfig &was = run.data, &is = config.data;
+    if (is.validation == 0 || was.file != is.file) return;
+    // A smaller fraction of the same seed is a part of a larger one.
+    if (is.validation_seed == was.validation_seed && is.validation <= was.validation) return;
+    warn(
+        "{}: was trained on examples that this run validates on (data.validation was {} with validation_seed {}); keep "
+        "both keys",
+        file, was.validation, was.validation_seed);
+  } catch (const Error&) {  // the deck is of another version
+  }
+}
+
 void load_parameters(const ExecSpace& space, const WeightsConfig& config, const std::string& file,
                      const ParameterFile& stored, const Graph& graph, ParameterBuffer& parameters) {
   WeightsConfig all = config;
@@ -185,6 +206,55 @@ void load_parameters(const ExecSpace& space, const WeightsConfig& config, const 
   all.match = WeightsConfig::Match::strict;
   if (stored.is_checkpoint()) all.rename.clear();
   set_parameters(space, choose_weights(all, stored, graph, parameters.parameters()).taken, parameters);
+}
+
+std::vector<NamedArray> initialize_parameters(const RunConfig& config, Model& model) {
+  const ExecSpace space;
+  ParameterBuffer& parameters = model.parameters();
+  parameters.initialize(space, static_cast<std::uint64_t>(config.run.seed));
+  const WeightsConfig& weights = config.model.weights;
+  if (!weights.present) return {};
+  auto [chosen, texts] = with_positions(config.source, [&] {
+    ParameterFile file = read_weights(weights);
+    return std::pair(choose_weights(weights, file, model.graph(), parameters.parameters()), std::move(file.texts));
+  });
+  set_parameters(space, chosen.taken, parameters);
+  log("{}", chosen.text);
+  warn_of_trained_examples(texts, weights.file, config);
+  return std::move(chosen.taken);
+}
+
+void initialize_other_ranks(const RunConfig& config, Model& model, std::vector<NamedArray> weights,
+                            const Communicator& comm) {
+  ParameterBuffer& parameters = model.parameters();
+  if (comm.size() == 1 || !parameters.windows().division.values) return;
+  const ExecSpace space;
+  comm.run_collectively([&] {
+    if (!comm.is_root()) parameters.initialize(space, static_cast<std::uint64_t>(config.run.seed));
+  });
+  weights.resize(static_cast<std::size_t>(comm.from_root(std::ssize(weights))));
+  for (NamedArray& array : weights) {  // other ranks have one at a time
+    comm.broadcast(array.name);
+    array.dtype = static_cast<DType>(comm.from_root(static_cast<std::int64_t>(array.dtype)));
+    array.shape = {comm.from_root(array.shape.count())};
+    std::shared_ptr<std::byte[]> numbers;
+    comm.run_collectively([&] {
+      numbers = std::make_shared_for_overwrite<std::byte[]>(array.bytes());
+      if (comm.is_root()) std::memcpy(numbers.get(), array.data.get(), array.bytes());
+    });
+    comm.broadcast(std::span(numbers.get(), array.bytes()));
+    array.data = std::move(numbers);
+    comm.run_collectively([&] {
+      if (!comm.is_root()) set_parameters(space, {array}, parameters);
+    });
+    array.data = nullptr;
+  }
+}
+
+void initialize_on_all_ranks(const RunConfig& config, Model& model, const Communicator& comm) {
+  std::vector<NamedArray> weights;
+  comm.run_on_root([&] { weights = initialize_parameters(config, model); });
+  initialize_other_ranks(config, model, std::move(weights), comm);
 }
 
 }  // namespace lockstep

@@ -243,7 +243,7 @@ std::optional<Checkpoint> RunFolder::find_checkpoint() {
   return std::move(found->checkpoint);
 }
 
-bool RunFolder::goes_on() const {
+bool RunFolder::continues_own_run() const {
   if (resumed_from_.empty()) return false;
   // The file may be a link here (`latest`, or one to a checkpoint elsewhere), or a link elsewhere to a checkpoint here.
   const fs::path file = fs::absolute(resumed_from_), folder = fs::weakly_canonical(checkpoints());
@@ -252,7 +252,7 @@ bool RunFolder::goes_on() const {
 
 bool RunFolder::has_ended() const {
   std::ifstream file(summary());
-  if (!goes_on() || !file) return false;
+  if (!continues_own_run() || !file) return false;
   const auto json = nlohmann::json::parse(file, nullptr, false);
   const std::string status = status_of(json);
   return !status.empty() && status != stopped_status && status != failed_status;
@@ -263,7 +263,7 @@ void RunFolder::claim() {
   if (::access(path().c_str(), W_OK | X_OK) == 0) lock_ = std::make_unique<RunLock>(path());
 }
 
-void RunFolder::take_up() {
+void RunFolder::continue_attempt() {
   options_.overwrite = true;
   if (options_.resume == "never" || !list_checkpoints(checkpoints()).empty()) options_.resume = "auto";
 }
@@ -280,7 +280,7 @@ void RunFolder::check(std::int64_t step, const std::string& resolved) const {
     require_writable(checkpoints());
     refuse_foreign_files(*this, input_deck_.position.file, deck_mark + resolved);
     if (!record_.empty()) refuse_other_file(record_);
-    if (goes_on()) return;
+    if (continues_own_run()) return;
     refuse_earlier_run(*this, options_);
     if (step == 0 && !options_.overwrite) refuse_other_record(*this, record_);
     refuse_own_start(*this, "model.weights.file", weights_, input_deck_);
@@ -294,13 +294,13 @@ void RunFolder::prepare(std::int64_t step, const std::string& resolved) {
   check(step, resolved);
   const std::string deck = deck_mark + resolved;
   try {
-    if (!goes_on()) {
+    if (!continues_own_run()) {
       if (options_.resume == "auto") say_what_is_lost(*this);
       for (const fs::path& file : files_of_run(*this)) fs::remove(file);
     }
     make_folder(checkpoints());
     remove_leftovers(*this);
-    if (goes_on()) {
+    if (continues_own_run()) {
       quarantine_checkpoints_after(checkpoints(), step);
       if (fs::exists(checkpoints() / checkpoint_name(step)))
         point_link(checkpoints(), latest_name, checkpoint_name(step));

@@ -55,7 +55,7 @@ class RunFolder : public RunPaths {
   void claim();
   /// Takes the folder over from an earlier attempt at this run: goes on from the newest checkpoint, whatever run.resume
   /// says, and begins as that attempt did if there is none.
-  void take_up();
+  void continue_attempt();
   /// The claim to the folder. `claim` must have made it.
   RunLock& lock() { return *lock_; }
 
@@ -71,10 +71,10 @@ class RunFolder : public RunPaths {
   /// Path of the checkpoint that the last find_checkpoint returned; empty: it returned none.
   const std::string& resumed_from() const { return resumed_from_; }
   /// Whether a restart goes on from the newest checkpoint, instead of beginning once more where this start began.
-  bool goes_on_by_itself() const { return options_.resume == "auto"; }
+  bool resumes_automatically() const { return options_.resume == "auto"; }
 
   /// Whether the run goes on from a checkpoint of this folder, so that its curves are continued.
-  bool goes_on() const;
+  bool continues_own_run() const;
 
   /// Throws cannot_create if a run that begins after `step`, with this resolved `deck`, must not write here. The folder
   /// may be read-only, or have a file of another program that would be replaced. If the run does not go on from a

@@ -87,7 +87,7 @@ std::string starting_point(const RunConfig& config, const std::string& deck, con
   const auto parameters = ParameterLayout(experiment.graph.layer_specs(), config.dtype()).parameters();
   RunFolder folder(config);
   require_resumed_file(config);
-  if (run == PlannedRun::elsewhere && folder.goes_on_by_itself()) {
+  if (run == PlannedRun::elsewhere && folder.resumes_automatically()) {
     if (!list_checkpoints(folder.checkpoints()).empty())
       return "the newest checkpoint of its folder, which is not read (the plan is for another machine)";
   } else if (const auto checkpoint = folder.find_checkpoint()) {

@@ -149,7 +149,7 @@ void Watchdog::set_shared_folder(const std::filesystem::path& folder) {
 
 void Watchdog::median_step(double seconds) { peers_[me_].status->median = seconds; }
 void Watchdog::set_idle(bool idle) { peers_[me_].status->idle = idle; }
-void Watchdog::extend_timeout(bool patient) { peers_[me_].status->patient = patient; }
+void Watchdog::set_patient(bool patient) { peers_[me_].status->patient = patient; }
 
 void Watchdog::watch() {
   std::unique_lock lock(mutex_);

@@ -68,7 +68,7 @@ class Watchdog {
   /// Says whether nothing is expected of this rank for a while, because its owner does something else.
   void set_idle(bool idle);
   /// Says whether something is under way for which all ranks may have to wait for long (a checkpoint).
-  void extend_timeout(bool patient);
+  void set_patient(bool patient);
 
  private:
   struct RankStatus;

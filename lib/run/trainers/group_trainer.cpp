@@ -80,7 +80,7 @@ BatchDealing GroupTrainer::dealing() const {
 bool GroupTrainer::split_if_due() {
   if (!splits_next()) return false;
   continue_in_group();
-  trainer_->update().go_on();
+  trainer_->update().provide_next();
   return true;
 }
 
@@ -101,7 +101,7 @@ StepResult GroupTrainer::step(BatchSource& batches, const Calls& calls) {
   StepResult result = trainer_->step(batch, calls.requests);
   calls.step_done();
   result.examples = batch.plan.batch_examples;
-  if (apart) expect_done(result.outcome);
+  if (apart) require_group_done(result.outcome);
   if (!result.done()) {  // the run may end here, with a checkpoint
     note_optimizer_steps();
     return result;
@@ -134,19 +134,19 @@ void GroupTrainer::note_optimizer_steps() {
 
 std::optional<StepOutcome> GroupTrainer::settle() {
   std::optional<StepOutcome> outcome = trainer_->settle();
-  expect_done(outcome);
+  require_group_done(outcome);
   if (has_common_parameters() || (outcome && !outcome->done())) note_optimizer_steps();
   return outcome;
 }
 
 std::optional<StepOutcome> GroupTrainer::take_last() {
   std::optional<StepOutcome> outcome = trainer_->update().take_last();
-  expect_done(outcome);
+  require_group_done(outcome);
   if (outcome && !outcome->done()) note_optimizer_steps();
   return outcome;
 }
 
-void GroupTrainer::expect_done(const std::optional<StepOutcome>& outcome) const {
+void GroupTrainer::require_group_done(const std::optional<StepOutcome>& outcome) const {
   if (outcome && group_count() > 1 && exchange_->is_apart(outcome->number)) require_done(*outcome);
 }
 

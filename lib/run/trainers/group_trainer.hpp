@@ -41,7 +41,7 @@ class GroupTrainer final : public RunTrainer {
   void continue_in_group();
   void note_optimizer_steps();
   void sync_if_due(const BatchPlan& batch);
-  void expect_done(const std::optional<StepOutcome>& outcome) const;
+  void require_group_done(const std::optional<StepOutcome>& outcome) const;
 
   RunConfig own_;  ///< deck of this rank's group
   std::unique_ptr<GroupExchange> exchange_;

@@ -71,8 +71,8 @@ class RunTrainer {
   /// Does the next step of all ranks; where ranks train separately, this may be many steps of the trainer. Requests and
   /// examples are those of all ranks. Collective.
   virtual StepResult step(BatchSource& batches, const Calls& calls) = 0;
-  // See Trainer::settle, StepUpdate::take_last and Trainer::step_metrics; these metrics are those of all ranks since
-  // the step before.
+  // See Trainer::settle, StepUpdate::take_last and Trainer::step_metrics. The metrics are those of all ranks, in all
+  // of their steps since the last call of `step`.
   virtual std::optional<StepOutcome> settle() { return trainer_->settle(); }
   virtual std::optional<StepOutcome> take_last() { return trainer_->update().take_last(); }
   virtual LoggedMetrics step_metrics() { return trainer_->step_metrics(all_); }

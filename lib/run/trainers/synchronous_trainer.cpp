@@ -18,8 +18,7 @@ std::unique_ptr<ParallelStrategy> sums_of_updates(ParallelConfig config, const T
   const int together = SimulatedGradients::ranks_of_gradient(config.asynchronous, topology.all.size());
   config.asynchronous.recorded.members = 1;  // the pieces of a gradient are summed before
   const Topology ranks = topology.of(topology.all.split(topology.all.rank() % together));
-  return std::make_unique<DataParallel>(config, std::span<const AllReduceRow>(), ShardGroups(config, ranks),
-                                        std::nullopt, nullptr, parameters);
+  return std::make_unique<DataParallel>(config, ShardGroups(config, ranks), parameters);
 }
 
 }  // namespace

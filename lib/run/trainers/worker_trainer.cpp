@@ -63,14 +63,17 @@ WorkerTrainer::WorkerTrainer(const RunConfig& config, Graph graph, std::unique_p
   traits_.ranks_have_same_states = false;
   traits_.states_change_early = true;
   partition_ = check_step(known, graph, train, topology);
-  const FreeRules rules = runs_freely ? free_rules(parallel, all.size(), traits_.known_steps) : FreeRules{};
-  parts_of_batch_ = runs_freely ? rules.parts_of_batch : order_.parts_of_batch();
-  collect_ = runs_freely ? rules.collect : order_.collect();
+  const FreeRules rules = runs_freely ? free_rules(parallel, all.size(), traits_.known_steps)
+                                      : FreeRules{.workers = all.size(),
+                                                  .collect = order_.collect(),
+                                                  .parts_of_batch = order_.parts_of_batch()};
+  parts_of_batch_ = rules.parts_of_batch;
+  collect_ = rules.collect;
   part_examples_ = config.batch.global / parts_of_batch_;
 
   const int ranks_of_worker = parallel.ranks_of_worker(all.size());
   const Topology ranks = topology.of(all.split(all.rank() / ranks_of_worker));
-  const WorkerPlace place(all, ranks, runs_freely ? rules.workers : all.size());
+  const WorkerPlace place(all, ranks, rules.workers);
   const std::int64_t members = runs_freely ? place.members() : order_.members();
   TrainingProblem problem = training_problem(config, std::move(loss), train);
   problem.measures_noise = false;  // of gradients by the parameters of many versions
@@ -81,8 +84,7 @@ WorkerTrainer::WorkerTrainer(const RunConfig& config, Graph graph, std::unique_p
   if (runs_freely && (!does_rounds_ || place.is_server()))
     problem.strategy = [&](const ShardGroups& groups, ParameterBuffer& parameters) {
       parameters.own({does_rounds_ ? ElementRange{} : place.kept(parameters)});  // a server does no rounds
-      return std::make_unique<WorkerGradients>(own.parallel, std::span<const AllReduceRow>(), groups, std::nullopt,
-                                               nullptr, parameters);
+      return std::make_unique<WorkerGradients>(own.parallel, groups, parameters);
     };
   std::unique_ptr<Trainer> trainer;
   all.run_in_parts(ranks.all,

@@ -54,28 +54,29 @@ std::optional<std::vector<std::int64_t>> ShareBalance::compare() const {
   return next;
 }
 
-BatchFeed::BatchFeed(const PreparedRun& deck, DataPosition& state)
-    : deck_(deck), trainer_(deck.trainer()), state_(state) {
-  if (deck.config.parallel.measures_shares() && deck.comm.size() > 1)
-    shares_.emplace(deck.comm, trainer_, deck.largest_batch());
-  deck.comm.run_collectively([&] { with_positions(deck.config.source, [&] { prepare(trainer_.partition()); }); });
+BatchFeed::BatchFeed(const PreparedRun& prepared, DataPosition& state)
+    : prepared_(prepared), trainer_(prepared.trainer()), state_(state) {
+  if (prepared.config.parallel.measures_shares() && prepared.comm.size() > 1)
+    shares_.emplace(prepared.comm, trainer_, prepared.largest_batch());
+  prepared.comm.run_collectively(
+      [&] { with_positions(prepared.config.source, [&] { prepare(trainer_.partition()); }); });
 }
 
 /// Returns the sizes of this rank's micro-batches, also in the ragged last batch of an epoch and of an evaluation, so
 /// that all are prepared before the first step.
 std::vector<std::int64_t> BatchFeed::sizes(const BatchPartition& partition) const {
-  const Communicator& comm = deck_.comm;
-  const RunTrainer& training = *deck_.training;
-  const std::int64_t size = deck_.examples();
+  const Communicator& comm = prepared_.comm;
+  const RunTrainer& run_trainer = *prepared_.run_trainer;
+  const std::int64_t size = prepared_.examples();
   std::vector<std::int64_t> sizes;
-  for (const RunLength::Stage& stage : deck_.config.batch.stages()) {
+  for (const RunLength::Stage& stage : prepared_.config.batch.stages()) {
     const std::int64_t global = std::min(stage.batch, size);
-    for (const std::int64_t examples : {global, deck_.config.data.drop_last ? 0 : size % global})
+    for (const std::int64_t examples : {global, prepared_.config.data.drop_last ? 0 : size % global})
       for (const MicroBatch& micro_batch :
-           micro_batches_of(partition, training.part_of(examples).count, trainer_.ranks().rank()))
+           micro_batches_of(partition, run_trainer.part_of(examples).count, trainer_.ranks().rank()))
         sizes.push_back(micro_batch.count);
   }
-  for (const Dataset* split : {deck_.data.validation.get(), deck_.data.test.get()}) {
+  for (const Dataset* split : {prepared_.data.validation.get(), prepared_.data.test.get()}) {
     if (!split) continue;
     const std::int64_t all = split->size(), round = comm.all_reduce_min(trainer_.max_micro_batch()) * comm.size();
     for (const std::int64_t examples : {std::min(all, round), all % round})
@@ -92,35 +93,35 @@ void BatchFeed::prepare(const BatchPartition& partition) {
 }
 
 void BatchFeed::begin() {
-  const RunConfig& config = deck_.config;
+  const RunConfig& config = prepared_.config;
   // Seeds of decks are below 2⁵³, so each rollback gives a new seed.
   const auto order_seed = static_cast<std::uint64_t>(config.run.seed) +
                           (static_cast<std::uint64_t>(state_.rollbacks) << 53);
   std::optional<Sampler::Options::Turn> interleaved;
   if (config.data.sampler == DataConfig::SamplerKind::distributed_sampler)
-    interleaved = {deck_.comm.rank(), deck_.comm.size()};
+    interleaved = {prepared_.comm.rank(), prepared_.comm.size()};
   const std::int64_t ignored = config.loss.make()->ignored_class();
   const Sampling sampling = with_positions(config.source, [&] {
-    return sampling_of(config.data, *deck_.data.train, deck_.comm.size(), order_seed, ignored);
+    return sampling_of(config.data, *prepared_.data.train, prepared_.comm.size(), order_seed, ignored);
   });
-  const BatchDealing dealing = deck_.training->dealing();
-  const Sampler sampler(
-      {.dataset_size = deck_.examples(),
-       .global_batch = deck_.largest_batch(),
-       .batch_at = [length = deck_.length()](const SamplerPosition& at) { return length.batch_at(at.epoch, at.next); },
-       .drop_last = config.data.drop_last,
-       .sampling = sampling,
-       .repeats = draws_again(config.data.sampler),
-       .interleaved = interleaved,
-       .rank = trainer_.ranks().rank(),
-       .partition = partition(),
-       .part_of = dealing.part_of,
-       .parts_of_batch = dealing.parts_of_batch,
-       .batches = trainer_.steps(),
-       .parts_of = dealing.parts_of},
-      state_.position);
-  const std::int64_t largest = deck_.training->part_of(deck_.largest_batch()).count;
-  loader_ = std::make_unique<DataLoader>(*deck_.data.train, sampler, trainer_.partition().room(largest),
+  const BatchDealing dealing = prepared_.run_trainer->dealing();
+  const Sampler sampler({.dataset_size = prepared_.examples(),
+                         .global_batch = prepared_.largest_batch(),
+                         .batch_at = [length = prepared_.length()](
+                                         const SamplerPosition& at) { return length.batch_at(at.epoch, at.next); },
+                         .drop_last = config.data.drop_last,
+                         .sampling = sampling,
+                         .repeats = draws_again(config.data.sampler),
+                         .interleaved = interleaved,
+                         .rank = trainer_.ranks().rank(),
+                         .partition = partition(),
+                         .part_of = dealing.part_of,
+                         .parts_of_batch = dealing.parts_of_batch,
+                         .batches = trainer_.steps(),
+                         .parts_of = dealing.parts_of},
+                        state_.position);
+  const std::int64_t largest = prepared_.run_trainer->part_of(prepared_.largest_batch()).count;
+  loader_ = std::make_unique<DataLoader>(*prepared_.data.train, sampler, trainer_.partition().room(largest),
                                          config.data.augment, static_cast<std::uint64_t>(config.run.seed),
                                          dealing.on_demand ? DataLoader::on_demand : DataLoader::ahead);
 }
@@ -145,7 +146,7 @@ void BatchFeed::balance(const Trainer::ExposedSeconds& exposed) {
 void BatchFeed::set_shares(const std::vector<std::int64_t>& shares) {
   shares_->set(shares);
   const BatchPartition& partition = shares_->partition();
-  deck_.comm.run_collectively([&] {
+  prepared_.comm.run_collectively([&] {
     ExecSpace().fence("lockstep::set_shares");  // kernels under way still use the memory that layers prepare anew
     prepare(partition);
   });

@@ -61,9 +61,9 @@ class ShareBalance {
 /// depends on its seed and its rollbacks. Slower ranks get smaller shares if the deck asks for that.
 class BatchFeed final : public BatchSource {
  public:
-  /// Prepares the trainer for the sizes of this rank's shares, in training and in evaluations. `deck` and `state`
+  /// Prepares the trainer for the sizes of this rank's shares, in training and in evaluations. `prepared` and `state`
   /// outlive this. Collective.
-  BatchFeed(const PreparedRun& deck, DataPosition& state);
+  BatchFeed(const PreparedRun& prepared, DataPosition& state);
 
   /// Begins to read at the position of the state, what the trainer's ranks compute of the batches there.
   void begin();
@@ -91,7 +91,7 @@ class BatchFeed final : public BatchSource {
   void prepare(const BatchPartition& partition);
   std::vector<std::int64_t> sizes(const BatchPartition& partition) const;
 
-  const PreparedRun& deck_;
+  const PreparedRun& prepared_;
   Trainer& trainer_;
   std::optional<ShareBalance> shares_;  ///< none: the division of batches stays
   DataPosition& state_;

@@ -14,17 +14,6 @@
 
 namespace lockstep {
 
-/// Sets the parameters with which training begins: by run.seed, and by model.weights if given, which is then logged.
-/// Returns what it has taken of model.weights. On rank 0, whose parameters the others get when they are shared; except
-/// for what ranks own if the values are divided.
-std::vector<NamedArray> initialize_parameters(const RunConfig& config, Model& model);
-/// If the values are divided, sets what the other ranks own. `weights`: on rank 0, what initialize_parameters has
-/// returned. Collective.
-void initialize_other_ranks(const RunConfig& config, Model& model, std::vector<NamedArray> weights,
-                            const Communicator& comm);
-/// Sets the parameters with which training begins, on each rank what it holds. Collective.
-void initialize_on_all_ranks(const RunConfig& config, Model& model, const Communicator& comm);
-
 /// A deck that all ranks have agreed on, with the data that it names and a trainer of its network.
 struct PreparedRun {
   /// Opens the deck's files and makes the trainer. The parameters are not initialised. Collective; whatever is wrong on
@@ -33,7 +22,7 @@ struct PreparedRun {
 
   std::int64_t examples() const { return data.train->size(); }  ///< number of training examples
   std::int64_t largest_batch() const { return std::min(config.batch.largest(), examples()); }
-  Trainer& trainer() const { return training->trainer(); }
+  Trainer& trainer() const { return run_trainer->trainer(); }
   RunLength length() const { return run_length(config, examples()); }
   std::int64_t total_steps() const { return length().steps(); }
 
@@ -42,7 +31,7 @@ struct PreparedRun {
   std::string text;  ///< the resolved deck
   Datasets data;
   std::string provenance;  ///< see run/experiment/provenance.hpp; JSON
-  std::unique_ptr<RunTrainer> training;
+  std::unique_ptr<RunTrainer> run_trainer;
   BatchPartition partition;  ///< how all ranks divide a batch
 };
 

@@ -153,24 +153,6 @@ void check_branch(const Checkpoint& checkpoint, const std::string& file, const O
   check_own_steps(checkpoint, file, optimizer, "run.branch_from");
 }
 
-void warn_of_trained_examples(const std::map<std::string, std::string>& texts, const std::string& file,
-                              const RunConfig& config) {
-  const auto deck = texts.find("deck");
-  if (deck == texts.end()) return;
-  try {
-    const RunConfig run = read_run_config(parse_deck(deck->second, file));
-    const DataConfig &was = run.data, &is = config.data;
-    if (is.validation == 0 || was.file != is.file) return;
-    // A smaller fraction of the same seed is a part of a larger one.
-    if (is.validation_seed == was.validation_seed && is.validation <= was.validation) return;
-    warn(
-        "{}: was trained on examples that this run validates on (data.validation was {} with validation_seed {}); keep "
-        "both keys",
-        file, was.validation, was.validation_seed);
-  } catch (const Error&) {  // the deck is of another version
-  }
-}
-
 void check_training_arrays(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,
                            const std::vector<Parameter>& parameters) {
   check_arrays(checkpoint.arrays, "/model", file, parameters);

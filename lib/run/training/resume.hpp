@@ -34,11 +34,6 @@ void check_training_arrays(const Checkpoint& checkpoint, const std::string& file
 void check_own_steps(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,
                      const std::string& key);
 
-/// Warns if a run that begins with a checkpoint (run.branch_from, model.weights) would validate on examples of its own
-/// training file that the checkpoint's run has trained on. `texts`: the checkpoint's.
-void warn_of_trained_examples(const std::map<std::string, std::string>& texts, const std::string& file,
-                              const RunConfig& config);
-
 /// Throws what check_training_arrays throws, and KeyError if a run that begins with this checkpoint (run.branch_from)
 /// could not know how many steps have made its optimizer's states.
 void check_branch(const Checkpoint& checkpoint, const std::string& file, const OptimizerConfig& optimizer,

@@ -8,88 +8,41 @@
 #include "base/error.hpp"
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
-#include "comm/collective/algorithm.hpp"
 
 namespace lockstep {
-namespace {
 
-/// Says what else than a fault may have made replicas differ, for the message.
-std::string other_cause(const ParallelConfig& parallel) {
-  const bool by_library = parallel.sums.all_reduce && parallel.sums.all_reduce->by_library;
-  if (!by_library && parallel.sums.all_reduce_table.empty()) return "";
-  return "; or the MPI library's all-reduce (parallel.all_reduce: mpi, or in a table) gave some ranks different "
-         "bits, which the MPI standard forbids: use another algorithm";
-}
-
-}  // namespace
-
-StateAudit::StateAudit(const PreparedRun& deck)
-    : training_(*deck.training), trainer_(deck.trainer()), comm_(deck.comm), every_(deck.config.parallel.audit_every) {
-  if (comm_.size() == 1 || every_ == 0) return;
-  audit_.emplace(comm_, trainer_.strategy().traits().ranks_of_same_part, trainer_.model().parameters(),
-                 trainer_.optimizer(),
-                 training_.traits().ranks_have_same_states ? ReplicaAudit::States::alike : ReplicaAudit::States::own,
-                 other_cause(deck.config.parallel));
-  if (audit_->compares_anything()) return;
-  audit_.reset();
-  if (comm_.is_root())
-    warn(
-        "parallel.audit_every: there is nothing to compare (with parallel.shard, only one rank holds each value); "
-        "leave it out, or shard the model within groups (parallel.shard_group), which are compared");
-}
-
-void StateAudit::compare_if_due(std::int64_t steps) {
-  if (!audit_) return;
-  is_due_ |= trainer_.steps() % every_ < steps;
-  if (is_due_ && training_.has_common_parameters()) compare();
-}
-
-void StateAudit::compare() {
-  is_due_ = false;
-  if (!audit_ || std::exchange(audited_step_, trainer_.steps()) == trainer_.steps()) return;
-  trainer_.strategy().finish_update(space_);
-  audit_->compare(space_, trainer_.steps());
-}
-
-bool StateAudit::is_good() {
-  compare();
-  if (!trainer_.parameters_are_finite(comm_)) return false;
-  space_.fence("lockstep::checkpoint");
-  return true;
-}
-
-RunCheckpoints::RunCheckpoints(const PreparedRun& deck, RunFolder& folder, RunCheckpointState& state, StateAudit& audit,
-                               Selection& selection, Progress& progress)
-    : comm_(deck.comm),
-      options_(deck.config.checkpoint),
+RunCheckpoints::RunCheckpoints(const PreparedRun& prepared, RunFolder& folder, RunCheckpointState& state,
+                               StateAudit& audit, Selection& selection, Progress& progress)
+    : comm_(prepared.comm),
+      options_(prepared.config.checkpoint),
       folder_(folder),
-      trainer_(deck.trainer()),
+      trainer_(prepared.trainer()),
       state_(state),
       audit_(audit),
       selection_(selection),
       progress_(progress),
-      training_(*deck.training),
-      numbers_(state.numbers()) {
+      run_trainer_(*prepared.run_trainer),
+      transfer_(state.transfer()) {
   trainer_.before_change([this] {
     if (writer_) writer_->wait_for_snapshot();
-    else giving_.wait_for_copy();
+    else serving_.wait_for_copy();
   });
 }
 
 void RunCheckpoints::open(std::int64_t step) {
-  writer_.emplace(numbers_, folder_.checkpoints(), options_.keep, step);
+  writer_.emplace(transfer_, folder_.checkpoints(), options_.keep, step);
   best_in_newest_ = selection_.best_steps();
   tidy();  // before the first checkpoint, since on a full disk none would be written that could do so
 }
 
 void RunCheckpoints::make_room() {
-  if (options_.regular()) comm_.run_collectively([&] { numbers_.make_room(); });
+  if (options_.regular()) comm_.run_collectively([&] { transfer_.make_room(); });
 }
 
 void RunCheckpoints::flush_files() {
   const UsesFiles files;
   progress_.file()->flush_to_disk();
-  training_.flush_files();
+  run_trainer_.flush_files();
 }
 
 CheckpointWriter::Contents RunCheckpoints::contents() {
@@ -105,20 +58,20 @@ void RunCheckpoints::write() {
   const PhaseClock::Scope phase(trainer_.clock(), RunPhase::checkpoint);
   if (!audit_.is_good()) return;
   // Whether numbers are copied before the next step, instead of while it computes its gradients.
-  const bool at_once = memory_is_separate || training_.traits().states_change_early;
+  const bool at_once = memory_is_separate || run_trainer_.traits().states_change_early;
   if (writer_)
     return writer_->write_async(trainer_.steps(), contents(),
                                 at_once ? CheckpointWriter::Copy::at_once : CheckpointWriter::Copy::in_background);
   wait();
-  if (at_once) numbers_.copy(space_);
-  giving_.start(
-      numbers_.may_work_in_background(),
+  if (at_once) transfer_.copy(space_);
+  serving_.start(
+      transfer_.may_work_in_background(),
       [this, at_once] {
-        if (!at_once) numbers_.copy(space_);
+        if (!at_once) transfer_.copy(space_);
       },
       [this] {
         try {
-          numbers_.serve();
+          transfer_.serve();
         } catch (const Error& error) {  // rank 0 has been told of it
           warn("the checkpoint lacks this rank's part: {}", error.what());
         }
@@ -131,15 +84,15 @@ void RunCheckpoints::finish() {
   space_.fence("lockstep::checkpoint");
   comm_.run_collectively([&] {
     wait();
-    numbers_.forget_copy();
+    transfer_.forget_copy();
     if constexpr (memory_is_separate) {  // what a thread sends is a copy on the host
-      numbers_.make_room();
-      numbers_.copy(space_);
+      transfer_.make_room();
+      transfer_.copy(space_);
     }
   });
   comm_.run_collectively([&] {
-    if (!writer_) return numbers_.serve();
-    CheckpointTransfer::Turn turn(numbers_);
+    if (!writer_) return transfer_.serve();
+    CheckpointTransfer::Turn turn(transfer_);
     if (is_saved()) return;
     try {
       writer_->write_now(trainer_.steps(), contents(), turn);
@@ -197,21 +150,21 @@ void RunCheckpoints::forget_unwritten_best() {
     warn("step {} does not count for checkpoint.keep_best, as its checkpoint was not written", failed);
 }
 
-void RunCheckpoints::outdate() {
+void RunCheckpoints::mark_out_of_date() {
   if (writer_) writer_->set_written_step(-1);
 }
 
 void RunCheckpoints::wait() {
   if (writer_) return writer_->wait();
   const WaitsForRanks waits;
-  giving_.wait([] {});
+  serving_.wait([] {});
 }
 
 double RunCheckpoints::seconds_for_next() const {
   if (!writer_) return 0;
   constexpr double bytes_a_second = 100e6;
   const double longest = writer_->times().longest;
-  return longest > 0 ? longest : static_cast<double>(numbers_.bytes()) / bytes_a_second;
+  return longest > 0 ? longest : static_cast<double>(transfer_.bytes()) / bytes_a_second;
 }
 
 }  // namespace lockstep

@@ -8,50 +8,21 @@
 #include <vector>
 
 #include "checkpoint/checkpoint_writer.hpp"
-#include "parallel/replica_audit.hpp"
 #include "run/folder/run_folder.hpp"
 #include "run/monitor/progress.hpp"
 #include "run/monitor/selection.hpp"
 #include "run/training/prepared_run.hpp"
 #include "run/training/run_state.hpp"
+#include "run/training/state_audit.hpp"
 
 namespace lockstep {
 
-/// Checks what ranks hold, every parallel.audit_every steps and before a checkpoint replaces a good one: replicas that
-/// differ end the run, and parameters that are not finite are not written.
-class StateAudit {
- public:
-  /// `deck` outlives this. Collective.
-  explicit StateAudit(const PreparedRun& deck);
-
-  /// Compares replicas if that has become due in the last `steps` steps, or was due while ranks had no common
-  /// parameters. Throws SharedError if they differ. Collective.
-  void compare_if_due(std::int64_t steps);
-  /// Compares replicas if the deck asks for audits and this step had none. Throws SharedError if they differ.
-  /// Collective.
-  void compare();
-  /// Compares replicas, and returns whether parameters are finite; then waits for the device. Collective.
-  bool is_good();
-  /// Notes that the run is at an earlier step again.
-  void go_back() { audited_step_ = -1; }
-
- private:
-  RunTrainer& training_;
-  Trainer& trainer_;
-  Communicator comm_;
-  std::int64_t every_;
-  std::optional<ReplicaAudit> audit_;  ///< none if the deck asks for no audits, or there is nothing to compare
-  std::int64_t audited_step_ = -1;
-  bool is_due_ = false;
-  ExecSpace space_;
-};
-
-/// The checkpoints of a run: what all ranks do to write one and to go back to one. A
-/// StateAudit checks the state before it replaces a good checkpoint.
+/// Writes a run's checkpoints, and takes the run back to one; all ranks take part. A StateAudit checks the state before
+/// a checkpoint of it replaces a good one.
 class RunCheckpoints {
  public:
   /// All arguments outlive this. `progress`: its rows are flushed to disk with each checkpoint. Collective.
-  RunCheckpoints(const PreparedRun& deck, RunFolder& folder, RunCheckpointState& state, StateAudit& audit,
+  RunCheckpoints(const PreparedRun& prepared, RunFolder& folder, RunCheckpointState& state, StateAudit& audit,
                  Selection& selection, Progress& progress);
 
   /// Makes rank 0 ready to write. `step`: the step from which the run goes on, if its checkpoint is in the folder; -1:
@@ -90,7 +61,7 @@ class RunCheckpoints {
   /// Collective.
   void forget_unwritten_best();
   /// Notes that something has become known that the newest checkpoint does not hold.
-  void outdate();
+  void mark_out_of_date();
 
   /// Whether the newest checkpoint is of the current step. On rank 0; elsewhere false.
   bool is_saved() const { return writer_ && writer_->written_step() == trainer_.steps(); }
@@ -110,10 +81,10 @@ class RunCheckpoints {
   StateAudit& audit_;
   Selection& selection_;
   Progress& progress_;
-  RunTrainer& training_;
-  CheckpointTransfer& numbers_;               ///< state_'s
+  RunTrainer& run_trainer_;
+  CheckpointTransfer& transfer_;              ///< state_'s
   std::optional<CheckpointWriter> writer_;    ///< on rank 0
-  BackgroundWork giving_;                     ///< sends this rank's numbers to rank 0; on other ranks
+  BackgroundWork serving_;                    ///< sends this rank's numbers to rank 0; on other ranks
   std::vector<std::int64_t> best_in_newest_;  ///< best steps, as the newest checkpoint records them
   ExecSpace space_;
 };

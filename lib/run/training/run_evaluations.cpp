@@ -8,17 +8,17 @@
 
 namespace lockstep {
 
-RunEvaluations::RunEvaluations(const PreparedRun& deck, EvaluationState& state, const DataPosition& position,
+RunEvaluations::RunEvaluations(const PreparedRun& prepared, EvaluationState& state, const DataPosition& position,
                                Progress& progress, RunOwner* owner)
-    : comm_(deck.comm),
-      data_(deck.data),
-      trainer_(deck.trainer()),
+    : comm_(prepared.comm),
+      data_(prepared.data),
+      trainer_(prepared.trainer()),
       state_(state),
       position_(position),
       progress_(progress),
       owner_(owner),
-      interval_(deck.config.run.evaluation_interval()),
-      selection_(deck.config.selection()) {}
+      interval_(prepared.config.run.evaluation_interval()),
+      selection_(prepared.config.selection()) {}
 
 bool RunEvaluations::has_come(const CompletedSteps& steps) const {
   if (interval_.count == 0 || !data_.validation) return false;

@@ -21,7 +21,7 @@ struct EvaluationResults;
 class RunEvaluations {
  public:
   /// All arguments outlive this. `owner`: null if the run has none.
-  RunEvaluations(const PreparedRun& deck, EvaluationState& state, const DataPosition& position, Progress& progress,
+  RunEvaluations(const PreparedRun& prepared, EvaluationState& state, const DataPosition& position, Progress& progress,
                  RunOwner* owner);
 
   /// Whether an evaluation on validation data is due, by the deck's interval. None is while ranks have no common

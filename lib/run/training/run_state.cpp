@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "run/training/run_state.hpp"
+#include "run/experiment/starting_weights.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -97,27 +98,27 @@ std::int64_t optimizer_steps_of(const Checkpoint& checkpoint, const std::string&
   return count.optimizer_steps();
 }
 
-RunCheckpointState::RunCheckpointState(const PreparedRun& deck, const RunPaths& folder, RunState& state,
+RunCheckpointState::RunCheckpointState(const PreparedRun& prepared, const RunPaths& folder, RunState& state,
                                        Selection& selection, Progress& progress)
-    : deck_(deck),
+    : prepared_(prepared),
       folder_(folder),
-      trainer_(deck.trainer()),
+      trainer_(prepared.trainer()),
       state_(state),
       selection_(selection),
       progress_(progress),
-      numbers_(deck.comm, deck.training->sharded_states()) {}
+      transfer_(prepared.comm, prepared.run_trainer->sharded_states()) {}
 
 void RunCheckpointState::describe(StateFields& fields) {
   trainer_.describe_state(fields);
   state_.describe_state(fields);
   selection_.describe_state(fields);
-  ExampleOrder order(deck_.config, deck_.examples());  // check_resume has made sure that it is the checkpoint's
+  ExampleOrder order(prepared_.config, prepared_.examples());  // check_resume has made sure that it is the checkpoint's
   order.describe_state(fields);
 }
 
 std::map<std::string, std::string> RunCheckpointState::texts() {
-  std::map<std::string, std::string> texts{{"deck", deck_.text}, {"provenance", deck_.provenance}};
-  if (const std::string vocabulary = deck_.data.train->vocabulary(); !vocabulary.empty())
+  std::map<std::string, std::string> texts{{"deck", prepared_.text}, {"provenance", prepared_.provenance}};
+  if (const std::string vocabulary = prepared_.data.train->vocabulary(); !vocabulary.empty())
     texts["vocabulary"] = vocabulary;
   state_.curves.metrics_rows = progress_.file()->rows();
   texts["state"] = state_text([this](StateFields& fields) { describe(fields); });
@@ -125,19 +126,19 @@ std::map<std::string, std::string> RunCheckpointState::texts() {
 }
 
 void RunCheckpointState::restore(const Checkpoint& checkpoint, const std::string& file) {
-  with_positions(deck_.config.source, [&] {
-    check_resume(checkpoint, file, deck_.config, deck_.examples(), trainer_.model().parameters().parameters());
+  with_positions(prepared_.config.source, [&] {
+    check_resume(checkpoint, file, prepared_.config, prepared_.examples(), trainer_.model().parameters().parameters());
   });
   const auto provenance = checkpoint.texts.find("provenance");
-  auto now = data_fingerprints(deck_.provenance),
+  auto now = data_fingerprints(prepared_.provenance),
        before = provenance == checkpoint.texts.end() ? now : data_fingerprints(provenance->second);
   if (now != before)
     warn("{}: was written with data that differ from the present data; the run continues with the present data", file);
-  if (provenance != checkpoint.texts.end()) warn_of_other_input_type(*deck_.data.train, provenance->second, file);
+  if (provenance != checkpoint.texts.end()) warn_of_other_input_type(*prepared_.data.train, provenance->second, file);
   restored_.emplace(file);
   restore_state(checkpoint, file, [&](StateFields& fields) { describe(fields); });
   LossWatch& loss_watch = trainer_.loss_watch();
-  const bool other_losses = has_other_losses(checkpoint, deck_.text);
+  const bool other_losses = has_other_losses(checkpoint, prepared_.text);
   if (other_losses || now["train"] != before["train"]) loss_watch.forget_losses();
   const bool other_data = now["validation"] != before["validation"];
   if (other_losses || other_data) loss_watch.forget_validation_losses();
@@ -151,7 +152,7 @@ void RunCheckpointState::restore(const Checkpoint& checkpoint, const std::string
 }
 
 void RunCheckpointState::branch() {
-  const RunConfig& config = deck_.config;
+  const RunConfig& config = prepared_.config;
   const std::string& file = config.run.branch_from;
   const Checkpoint checkpoint = with_positions(
       config.source, [&] { return open_branching_point(config, [] { heartbeat().beat(); }); });
@@ -173,19 +174,19 @@ void RunCheckpointState::branch() {
 void RunCheckpointState::share() {
   const auto described = [this](StateFields& fields) { describe(fields); };
   std::string text = state_text(described);
-  deck_.comm.broadcast(text);
+  prepared_.comm.broadcast(text);
   restore_state(text, described);
   heartbeat().step = trainer_.steps() + 1;
   share_numbers();
-  deck_.training->share_parameters();
+  prepared_.run_trainer->share_parameters();
 }
 
 /// Sends each rank its part of the checkpoint that rank 0 has read, if it has. Collective.
 void RunCheckpointState::share_numbers() {
-  deck_.comm.run_collectively([&] {
-    if (!deck_.comm.is_root()) return numbers_.serve();
-    const CheckpointTransfer::Turn turn(numbers_);
-    if (restored_) restore_numbers(numbers_, *restored_, [] { heartbeat().beat(); });
+  prepared_.comm.run_collectively([&] {
+    if (!prepared_.comm.is_root()) return transfer_.serve();
+    const CheckpointTransfer::Turn turn(transfer_);
+    if (restored_) restore_numbers(transfer_, *restored_, [] { heartbeat().beat(); });
     restored_.reset();
   });
 }

@@ -91,12 +91,12 @@ std::int64_t optimizer_steps_of(const Checkpoint& checkpoint, const std::string&
 class RunCheckpointState {
  public:
   /// All arguments outlive this. Collective.
-  RunCheckpointState(const PreparedRun& deck, const RunPaths& folder, RunState& state, Selection& selection,
+  RunCheckpointState(const PreparedRun& prepared, const RunPaths& folder, RunState& state, Selection& selection,
                      Progress& progress);
 
   /// The texts of a checkpoint, by name; on rank 0.
   std::map<std::string, std::string> texts();
-  CheckpointTransfer& numbers() { return numbers_; }
+  CheckpointTransfer& transfer() { return transfer_; }
 
   /// Restores the run from this checkpoint, which its reader has found sound. On rank 0; `share` must follow.
   void restore(const Checkpoint& checkpoint, const std::string& file);
@@ -109,13 +109,13 @@ class RunCheckpointState {
   void describe(StateFields& fields);
   void share_numbers();
 
-  const PreparedRun& deck_;
+  const PreparedRun& prepared_;
   const RunPaths& folder_;
   Trainer& trainer_;
   RunState& state_;
   Selection& selection_;
   Progress& progress_;
-  CheckpointTransfer numbers_;
+  CheckpointTransfer transfer_;
   std::optional<CheckpointReader> restored_;  ///< on rank 0, until all ranks have their parts
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "run/training/training_run.hpp"
+#include "run/training/surviving_run.hpp"
 
 #include <fmt/ranges.h>
 
@@ -9,6 +9,7 @@
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
 #include "comm/surviving_ranks.hpp"
+#include "run/training/training_run.hpp"
 
 namespace lockstep {
 namespace {
@@ -40,9 +41,9 @@ class SurvivingRun {
   bool has_stopped() const { return has_stopped_; }
 
   /// Goes on without the ranks that are lost. `step`: the step that this rank was in.
-  void leave_lost_after(std::int64_t step) {
+  void drop_lost_after_step(std::int64_t step) {
     step_ = std::max(step_, step);
-    for (SurvivingRanks::Lost& lost : survivors_.leave_lost_after()) {
+    for (SurvivingRanks::Lost& lost : survivors_.drop_lost()) {
       earlier_.lost_ranks.push_back(lost.rank);
       unsaid_.push_back(std::move(lost));
     }
@@ -79,7 +80,7 @@ class SurvivingRun {
   if (ranks.is_root()) throw Error(error.status(), error.what());
   try {
     ranks.barrier();
-  } catch (const RankLost&) {
+  } catch (const RankLost&) {  // rank 0 has reported and left: that is what this rank waits for
   }
   throw error;
 }
@@ -109,7 +110,7 @@ ExitStatus train_surviving(const RunConfig& config, const Communicator& all,
       status = run->run();
       if (status == ExitStatus::stopped_early && ranks->is_root()) survivors->note_stop();
       done = true;
-    } catch (const RankLost&) {
+    } catch (const RankLost&) {  // `done` stays false: the survivors drop the lost rank below, and try again
     } catch (const SharedError& error) {
       failure = error;
       done = true;
@@ -118,7 +119,7 @@ ExitStatus train_surviving(const RunConfig& config, const Communicator& all,
     run.reset();
     ranks.reset();
     if (!survivors->all_are_done(done)) {
-      survivors->leave_lost_after(step);
+      survivors->drop_lost_after_step(step);
     } else if (failure) {
       if (!ranks_were_lost()) throw *failure;
       end_with(*failure, survivors->ranks());

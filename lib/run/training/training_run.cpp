@@ -17,19 +17,19 @@
 namespace lockstep {
 namespace {
 
-std::string banner(const PreparedRun& deck) {
-  const RunConfig& config = deck.config;
-  Trainer& trainer = deck.trainer();
-  const std::int64_t examples = deck.examples();
-  const BatchPartition& partition = deck.partition;
-  const std::int64_t batch = deck.largest_batch(), at_once = partition.largest_micro_batch(batch);
+std::string banner(const PreparedRun& prepared) {
+  const RunConfig& config = prepared.config;
+  Trainer& trainer = prepared.trainer();
+  const std::int64_t examples = prepared.examples();
+  const BatchPartition& partition = prepared.partition;
+  const std::int64_t batch = prepared.largest_batch(), at_once = partition.largest_micro_batch(batch);
   const std::string micro = at_once < partition.largest_share(batch) ? fmt::format(", at most {} at once", at_once)
                                                                      : "";
   return fmt::format(
       "{}: {} parameters, {} training examples, {}{}, {}, {} with {} per rank, {} steps{}", config.run.name,
       trainer.model().graph().parameter_count(), examples, batch_text(config, partition, examples), micro,
       precision_names[static_cast<std::size_t>(config.precision.compute)], ExecSpace::name(),
-      counted(ExecSpace().concurrency(), "thread"), deck.total_steps(), end_of_run_text(config, examples));
+      counted(ExecSpace().concurrency(), "thread"), prepared.total_steps(), end_of_run_text(config, examples));
 }
 
 /// remark_on_parts of what ranks own. Collective.
@@ -45,11 +45,11 @@ std::optional<std::string> remark_on_owned(const ParallelConfig& config, const P
 
 /// Says what is trained, and from where.
 void TrainingRun::announce() {
-  log("{}", banner(deck_));
+  log("{}", banner(prepared_));
   for (const std::string& remark :
-       run_remarks(deck_.config, trainer_.model().graph(), deck_.partition, deck_.examples()))
+       run_remarks(prepared_.config, trainer_.model().graph(), prepared_.partition, prepared_.examples()))
     warn("{}", remark);
-  if (const ParallelConfig& parallel = deck_.config.parallel;
+  if (const ParallelConfig& parallel = prepared_.config.parallel;
       parallel.sharding.divides() || parallel.sharding.chooses_shard)
     if (const std::optional<std::string> remark = remark_on_owned(parallel, trainer_.model().parameters().layout(),
                                                                   comm_))
@@ -63,94 +63,106 @@ ExitStatus TrainingRun::run() {
   if (is_complete_) return ExitStatus::done;
   start_seconds_ = seconds_since_process_start();
   watchdog_->set_idle(false);
-  for (Next next = Next::go_on_from_checkpoint; next == Next::go_on_from_checkpoint;) {
+  Next next = Next::resume_checkpoint;
+  while (next == Next::resume_checkpoint) {
     next = train_to_the_end();
-    if (next == Next::go_on) next = conclude();
-    if (next == Next::stop) return stop();
+    if (next == Next::proceed) next = conclude();
   }
+  if (next == Next::stop) return stop();
   checkpoints_.complete();
   checkpoints_.forget_unwritten_best();
   const bool early = trainer_.steps() < total_steps();
-  const Selection& selection = evaluations_.selection();
   if (early)
-    log("{}: the run ends at step {}", evaluations_.ended_by_owner() ? "ended by the study" : selection.reason(),
-        trainer_.steps());
-  write_summary(selection.target_reached()      ? "target_reached"
-                : evaluations_.ended_by_owner() ? "ended"
-                : early                         ? "out_of_patience"
-                                                : "done");
+    log("{}: the run ends at step {}",
+        evaluations_.ended_by_owner() ? "ended by the study" : evaluations_.selection().reason(), trainer_.steps());
+  write_summary(final_status());
   stop_vote_.done();
   watchdog_->set_idle(true);
   return ExitStatus::done;
 }
 
+/// The status of a run that has come to its end, for its summary.
+std::string TrainingRun::final_status() const {
+  if (evaluations_.selection().target_reached()) return "target_reached";
+  if (evaluations_.ended_by_owner()) return "ended";
+  return trainer_.steps() < total_steps() ? "out_of_patience" : "done";
+}
+
 /// Does all steps with their evaluations and checkpoints.
 TrainingRun::Next TrainingRun::train_to_the_end() {
   while (evaluation_due() || !finished()) {
-    Next next = Next::go_on;
+    Next next = Next::proceed;
     if (evaluation_due()) {  // a run that was stopped may have left it to this one
-      next = validate([this] { checkpoints_.outdate(); });
-      if (next == Next::go_on) checkpoint_if_due();
+      next = validate([this] { checkpoints_.mark_out_of_date(); });
+      if (next == Next::proceed) checkpoint_if_due();
     } else {
       const Timer timer;
       const std::int64_t before = trainer_.steps();
       step();
       if (last_step_.outcome) next = act_on(*last_step_.outcome);
-      if (next == Next::go_on) next = after_steps(trainer_.steps() - before, timer.seconds());
+      if (next == Next::proceed) next = after_steps(trainer_.steps() - before, timer.seconds());
     }
     if (next == Next::stop) return next;
   }
-  return Next::go_on;
+  return Next::proceed;
 }
 
 /// Writes the last checkpoint, and evaluates what the run has left.
 TrainingRun::Next TrainingRun::conclude() {
-  if (const Next next = act_on(trainer_.inspect_parameters(comm_)); next != Next::go_on) return next;
+  if (const Next next = act_on(trainer_.inspect_parameters(comm_)); next != Next::proceed) return next;
   // Rows that are logged from here on are beyond the schedule: a run that goes on from this checkpoint drops them, so
   // that its curves are those of a run that never stopped.
   if (evaluations_.ended_by_owner()) checkpoints_.end_without_checkpoint();
   else checkpoints_.finish();
   if (ends_between_rows()) log_step();
   if (!evaluations_.have_validated(trainer_.steps()))
-    if (const Next next = validate(); next != Next::go_on) return next;
-  return !deck_.data.test || evaluations_.test(interruption()) ? Next::go_on : Next::stop;
+    if (const Next next = validate(); next != Next::proceed) return next;
+  return !prepared_.data.test || evaluations_.test(interruption()) ? Next::proceed : Next::stop;
 }
 
-/// Where ranks train separately, does all steps up to a synchronization.
+RankRequests TrainingRun::requests() {
+  return {.stop = stop_vote_.is_for_stop(run_trainer_.traits().steps_between_syncs, checkpoints_.seconds_for_next()),
+          .checkpoint = comm_.is_root() && checkpoint_schedule_.minutes_have_passed()};
+}
+
 const StepResult& TrainingRun::step() {
-  const std::int64_t before = trainer_.steps();
-  if (before >= training_.traits().known_steps)
-    throw SharedError(ExitStatus::bad_data,
-                      fmt::format("{}: ends after step {}, as the run that has left it did (run.target or "
-                                  "run.patience), but this run goes on; give the keys of that run",
-                                  deck_.config.parallel.asynchronous.replay, before));
-  if (training_.split_if_due()) comm_.run_collectively([&] { batches_.begin(); });
-  const std::int64_t number = before + 1;
+  const std::int64_t number = trainer_.steps() + 1;
+  require_known_step(number);
+  if (run_trainer_.split_if_due()) comm_.run_collectively([&] { batches_.begin(); });
   const Timer timer;
-  last_step_ = training_.step(
-      batches_, {.requests =
-                     [this] {
-                       return RankRequests{.stop = stop_vote_.is_for_stop(training_.traits().steps_between_syncs,
-                                                                          checkpoints_.seconds_for_next()),
-                                           .checkpoint = comm_.is_root() && checkpoint_schedule_.minutes_have_passed()};
-                     },
-                 .step_done = [this] { watchdog_->extend_timeout(false); }});
+  last_step_ = run_trainer_.step(
+      batches_, {.requests = [this] { return requests(); }, .step_done = [this] { watchdog_->set_patient(false); }});
   if (last_step_.outcome) report(*last_step_.outcome);
   longest_call_ = std::max(longest_call_, last_step_.longest_step.value_or(timer.seconds()));
   steps_at_once_ = std::max<std::int64_t>(1, trainer_.steps() + 1 - number);
   if (last_step_.done()) batches_.step_done();
   else if (last_step_.outcome->number < number) batches_.take_back();
+  if (last_step_.done()) settle_if_needed();
+  return last_step_;
+}
+
+/// Throws if the record that the run replays ends before this step.
+void TrainingRun::require_known_step(std::int64_t number) const {
+  if (number <= run_trainer_.traits().known_steps) return;
+  throw SharedError(ExitStatus::bad_data,
+                    fmt::format("{}: ends after step {}, as the run that has left it did (run.target or "
+                                "run.patience), but this run goes on; give the keys of that run",
+                                prepared_.config.parallel.asynchronous.replay, number - 1));
+}
+
+/// Takes the outcome of the last step, which on devices is known one step late, if a row of the log or what follows the
+/// step depends on it.
+void TrainingRun::settle_if_needed() {
   const CompletedSteps steps = steps_done();
-  const bool is_logged = steps.have_come_to(deck_.config.run.log_every);
-  const bool reads_parameters = finished() || training_.splits_next() || evaluation_due() ||
+  const bool is_logged = steps.have_come_to(prepared_.config.run.log_every);
+  const bool reads_parameters = finished() || run_trainer_.splits_next() || evaluation_due() ||
                                 checkpoint_schedule_.is_due(steps, last_step_.requests) || last_step_.requests.stop;
-  if (!last_step_.done() || (!is_logged && !reads_parameters)) return last_step_;
-  if (auto later = reads_parameters ? training_.settle() : training_.take_last()) {
+  if (!is_logged && !reads_parameters) return;
+  if (auto later = reads_parameters ? run_trainer_.settle() : run_trainer_.take_last()) {
     report(*later);
     if (!later->done()) batches_.take_back();
     last_step_.outcome = std::move(later);
   }
-  return last_step_;
 }
 
 /// Logs if the step was left out or has a warning.
@@ -169,31 +181,31 @@ TrainingRun::Next TrainingRun::after_steps(std::int64_t steps, double seconds) {
   progress_.steps_done(steps, seconds, exposed, last_step_.examples);
   batches_.balance(exposed);
   if (progress_.times().count() == steps) watchdog_->median_step(longest_call_);
-  if (!training_.has_common_parameters() || steps_at_once_ > 1) {
+  if (!run_trainer_.has_common_parameters() || steps_at_once_ > 1) {
     evaluations_.postpone(steps_done());
     checkpoint_schedule_.postpone(steps_done(), last_step_.requests);
   }
   audit_.compare_if_due(steps_at_once_);
-  const bool logged = steps_done().have_come_to(deck_.config.run.log_every);
+  const bool logged = steps_done().have_come_to(prepared_.config.run.log_every);
   if (logged || trainer_.steps() == total_steps())
     state_.curves.record = CurveRecord{
         .step = trainer_.steps(),
-        .numbers = training_.step_metrics(),
+        .numbers = run_trainer_.step_metrics(),
         .skipped = last_step_.outcome && last_step_.outcome->status == StepOutcome::Status::skipped,
         .logged = logged};
   if (logged) log_step();
-  Next next = last_step_.requests.stop && !finished() ? Next::stop : Next::go_on;
-  if (next == Next::go_on && evaluation_due()) next = validate();
-  if (next != Next::go_on_from_checkpoint) checkpoint_if_due();
+  Next next = last_step_.requests.stop && !finished() ? Next::stop : Next::proceed;
+  if (next == Next::proceed && evaluation_due()) next = validate();
+  if (next != Next::resume_checkpoint) checkpoint_if_due();
   return next;
 }
 
 /// Goes back to a checkpoint if an outcome asks for that. Throws if the run cannot go on.
 TrainingRun::Next TrainingRun::act_on(const StepOutcome& outcome) {
   if (outcome.status == StepOutcome::Status::fatal) give_up(outcome);
-  if (outcome.done()) return Next::go_on;
+  if (outcome.done()) return Next::proceed;
   roll_back(outcome);
-  return Next::go_on_from_checkpoint;
+  return Next::resume_checkpoint;
 }
 
 /// Logs the step that the state has a record of.
@@ -214,7 +226,8 @@ void TrainingRun::log_step() {
 
 RunEvaluations::Interruption TrainingRun::interruption() {
   const auto is_wanted = [this, saved = checkpoints_.is_saved()] {
-    return stop_vote_.is_for_stop(training_.traits().steps_between_syncs, saved ? 0 : checkpoints_.seconds_for_next());
+    return stop_vote_.is_for_stop(run_trainer_.traits().steps_between_syncs,
+                                  saved ? 0 : checkpoints_.seconds_for_next());
   };
   return {.is_wanted = is_wanted, .longest_step = stop_vote_.longest_step()};
 }
@@ -222,7 +235,7 @@ RunEvaluations::Interruption TrainingRun::interruption() {
 /// Evaluates on the validation data, if there are any, and acts on what the parameters and their loss say of the run.
 /// If ranks vote to stop first, the run that goes on evaluates.
 TrainingRun::Next TrainingRun::validate(const std::function<void()>& before_acting) {
-  if (!deck_.data.validation) return Next::go_on;
+  if (!prepared_.data.validation) return Next::proceed;
   checkpoints_.forget_unwritten_best();
   std::optional<StepOutcome> outcome = trainer_.inspect_parameters(comm_);
   if (outcome->done()) outcome = evaluations_.validate(interruption());
@@ -235,7 +248,7 @@ TrainingRun::Next TrainingRun::validate(const std::function<void()>& before_acti
 void TrainingRun::checkpoint_if_due() {
   const bool best = evaluations_.take_best();
   if (!best && !checkpoint_schedule_.is_due(steps_done(), last_step_.requests)) return;
-  watchdog_->extend_timeout(true);  // rank 0 may have to wait for the disk
+  watchdog_->set_patient(true);  // rank 0 may have to wait for the disk
   checkpoint_schedule_.written();
   checkpoints_.write();
 }
@@ -268,7 +281,7 @@ void TrainingRun::roll_back(StepOutcome outcome) {
   state_.data.rollbacks = rollbacks;
   state_.data.went_back_to = trainer_.steps();
   trainer_.loss_watch().set_anomalies(anomalies);
-  watchdog_->extend_timeout(true);  // rank 0 waits for the disk
+  watchdog_->set_patient(true);  // rank 0 waits for the disk
   checkpoints_.write();
   comm_.run_collectively([&] {
     checkpoints_.wait();

@@ -21,12 +21,7 @@
 
 namespace lockstep {
 
-/// What attempts at a run leave to the next attempt by the same processes, if they have ended as ranks were lost
-/// (parallel.survive).
-struct EarlierAttempts {
-  std::vector<int> lost_ranks;  ///< numbers of the lost ranks at the start of the processes
-  bool has_begun = false;       ///< an attempt has taken possession of the output folder, so the next one may as well
-};
+struct EarlierAttempts;
 
 /// One run: from a deck to a trained network in run.output_dir. Feeds a Trainer, and does what surrounds its steps:
 /// evaluations, checkpoints, curves, stops. Every rank has one.
@@ -49,9 +44,9 @@ class TrainingRun {
   const StepResult& step();
 
   /// Number of steps of the whole run.
-  std::int64_t total_steps() const { return deck_.total_steps(); }
+  std::int64_t total_steps() const { return prepared_.total_steps(); }
   BatchFeed& batches() { return batches_; }
-  RunTrainer& training() { return training_; }
+  RunTrainer& run_trainer() { return run_trainer_; }
   Trainer& trainer() { return trainer_; }
 
  private:
@@ -60,23 +55,27 @@ class TrainingRun {
 
   /// What a run does next: goes on as it is, goes on from the checkpoint to which it has gone back, or stops because
   /// ranks have voted so.
-  enum class Next { go_on, go_on_from_checkpoint, stop };
+  enum class Next { proceed, resume_checkpoint, stop };
 
   // training_run.cpp
   void announce();
   Next train_to_the_end();
   Next conclude();
+  std::string final_status() const;
+  RankRequests requests();
+  void require_known_step(std::int64_t number) const;
+  void settle_if_needed();
   bool finished() const { return trainer_.steps() >= total_steps() || evaluations_.end_run(); }
   void report(const StepOutcome& outcome);
   Next after_steps(std::int64_t steps, double seconds);
-  Next act_on(const StepOutcome& outcome);
+  [[nodiscard]] Next act_on(const StepOutcome& outcome);
   void log_step();
   bool ends_between_rows() const {
     return trainer_.steps() == total_steps() && state_.curves.has_unlogged(trainer_.steps());
   }
   CompletedSteps steps_done() const {
     return {trainer_.steps(), steps_at_once_, batches_.position_before(), state_.data.position,
-            training_.has_common_parameters()};
+            run_trainer_.has_common_parameters()};
   }
   /// Whether an evaluation is due. The row of a step comes before that of its evaluation: if the last step has a row
   /// only because it is the last, `run` writes that row, after the last checkpoint, and evaluates then.
@@ -97,9 +96,9 @@ class TrainingRun {
   RunFolder folder_;
   Progress progress_;
   StopVote stop_vote_;
-  PreparedRun deck_;
-  RunTrainer& training_;  ///< deck_'s
-  Trainer& trainer_;      ///< training_'s
+  PreparedRun prepared_;
+  RunTrainer& run_trainer_;  ///< prepared_'s
+  Trainer& trainer_;         ///< run_trainer_'s
   RunState state_;
   BatchFeed batches_;
   RunEvaluations evaluations_;
@@ -114,13 +113,5 @@ class TrainingRun {
   std::int64_t steps_at_once_ = 1;  ///< steps of the run that the last call of `step` has done
   double start_seconds_ = 0;        ///< seconds from the start of the process to the first step
 };
-
-/// Trains a deck with parallel.survive: when a rank is lost, the remaining ones begin a new TrainingRun in the same
-/// processes, which goes on from the newest checkpoint as a new start on so many ranks would, or begins anew.
-/// `over_network`: returns these ranks over the network that they are to use; collective. Returns and throws what
-/// TrainingRun::run does; also throws DeckError if ranks cannot outlive each other, and rank_lost if one dies before
-/// the run has begun. Collective.
-ExitStatus train_surviving(const RunConfig& config, const Communicator& all,
-                           const std::function<Communicator(const Communicator&)>& over_network);
 
 }  // namespace lockstep

@@ -25,7 +25,8 @@ void TrainingRun::give_up(const StepOutcome& outcome) {
 
 /// Ends the run early, as ranks have voted.
 ExitStatus TrainingRun::stop() {
-  act_on(trainer_.inspect_parameters(comm_));  // if it goes back to a checkpoint, the run stops there
+  static_cast<void>(
+      act_on(trainer_.inspect_parameters(comm_)));  // if it goes back to a checkpoint, the run stops there
   checkpoints_.finish();
   const std::string& reason = stop_vote_.reason();
   const std::vector<std::string> reasons = comm_.gather_to_root(
@@ -38,7 +39,7 @@ ExitStatus TrainingRun::stop() {
   }
   stop_vote_.stopped(*std::ranges::find_if(reasons, [](const std::string& each) { return !each.empty(); }));
   log("stopped at step {} of {}: {}; {} continues from there", trainer_.steps(), total_steps(), stopped_by(),
-      folder_.goes_on_by_itself() ? "the same command" : "this deck with run.resume=auto");
+      folder_.resumes_automatically() ? "the same command" : "this deck with run.resume=auto");
   return ExitStatus::stopped_early;
 }
 
@@ -54,17 +55,17 @@ void TrainingRun::write_summary(const std::string& status, const std::string& fa
       .train = state_.curves.record ? std::optional(state_.curves.record->numbers.metrics) : std::nullopt,
       .evaluations = evaluations_.results(),
       .measured = progress_.measured(comm_, trainer_.clock()),
-      .gradients = training_.gradient_counts(),
-      .groups = deck_.config.parallel.asynchronous.groups,
-      .examples_per_step = training_.dealing().examples_of_update(deck_.largest_batch()),
+      .gradients = run_trainer_.gradient_counts(),
+      .groups = prepared_.config.parallel.asynchronous.groups,
+      .examples_per_step = run_trainer_.dealing().examples_of_update(prepared_.largest_batch()),
       .flops_per_example = trainer_.model().training_flops(1),
       .checkpoints = checkpoints_.writer() ? checkpoints_.writer()->times() : CheckpointWriter::Times(),
       .start_seconds = start_seconds_,
       .peak_rss_bytes = comm_.all_reduce_max(peak_rss_bytes()),
       .parameters = trainer_.model().graph().parameter_count(),
       .resumed_from = folder_.resumed_from(),
-      .provenance = deck_.provenance,
-      .deck = deck_.text};
+      .provenance = prepared_.provenance,
+      .deck = prepared_.text};
   if (!comm_.is_root()) return;
   heartbeat().enter(static_cast<std::int32_t>(RunPhase::checkpoint));  // it may have to wait for the disk
   try {

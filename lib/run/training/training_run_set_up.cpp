@@ -4,8 +4,10 @@
 #include <optional>
 
 #include "core/host_memory.hpp"
+#include "run/experiment/starting_weights.hpp"
 #include "run/training/prepared_run.hpp"
 #include "run/training/resume.hpp"
+#include "run/training/surviving_run.hpp"
 #include "run/training/training_run.hpp"
 
 namespace lockstep {
@@ -20,20 +22,20 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
       stop_vote_({comm.is_root() ? end_of_job(config.run.wall_limit()) : std::nullopt,
                   comm.is_root() ? std::optional(folder_.stop_file()) : std::nullopt},
                  owner),
-      deck_(config, comm),
-      training_(*deck_.training),
-      trainer_(training_.trainer()),
-      batches_(deck_, state_.data),
-      evaluations_(deck_, state_.evaluation, state_.data, progress_, owner),
-      saved_state_(deck_, folder_, state_, evaluations_.selection(), progress_),
-      audit_(deck_),
+      prepared_(config, comm),
+      run_trainer_(*prepared_.run_trainer),
+      trainer_(run_trainer_.trainer()),
+      batches_(prepared_, state_.data),
+      evaluations_(prepared_, state_.evaluation, state_.data, progress_, owner),
+      saved_state_(prepared_, folder_, state_, evaluations_.selection(), progress_),
+      audit_(prepared_),
       checkpoint_schedule_(config.checkpoint),
-      checkpoints_(deck_, folder_, saved_state_, audit_, evaluations_.selection(), progress_) {
+      checkpoints_(prepared_, folder_, saved_state_, audit_, evaluations_.selection(), progress_) {
   const bool takes_up = earlier_ && earlier_->has_begun;
   comm_.run_on_root([&] { folder_.claim(); });
   std::optional<std::vector<NamedArray>> weights;
   comm_.run_on_root([&] {
-    if (takes_up) folder_.take_up();
+    if (takes_up) folder_.continue_attempt();
     weights = open_folder();
     if (earlier_ && !is_complete_) earlier_->has_begun = true;
   });
@@ -41,7 +43,7 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
   is_complete_ = comm_.from_root(is_complete_) != 0;
   if (earlier_ && !is_complete_) earlier_->has_begun = true;  // on all ranks, in case rank 0 is lost
   if (comm_.from_root(weights.has_value()) != 0)
-    initialize_other_ranks(deck_.config, trainer_.model(), std::move(weights).value_or(std::vector<NamedArray>()),
+    initialize_other_ranks(prepared_.config, trainer_.model(), std::move(weights).value_or(std::vector<NamedArray>()),
                            comm_);
   saved_state_.share();
   if (!is_complete_) checkpoints_.make_room();
@@ -53,8 +55,8 @@ TrainingRun::TrainingRun(const RunConfig& config, const Communicator& comm, RunO
 /// Finds where to begin, and makes the files that the run will write. On rank 0. Returns what the run takes of
 /// model.weights; none if there is a checkpoint to go on from.
 std::optional<std::vector<NamedArray>> TrainingRun::open_folder() {
-  const RunConfig& config = deck_.config;
-  if (!folder_.goes_on_by_itself()) with_positions(config.source, [&] { require_resumed_file(config); });
+  const RunConfig& config = prepared_.config;
+  if (!folder_.resumes_automatically()) with_positions(config.source, [&] { require_resumed_file(config); });
   const std::optional<Checkpoint> checkpoint = folder_.find_checkpoint();
   std::optional<std::vector<NamedArray>> weights;
   if (checkpoint) {
@@ -68,14 +70,15 @@ std::optional<std::vector<NamedArray>> TrainingRun::open_folder() {
   const ResumePoint point{.file = folder_.resumed_from(),
                           .step = step,
                           .applied = trainer_.update().count().applied(),
-                          .examples = deck_.examples(),
+                          .examples = prepared_.examples(),
                           .complete = is_complete_};
-  if (checkpoint) check_changes(config, deck_.text, *checkpoint, point);
+  if (checkpoint) check_changes(config, prepared_.text, *checkpoint, point);
   if (is_complete_) return weights;
-  folder_.prepare(step, deck_.text);
-  if (checkpoint) say_what_has_changed(config, deck_.text, *checkpoint, point);
-  progress_.open(folder_.metrics(), folder_.goes_on() ? state_.curves.metrics_rows : 0);
-  const bool is_there = folder_.goes_on() && std::filesystem::exists(folder_.checkpoints() / checkpoint_name(step));
+  folder_.prepare(step, prepared_.text);
+  if (checkpoint) say_what_has_changed(config, prepared_.text, *checkpoint, point);
+  progress_.open(folder_.metrics(), folder_.continues_own_run() ? state_.curves.metrics_rows : 0);
+  const bool is_there = folder_.continues_own_run() &&
+                        std::filesystem::exists(folder_.checkpoints() / checkpoint_name(step));
   checkpoints_.open(is_there ? step : -1);
   return weights;
 }

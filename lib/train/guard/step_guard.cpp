@@ -153,7 +153,7 @@ StepOutcome StepGuard::watch_loss(std::int64_t step) {
 
 /// Does with an anomaly what loss_watch asks for.
 StepOutcome StepGuard::act_on_anomaly(const std::string& what) {
-  if (loss_watch_.action() == LossWatchConfig::Action::stop || !loss_watch_.may_go_on())
+  if (loss_watch_.action() == LossWatchConfig::Action::stop || !loss_watch_.may_continue())
     return {StepOutcome::Status::fatal,
             fmt::format("{} (loss_watch; earlier anomalies: {}); continue from the newest checkpoint, with a smaller "
                         "learning rate or another loss_watch.on_anomaly",

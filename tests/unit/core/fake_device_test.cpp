@@ -45,8 +45,8 @@ TEST(FakeDeviceDeathTest, MemoryOfTheHostIsNoTensor) {
   std::vector<float> numbers(4);
   const Tensor tensor{numbers.data(), DType::f32, {4}};
   const OwnedTensor other("lockstep::test", DType::f32, {4});
-  EXPECT_DEATH(tensor.as<float>(), "is_step_memory");
-  EXPECT_DEATH(copy_to_host(ExecSpace(), tensor, numbers.data()), "is_step_memory");
+  EXPECT_DEATH(tensor.as<float>(), "is_device_memory");
+  EXPECT_DEATH(copy_to_host(ExecSpace(), tensor, numbers.data()), "is_device_memory");
   EXPECT_DEATH(copy_to_host(ExecSpace(), other.get(), other.get().data), "is_host_memory");
 }
 

@@ -77,12 +77,12 @@ TEST(LossWatch, GoesOnAFewTimes) {
   config.at_most = 2;
   LossWatch watch(config);
   for (const bool may : {true, true, false}) {
-    EXPECT_EQ(watch.may_go_on(), may);
+    EXPECT_EQ(watch.may_continue(), may);
     watch.count();
   }
   LossWatch restarted(config);
   restarted.set_anomalies(2);
-  EXPECT_FALSE(restarted.may_go_on()) << "those before a restart count";
+  EXPECT_FALSE(restarted.may_continue()) << "those before a restart count";
 }
 
 }  // namespace
