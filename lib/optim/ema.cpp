@@ -74,6 +74,15 @@ struct MakeSwap {
   KOKKOS_INLINE_FUNCTION Swap<T> operator()() const { return {}; }
 };
 
+/// for_averages of flat arrays.
+template <class T, class Make>
+void for_each_average(const ExecSpace& space, const char* label, std::int64_t count, T* parameters, T* average,
+                      const Make& make) {
+  Kokkos::parallel_for(
+      label, RangePolicy(space, 0, count),
+      KOKKOS_LAMBDA(const std::int64_t i) { make()(i, parameters[i], average[i]); });
+}
+
 }  // namespace
 
 void begin_average(const ExecSpace& space, const ParameterBlock* blocks, std::int64_t count, const Tensor& parameters,
@@ -97,6 +106,21 @@ void swap_average(const ExecSpace& space, const ParameterBlock* blocks, std::int
   dispatch_master(parameters.dtype, [&]<class T>(T) {
     for_averages<Updates>(space, "lockstep::ema::swap", blocks, count, parameters.as<T>(), average.as<T>(),
                           MakeSwap<T>());
+  });
+}
+
+void update_average(const ExecSpace& space, double decay, const UpdateScalars* step, const Tensor& values,
+                    const Tensor& average) {
+  dispatch_master(values.dtype, [&]<class T>(T) {
+    for_each_average(space, "lockstep::ema::update_statistics", values.count(), values.as<T>(), average.as<T>(),
+                     MakeAverage<T>{static_cast<T>(1 - decay), step});
+  });
+}
+
+void swap_average(const ExecSpace& space, const Tensor& values, const Tensor& average) {
+  dispatch_master(values.dtype, [&]<class T>(T) {
+    for_each_average(space, "lockstep::ema::swap_statistics", values.count(), values.as<T>(), average.as<T>(),
+                     MakeSwap<T>());
   });
 }
 

@@ -2,6 +2,7 @@
 #include "optim/optimizer.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/memory_plan.hpp"
@@ -84,7 +85,12 @@ std::vector<std::string> OptimizerConfig::state_names() const { return all_state
 
 std::vector<Parameter> OptimizerConfig::state_layout(std::string_view state,
                                                      const std::vector<Parameter>& parameters) const {
-  return layout_of(rule(), state, trained_parameters(parameters));
+  std::vector<Parameter> layout = layout_of(rule(), state, trained_parameters(parameters));
+  if (state == ema_state)  // also of the statistics (Optimizer::average_of_statistics)
+    std::ranges::copy_if(parameters, std::back_inserter(layout), [](const Parameter& parameter) {
+      return parameter.kind == ParameterSpec::Kind::statistic;
+    });
+  return layout;
 }
 
 ParameterGroups OptimizerConfig::groups(const ParameterLayout& layout) const { return rule().groups_of(layout); }
@@ -106,6 +112,9 @@ Optimizer::Optimizer(const OptimizerOptions& options, const ParameterBuffer& par
     states_.push_back({name, layout_of(options, name, trained_parameters(layout.parameters())), {}, {}});
     states_.back().values = {nullptr, parameters.dtype(), {count_of(states_.back().layout, layout)}};
   }
+  if (averages() && parameters.updates_statistics() && layout.statistics().count > 0)
+    statistics_average_ = OwnedTensor("lockstep::optimizer::statistics_average", parameters.dtype(),
+                                      {layout.statistics().count});
 }
 
 void Optimizer::place_states(const StateOffload& offload, const ParameterLayout& layout) {
@@ -155,6 +164,8 @@ void Optimizer::begin_average(const ExecSpace& space, const ParameterBuffer& par
     lockstep::begin_average(space, window.blocks, window.count, window.values_or(parameters.owned()),
                             window.states.back());
   });
+  if (const Tensor& average = average_of_statistics())
+    copy(space, parameters.values(parameters.layout().statistics()), average);
 }
 
 void Optimizer::swap_average(const ExecSpace& space, ParameterBuffer& parameters) {
@@ -162,8 +173,17 @@ void Optimizer::swap_average(const ExecSpace& space, ParameterBuffer& parameters
     lockstep::swap_average(space, window.blocks, window.count, window.values_or(parameters.owned()),
                            window.states.back());
   });
+  if (const Tensor& average = average_of_statistics())
+    lockstep::swap_average(space, parameters.values(parameters.layout().statistics()), average);
   if (!parameters.rounded()) return;
   for (const ElementRange& owned : parameters.layout().owned()) parameters.round(space, owned);
+}
+
+void Optimizer::update_statistics(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step,
+                                  double scale) {
+  parameters.update_statistics(space, scale, &step->left_out);
+  if (const Tensor& average = average_of_statistics())
+    update_average(space, tables_.ema_decay(), step, parameters.values(parameters.layout().statistics()), average);
 }
 
 bool Optimizer::left_nonfinite(const ExecSpace& space) const {

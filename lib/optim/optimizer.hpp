@@ -83,12 +83,18 @@ class Optimizer {
   const std::vector<State>& states() const { return states_; }
 
   /// True if there is a moving average of the parameters, ema ← d·ema + (1 − d)·p after each step, which evaluations
-  /// use. After the first step it equals the parameters.
+  /// use. After the first step it equals the parameters. The layers' statistics have one, too, on ranks that update
+  /// them: those of the parameters as they are do not fit averaged ones (timm averages both alike).
   bool averages() const { return tables_.averages(); }
+  /// The moving average of the statistics: [ParameterLayout::statistics().count]; empty if there is none.
+  const Tensor& average_of_statistics() const { return statistics_average_.get(); }
   /// Sets the moving average to the parameters that this rank owns, before the first step.
   void begin_average(const ExecSpace& space, const ParameterBuffer& parameters);
-  /// Exchanges the parameters that this rank owns with their moving average.
+  /// Exchanges the parameters that this rank owns, and the statistics that it updates, with their moving average.
   void swap_average(const ExecSpace& space, ParameterBuffer& parameters);
+  /// Updates the layers' statistics (ParameterBuffer::update_statistics), unless `step` is left out, and their moving
+  /// average. Call after `step`.
+  void update_statistics(const ExecSpace& space, ParameterBuffer& parameters, const UpdateScalars* step, double scale);
 
   /// True if the last step has made a parameter that this rank owns infinite or NaN. Waits for the device.
   bool left_nonfinite(const ExecSpace& space) const;
@@ -132,6 +138,7 @@ class Optimizer {
   std::unique_ptr<OffloadedValues> offloaded_values_;
   std::unique_ptr<OffloadedUpdate> pass_;  ///< over `offloaded_`
   std::vector<State> states_;
+  OwnedTensor statistics_average_;
 };
 
 /// The name of the state that holds the parameters' moving average; it follows the rule's states.

@@ -39,6 +39,7 @@ class ParameterBlocks {
 
   /// True if there is a moving average of the parameters; it is the last state.
   bool averages() const { return ema_decay_ > 0; }
+  double ema_decay() const { return ema_decay_; }
   /// Updates the moving average, if there is one, with the new parameters of a window. Part of each step.
   void average(const ExecSpace& space, const ParameterBuffer& parameters, const UpdateScalars* step,
                const StateWindow& window) const;
@@ -112,5 +113,9 @@ void update_average(const ExecSpace& space, const ParameterBlock* blocks, std::i
 /// Exchanges parameters and average.
 void swap_average(const ExecSpace& space, const ParameterBlock* blocks, std::int64_t count, const Tensor& parameters,
                   const Tensor& average);
+/// update_average and swap_average of flat arrays.
+void update_average(const ExecSpace& space, double decay, const UpdateScalars* step, const Tensor& values,
+                    const Tensor& average);
+void swap_average(const ExecSpace& space, const Tensor& values, const Tensor& average);
 
 }  // namespace lockstep

@@ -86,7 +86,7 @@ std::vector<ShardedState> DataParallel::sharded_states() const {
 
 void DataParallel::update(const ExecSpace& space, const UpdateScalars* step, double statistics_factor) {
   optimizer().step(space, parameters_, step);
-  parameters_.update_statistics(space, statistics_factor, &step->left_out);
+  optimizer().update_statistics(space, parameters_, step, statistics_factor);
 }
 
 }  // namespace lockstep

@@ -135,6 +135,7 @@ ParameterMemory ParallelMemory::of_buffers(const ParameterLayout& layout, DType 
   if (gradients) memory.gradients = Buffer::borrow(gradients->part(rank_in_node), gradient_bytes(windows, layout));
   if (!parameters) return memory;
   memory.values = Buffer::borrow(parameters.get(), value_bytes(windows, layout));
+  memory.updates_statistics = rank_in_node == 0;
   if (const std::size_t bytes = rounded_bytes(windows, layout, dtype); bytes > 0)
     memory.rounded = Buffer::borrow(parameters.get() + value_bytes(windows, layout), bytes);
   return memory;

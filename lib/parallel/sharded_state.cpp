@@ -45,6 +45,22 @@ void share_offloaded(const Communicator& ranks, const OffloadedState& numbers, c
   }
 }
 
+/// Adds the moving average of the layers' statistics, if the optimizer keeps one; rank 0 gives it.
+void add_statistics_average(const ParameterBuffer& parameters, const Optimizer& optimizer, bool is_root,
+                            std::vector<ShardedState>& all) {
+  const ElementRange range = parameters.layout().statistics();
+  if (!optimizer.averages() || range.count == 0) return;
+  std::vector<Parameter> statistics;
+  for (Parameter parameter : parameters.parameters()) {
+    if (parameter.kind != ParameterSpec::Kind::statistic) continue;
+    parameter.range.first -= range.first;
+    statistics.push_back(std::move(parameter));
+  }
+  Tensor values = optimizer.average_of_statistics();
+  if (!values) values = {nullptr, parameters.dtype(), {0}};
+  all.push_back(state_of_one_rank(ema_state, statistics, values, is_root));
+}
+
 }  // namespace
 
 ShardedState state_of_one_rank(const std::string& state, const SharedLayout& layout, const Tensor& values,
@@ -74,6 +90,7 @@ std::vector<ShardedState> replicated_states(const ParameterBuffer& parameters, c
   std::vector<ShardedState> all{replicated_parameters(parameters, is_root)};
   for (const Optimizer::State& state : optimizer.states())
     all.push_back(state_of_one_rank(state.name, state.layout, state.values, is_root, state.offloaded));
+  add_statistics_average(parameters, optimizer, is_root, all);
   return all;
 }
 
@@ -95,6 +112,7 @@ std::vector<ShardedState> owned_states(const ParameterBuffer& parameters, const 
   }
   for (const Optimizer::State& state : optimizer.states())
     all.push_back(held_by(of_first_group, state.name, state.layout, owned, state.values, state.offloaded));
+  add_statistics_average(parameters, optimizer, is_root, all);
   return all;
 }
 
@@ -105,6 +123,7 @@ void share_states(const ExecSpace& space, const Communicator& ranks, const Optim
   for (const Optimizer::State& state : optimizer.states())
     if (state.offloaded) share_offloaded(ranks, state.offloaded, state.values, failure);
     else ranks.broadcast(space, state.values);
+  if (const Tensor& average = optimizer.average_of_statistics()) ranks.broadcast(space, average);
   if (failure) std::rethrow_exception(failure);
 }
 

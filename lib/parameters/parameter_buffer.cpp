@@ -51,6 +51,7 @@ ParameterBuffer::ParameterBuffer(std::span<const LayerSpecs> layers, DType dtype
     : dtype_(dtype),
       master_(master_dtype(dtype)),
       layout_(layers, dtype),
+      updates_statistics_(memory.updates_statistics),
       windows_(std::move(windows)),
       values_(take(memory.values, "lockstep::parameters", windows_.value_count(layout_), master_)),
       gradients_(take(memory.gradients, "lockstep::gradients", windows_.gradient_count(layout_), master_)),
@@ -132,7 +133,7 @@ void ParameterBuffer::round(const ExecSpace& space, ElementRange range) {
 }
 
 void ParameterBuffer::update_statistics(const ExecSpace& space, double scale, const std::int32_t* left_out) {
-  if (layout_.summed_size() == trained_size()) return;
+  if (layout_.summed_size() == trained_size() || !updates_statistics_) return;
   accumulate(space, scale, owned_.gradients(layout_.statistics()), values(layout_.statistics()), left_out);
 }
 

@@ -93,9 +93,10 @@ struct ParameterBlock {
 
 /// Memory for parameters. A buffer that is empty is allocated by the ParameterBuffer itself.
 struct ParameterMemory {
-  Buffer gradients;  ///< UnshardPlan::gradient_count elements
-  Buffer values;     ///< zeroed; UnshardPlan::value_count elements
-  Buffer rounded;    ///< zeroed; as many elements, of 16 bits
+  Buffer gradients;                ///< UnshardPlan::gradient_count elements
+  Buffer values;                   ///< zeroed; UnshardPlan::value_count elements
+  Buffer rounded;                  ///< zeroed; as many elements, of 16 bits
+  bool updates_statistics = true;  ///< false if another rank does that, in values that both have in common
 };
 
 /// What a layer sees of the parameters, in the order of its ParameterSpecs.
@@ -171,8 +172,10 @@ class ParameterBuffer {
   /// OwnedValueStore.
   using Fill = std::function<void(ElementRange range, const Tensor& values)>;
   void fill_kept(const ExecSpace& space, const Parameter& parameter, const Fill& fill);
-  /// Adds to the statistics the increments that a backward pass has left, times `scale` (one over the number of global
-  /// examples).
+  /// Whether this rank updates the statistics.
+  bool updates_statistics() const { return updates_statistics_; }
+  /// Adds to the statistics, if this rank updates them, the increments that a backward pass has left, times `scale`
+  /// (one over the number of global examples).
   void update_statistics(const ExecSpace& space, double scale, const std::int32_t* left_out = nullptr);
 
  private:
@@ -189,6 +192,7 @@ class ParameterBuffer {
 
   DType dtype_, master_;
   ParameterLayout layout_;
+  bool updates_statistics_;
   UnshardPlan windows_;
   Buffer values_, gradients_, rounded_;  ///< as layers see them
   ParameterShard owned_;

@@ -133,8 +133,7 @@ Tensor ShardedParallel::nonfinite_gradients(const ExecSpace& space) {
 /// All ranks' sums of this step are done, so no rank reads the parameters any more.
 void ShardedParallel::update(const ExecSpace& space, const UpdateScalars* step, double statistics_factor) {
   optimizer().step(space, parameters_, step);
-  if (!memory_.parameters || groups_.group.node.is_root())
-    parameters_.update_statistics(space, statistics_factor, &step->left_out);
+  optimizer().update_statistics(space, parameters_, step, statistics_factor);
   start_update(space);
 }
 
