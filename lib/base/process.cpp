@@ -152,8 +152,17 @@ LaunchedRank launched_rank() {
 int started_together() {
   const LaunchedRank launched = launched_rank();
   if (launched.by_launcher) return launched.rank == 0 ? launched.size : 1;
-  // srun, without the library that tells ranks of each other
-  return number_in_environment({"SLURM_PROCID"}) == 0 ? number_in_environment({"SLURM_STEP_NUM_TASKS"}).value_or(1) : 1;
+  // Launchers whose library, which would tell ranks of each other, this program's MPI does not have.
+  constexpr std::pair<const char*, const char*> others[] = {{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
+                                                            {"FLUX_TASK_RANK", "FLUX_JOB_SIZE"},
+                                                            {"PALS_RANKID", "PALS_SIZE"},
+                                                            {"PALS_RANKID", "PMI_SIZE"},
+                                                            {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"},
+                                                            {"MVP_COMM_WORLD_RANK", "MVP_COMM_WORLD_SIZE"}};
+  for (const auto& [rank, size] : others)
+    if (number_in_environment({rank}) == 0)
+      if (const auto started = number_in_environment({size})) return *started;
+  return 1;
 }
 
 int requested_ranks() {
@@ -172,6 +181,62 @@ std::string process_name() {
   std::string name = host_name();
   std::ranges::replace_if(name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '.'; }, '_');
   return fmt::format("{}-{}", name, ::getpid());
+}
+
+int usable_threads() {
+  std::array<cpu_set_t, 8> allowed{};
+  if (::sched_getaffinity(0, sizeof allowed, allowed.data()) != 0) return 0;
+  return CPU_COUNT_S(sizeof allowed, allowed.data());
+}
+
+namespace {
+
+/// Calls use(folder) for each cgroup of version 2 that this process is in, from its own to the root.
+template <class Use>
+void for_each_cgroup(const Use& use) {
+  std::ifstream file("/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("0::")) continue;
+    for (std::string path = line.substr(3);; path.resize(path.rfind('/'))) {
+      use("/sys/fs/cgroup" + path);
+      if (path.find_first_not_of('/') == std::string::npos) return;
+    }
+  }
+}
+
+/// Reads the number in a file; none if there is none, as in one that says "max".
+std::optional<double> number_in(const std::string& file) {
+  std::ifstream stream(file);
+  double number = 0;
+  return stream >> number ? std::optional(number) : std::nullopt;
+}
+
+std::optional<double> smaller(std::optional<double> a, std::optional<double> b) {
+  return a && b ? std::optional(std::min(*a, *b)) : a ? a : b;
+}
+
+}  // namespace
+
+std::optional<double> cpu_quota() {
+  std::optional<double> least;
+  for_each_cgroup([&](const std::string& folder) {
+    std::ifstream file(folder + "/cpu.max");
+    double quota = 0, period = 0;
+    if (file >> quota >> period && period > 0) least = smaller(least, quota / period);
+  });
+  return least;
+}
+
+std::optional<double> available_memory() {
+  std::optional<double> least;
+  std::ifstream file("/proc/meminfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("MemAvailable:")) least = 1024 * std::strtod(line.c_str() + 13, nullptr);
+  for_each_cgroup([&](const std::string& folder) {
+    const std::optional<double> limit = number_in(folder + "/memory.max"), used = number_in(folder + "/memory.current");
+    if (limit) least = smaller(least, std::max(0.0, *limit - used.value_or(0)));
+  });
+  return least;
 }
 
 std::vector<int> usable_cores() {

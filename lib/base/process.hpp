@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -46,6 +47,14 @@ int started_together();
 /// Number of ranks that the launcher started; without a launcher, the number of tasks of the surrounding Slurm job, or
 /// 1.
 int requested_ranks();
+
+/// Number of hardware threads that this process may run on, by its affinity; 0: unknown.
+int usable_threads();
+/// What the cgroups of this process (version 2) leave it of the processors' time, in cores; none: no limit.
+std::optional<double> cpu_quota();
+/// Bytes that can still be allocated on this machine, by /proc/meminfo and by the cgroups of this process (version 2);
+/// none: unknown.
+std::optional<double> available_memory();
 
 /// Physical cores that this process may run on, each identified by the number of its first hardware thread.
 std::vector<int> usable_cores();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "run/training/run_checkpoints.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/heartbeat.hpp"
 #include "base/log.hpp"
+#include "base/text.hpp"
 
 namespace lockstep {
 
@@ -33,6 +35,23 @@ void RunCheckpoints::open(std::int64_t step) {
   writer_.emplace(transfer_, folder_.checkpoints(), options_.keep, step);
   best_in_newest_ = selection_.best_steps();
   tidy();  // before the first checkpoint, since on a full disk none would be written that could do so
+  warn_of_full_disk();
+}
+
+void RunCheckpoints::warn_of_full_disk() const {
+  std::error_code code;
+  const std::filesystem::path folder = folder_.checkpoints();
+  const std::filesystem::space_info space = std::filesystem::space(
+      std::filesystem::exists(folder, code) ? folder : folder.parent_path(), code);
+  if (code) return;
+  const bool removes = options_.regular() && options_.keep > 0;
+  const std::int64_t to_write = (removes ? options_.keep + 1 : 1) - std::ssize(list_checkpoints(folder));
+  const auto each = static_cast<double>(transfer_.bytes()), available = static_cast<double>(space.available);
+  if (to_write <= 0 || static_cast<double>(to_write) * each <= available) return;
+  warn(
+      "{}: its disk has room for {}, but {} of {} each will be written{}; make room, {}or choose another run.output_dir",
+      folder.string(), bytes_text(available), counted(to_write, "checkpoint"), bytes_text(each),
+      removes ? " before the first is removed" : "", removes ? "set a smaller checkpoint.keep, " : "");
 }
 
 void RunCheckpoints::make_room() {

@@ -71,6 +71,8 @@ class RunCheckpoints {
   const std::optional<CheckpointWriter>& writer() const { return writer_; }
 
  private:
+  /// Warns if the disk has no room for the checkpoints that stay, and for one more.
+  void warn_of_full_disk() const;
   CheckpointWriter::Contents contents();
 
   Communicator comm_;

@@ -13,6 +13,7 @@
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "run/experiment/experiment.hpp"
+#include "run/monitor/machine_remarks.hpp"
 
 namespace lockstep {
 namespace {
@@ -49,6 +50,7 @@ void TrainingRun::announce() {
   for (const std::string& remark :
        run_remarks(prepared_.config, trainer_.model().graph(), prepared_.partition, prepared_.examples()))
     warn("{}", remark);
+  for (const std::string& remark : processor_remarks(Topology(comm_))) warn("{}", remark);
   if (const ParallelConfig& parallel = prepared_.config.parallel;
       parallel.sharding.divides() || parallel.sharding.chooses_shard)
     if (const std::optional<std::string> remark = remark_on_owned(parallel, trainer_.model().parameters().layout(),
@@ -75,6 +77,9 @@ ExitStatus TrainingRun::run() {
   if (early)
     log("{}: the run ends at step {}",
         evaluations_.ended_by_owner() ? "ended by the study" : evaluations_.selection().reason(), trainer_.steps());
+  if (const std::int64_t left_out = trainer_.update().count().skipped; left_out > 0)
+    log("{} of {} steps were left out, so the schedule of the learning rate ended at its step {}", left_out,
+        trainer_.steps(), trainer_.steps() - left_out);
   write_summary(final_status());
   stop_vote_.done();
   watchdog_->set_idle(true);

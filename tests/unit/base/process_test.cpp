@@ -58,8 +58,10 @@ TEST(Process, CountsByTheClockThatNobodySets) {
 class LaunchEnvironment {
  public:
   LaunchEnvironment() {
-    for (const char* name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE",
-                             "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"})
+    for (const char* name :
+         {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "SLURM_STEP_NUM_TASKS",
+          "SLURM_PROCID", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "PALS_RANKID", "PALS_SIZE", "MV2_COMM_WORLD_RANK",
+          "MV2_COMM_WORLD_SIZE", "MVP_COMM_WORLD_RANK", "MVP_COMM_WORLD_SIZE"})
       change(name, nullptr);
   }
   ~LaunchEnvironment() {
@@ -83,6 +85,32 @@ class LaunchEnvironment {
   }
   std::vector<std::pair<const char*, std::optional<std::string>>> before_;
 };
+
+TEST(Process, IsOneOfSeveralWithoutALibraryThatSaysSo) {
+  const std::pair<const char*, const char*> launchers[] = {{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
+                                                           {"FLUX_TASK_RANK", "FLUX_JOB_SIZE"},
+                                                           {"PALS_RANKID", "PALS_SIZE"},
+                                                           {"PALS_RANKID", "PMI_SIZE"},
+                                                           {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"},
+                                                           {"MVP_COMM_WORLD_RANK", "MVP_COMM_WORLD_SIZE"}};
+  for (const auto& [rank, size] : launchers) {
+    LaunchEnvironment environment;
+    environment.set(rank, "0");
+    EXPECT_EQ(started_together(), 1) << rank;
+    environment.set(size, "6");
+    EXPECT_EQ(started_together(), 6) << rank;
+    environment.set(rank, "5");
+    EXPECT_EQ(started_together(), 1) << rank;
+  }
+}
+
+TEST(Process, KnowsWhatItMayUse) {
+  EXPECT_GE(usable_threads(), static_cast<int>(usable_cores().size()));
+  EXPECT_GE(usable_threads(), 1);
+  if (const std::optional<double> quota = cpu_quota()) EXPECT_GT(*quota, 0);
+  ASSERT_TRUE(available_memory().has_value());
+  EXPECT_GT(*available_memory(), 1e6);
+}
 
 TEST(Process, KnowsItsRankBeforeMpiHasStarted) {
   LaunchEnvironment environment;
