@@ -9,7 +9,7 @@ namespace {
 
 /// Interpolates linearly between neighbouring points, of which there are at least two, and extrapolates beyond the
 /// ends.
-double at(std::span<const MeasuredStep> points, std::int64_t examples, double MeasuredStep::*value) {
+double at(std::span<const MeasuredStep> points, std::int64_t examples, double MeasuredStep::* value) {
   const auto x = [](const MeasuredStep& point) { return static_cast<double>(point.examples); };
   const auto n = static_cast<double>(examples);
   const auto last = std::ranges::find_if(points.begin() + 1, points.end() - 1,
@@ -58,7 +58,7 @@ PhaseSeconds ComputeTimes::known(std::int64_t examples) const {
   if (examples == 0) return {};
   if (!is_measured()) return estimated(examples);
   if (measured_.size() == 1) return by_one(measured_.front(), examples);
-  const auto seconds = [&](double MeasuredStep::*phase) { return 1e-3 * at(measured_, examples, phase); };
+  const auto seconds = [&](double MeasuredStep::* phase) { return 1e-3 * at(measured_, examples, phase); };
   return {.forward = seconds(&MeasuredStep::forward_ms),
           .backward = seconds(&MeasuredStep::backward_ms),
           .optimizer = seconds(&MeasuredStep::optimizer_ms),
@@ -66,12 +66,13 @@ PhaseSeconds ComputeTimes::known(std::int64_t examples) const {
 }
 
 PhaseSeconds ComputeTimes::of_share(std::int64_t share, std::int64_t micro, double again) const {
-  PhaseSeconds all = of(std::min(share, micro), again);
-  if (share <= micro) return all;
-  const PhaseSeconds rest = of(share % micro, again);
-  const auto whole = static_cast<double>(share / micro);
-  all.forward = whole * all.forward + rest.forward;
-  all.backward = whole * all.backward + rest.backward + static_cast<double>((share - 1) / micro) * accumulation();
+  const std::vector<MicroBatch> micro_batches = micro_batches_of(share, share, {.micro = micro});
+  PhaseSeconds all = of(micro_batches.front().count, again);
+  for (const MicroBatch& micro_batch : std::span(micro_batches).subspan(1)) {
+    const PhaseSeconds next = of(micro_batch.count, again);
+    all.forward += next.forward;
+    all.backward += next.backward + accumulation();
+  }
   return all;
 }
 

@@ -109,14 +109,15 @@ std::optional<double> Predictor::states_seconds(int ranks, std::int64_t share, c
     gbps = *machine_.disk_gbps / static_cast<double>(std::min<std::int64_t>(ranks, machine_.ranks_per_node));
   }
   if (gbps == 0) return std::nullopt;
-  const std::int64_t micro = std::min(share, workload_.partition(ranks).micro);
-  double hidden = times_.of(micro).forward;
-  if (config.updates_early()) hidden += times_.of((share - 1) % micro + 1).backward;
+  const std::vector<MicroBatch> micro_batches = micro_batches_of(share, share,
+                                                                 {.micro = workload_.partition(ranks).micro});
+  double hidden = times_.of(micro_batches.front().count).forward;
+  if (config.updates_early()) hidden += times_.of(micro_batches.back().count).backward;
   double exposed = std::max(0.0, moved / gbps - hidden);
   if (memory.elsewhere > 0) {
     double passes_take = 0;
-    for (std::int64_t first = 0; first < share; first += micro) {
-      const PhaseSeconds pass = times_.of(std::min(micro, share - first));
+    for (const MicroBatch& micro_batch : micro_batches) {
+      const PhaseSeconds pass = times_.of(micro_batch.count);
       passes_take += pass.forward + pass.backward;
       moved += 2e-9 * memory.elsewhere;
     }
@@ -151,13 +152,14 @@ Predictor::Waiting Predictor::waiting(const PlannedStep& step, std::int64_t shar
 double Predictor::exposed_sums(const PlannedStep& step, std::int64_t share, std::int64_t micro, Overlap overlap) const {
   const StepTraffic& exchange = step.exchange;
   const double factor = slowest_of(machine_.noise, step.ranks);
-  const double last = factor * times_.of((share - 1) % micro + 1, step.again).backward;
+  const std::vector<MicroBatch> micro_batches = micro_batches_of(share, share, {.micro = micro});
+  const double last = factor * times_.of(micro_batches.back().count, step.again).backward;
   const double before = factor * times_.of_share(share, micro, step.again).backward - last;
   std::vector<double> weights;
   double all = 0;
   for (const ReadyPoint& point : exchange.points) {
     double weight = 1e-12;
-    for (const int layer : point.layers) weight += times_.backward_weight(layer, std::min(share, micro));
+    for (const int layer : point.layers) weight += times_.backward_weight(layer, micro_batches.back().count);
     all += weights.emplace_back(weight);
   }
   std::vector<ComputedPart> backward{{before, 0}};
@@ -179,14 +181,13 @@ double Predictor::exposed_divided(const PlannedStep& step, std::int64_t share, s
     phases.forward *= factor, phases.backward *= factor;
     return seconds_of_times(times_, step.plan, examples, phases);
   };
+  const std::vector<MicroBatch> micro_batches = micro_batches_of(share, share, {.micro = micro});
   DividedStep divided{.exchange = step.exchange,
                       .micro_batches = {},
-                      .other = factor * times_.of(std::min(share, micro)).other,
+                      .other = factor * times_.of(micro_batches.front().count).other,
                       .overlap = overlap,
                       .has_device = machine_.has_devices()};
-  const std::int64_t whole = share / micro;
-  if (whole > 0) divided.micro_batches.assign(static_cast<std::size_t>(whole), seconds(micro));
-  if (share % micro > 0) divided.micro_batches.push_back(seconds(share % micro));
+  for (const MicroBatch& micro_batch : micro_batches) divided.micro_batches.push_back(seconds(micro_batch.count));
   const double exposed = divided.exposed();
   return step.exchange.divides_gradients() ? std::max(exposed, step.exchange.vote.seconds) : exposed;
 }

@@ -10,6 +10,15 @@
 namespace lockstep {
 namespace {
 
+/// Cuts a share into micro-batches of nearly equal size: as many as a share of `largest` examples takes.
+void append_micro_batches(RankShare share, std::int64_t largest, std::int64_t micro, std::vector<MicroBatch>& to) {
+  const std::int64_t number = std::max<std::int64_t>(1, (largest + micro - 1) / micro);
+  for (std::int64_t i = 0; i < number; ++i) {
+    const RankShare part = share_of(share.count, i, number);
+    to.push_back({.first = share.first + part.first, .count = part.count, .begins = false, .ends = false});
+  }
+}
+
 /// Marks one sum over all micro-batches, of `examples` examples, or with `each`, one sum for each of them.
 void mark_sums(std::vector<MicroBatch>& micro_batches, std::int64_t examples, bool each) {
   micro_batches.front().begins = micro_batches.back().ends = true;
@@ -121,26 +130,21 @@ std::vector<MicroBatch> micro_batches_of(const BatchPartition& partition, std::i
   for (std::int64_t shard = 0; shard < shards.count; ++shard) {
     const RankShare share = share_of(global_examples, shards.first + shard, all);
     // As many micro-batches as the first rank's shard of this number, which is the largest.
-    const std::int64_t most = std::max<std::int64_t>(1, share_of(global_examples, shard, all).count);
-    for (std::int64_t done = 0; done < most; done += partition.micro)
-      micro_batches.push_back({.first = share.first - own.first + std::min(done, share.count),
-                               .count = std::clamp<std::int64_t>(share.count - done, 0, partition.micro),
-                               .begins = partition.separate && done == 0});
-    if (partition.separate) micro_batches.back().ends = true, micro_batches.back().examples = share.count;
+    const std::int64_t most = share_of(global_examples, shard, all).count;
+    const std::size_t before = micro_batches.size();
+    append_micro_batches({share.first - own.first, share.count}, most, partition.micro, micro_batches);
+    if (!partition.separate) continue;
+    micro_batches[before].begins = micro_batches.back().ends = true;
+    micro_batches.back().examples = share.count;
   }
-  if (partition.separate) {
-    micro_batches.front().begins = micro_batches.back().ends = true;
-    return micro_batches;
-  }
+  if (partition.separate) return micro_batches;
   mark_sums(micro_batches, own.count, partition.sums_each);
   return micro_batches;
 }
 
 std::vector<MicroBatch> micro_batches_of(std::int64_t own, std::int64_t largest, const BatchPartition& partition) {
-  const std::int64_t micro = partition.micro;
   std::vector<MicroBatch> micro_batches;
-  for (std::int64_t done = 0; done < std::max<std::int64_t>(1, largest); done += micro)
-    micro_batches.push_back({.first = std::min(done, own), .count = std::clamp<std::int64_t>(own - done, 0, micro)});
+  append_micro_batches({0, own}, largest, partition.micro, micro_batches);
   mark_sums(micro_batches, own, partition.sums_each);
   return micro_batches;
 }

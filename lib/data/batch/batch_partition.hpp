@@ -34,7 +34,7 @@ struct MicroBatch {
   bool operator==(const MicroBatch&) const = default;
 };
 
-/// How a step's batch is divided among ranks, and on each into micro-batches.
+/// How a step's batch is divided among ranks, and on each into micro-batches of nearly equal size.
 struct BatchPartition {
   std::int64_t ranks = 1;
   std::int64_t shards = 1;  ///< parts of each rank's share that have nothing to do with each other
@@ -59,9 +59,9 @@ struct BatchPartition {
 /// Share of a rank: its shards, one after the other, as the batch is divided into the shards of all ranks.
 RankShare share_of(const BatchPartition& partition, std::int64_t global_examples, int rank);
 
-/// Micro-batches of a rank. All ranks have the same number of them, since layers may communicate in each; so some
-/// ranks' last ones are empty. (Ranks with unequal numbers of separate shards are the exception: there, layers do not
-/// communicate.)
+/// Returns a rank's micro-batches: as few as `micro` allows, of sizes that differ by at most one. All ranks have
+/// equally many, because layers may communicate in each, so the last ones may be empty. Exception: ranks with unequal
+/// numbers of separate shards, where layers do not communicate.
 std::vector<MicroBatch> micro_batches_of(const BatchPartition& partition, std::int64_t global_examples, int rank);
 
 /// Micro-batches of a rank with `own` examples, if no rank has more than `largest`, and none has shards.

@@ -115,14 +115,11 @@ void Sampler::add_part(std::int64_t number, BatchPlan& plan) {
   const RankShare share = share_of(options_.global_batch, number % options_.parts_of_batch, options_.parts_of_batch);
   const auto before = std::ssize(plan.examples);
   for (std::int64_t i = 0; i < share.count; ++i) add_example(at.next + share.first + i, plan);
-  for (std::int64_t done = 0; done < share.count; done += options_.partition.micro)
-    plan.micro_batches.push_back({.first = before + done,
-                                  .count = std::min(share.count - done, options_.partition.micro),
-                                  .begins = done == 0,
-                                  .examples = 0,
-                                  .place = BatchPlace{batch, at.epoch, share.first + done}});
-  plan.micro_batches.back().ends = true;
-  plan.micro_batches.back().examples = share.count;
+  for (MicroBatch& micro_batch : micro_batches_of(share.count, share.count, {.micro = options_.partition.micro})) {
+    micro_batch.place = BatchPlace{batch, at.epoch, share.first + micro_batch.first};
+    micro_batch.first += before;
+    plan.micro_batches.push_back(micro_batch);
+  }
 }
 
 BatchPlan Sampler::part(std::int64_t number) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace lockstep {
 namespace {
 
@@ -78,6 +80,16 @@ TEST(Pieces, FollowPartsOfAnySize) {
           }
           EXPECT_EQ(next, examples);
         }
+}
+
+TEST(Pieces, AreAlikeInSize) {
+  for (const std::int64_t examples : {1, 12, 64, 65, 129})
+    for (const std::int64_t micro : {1, 7, 64}) {
+      const std::vector<MicroBatch> pieces = micro_batches_of({.micro = micro}, examples, 0);
+      EXPECT_EQ(std::ssize(pieces), (examples + micro - 1) / micro) << "as few as possible";
+      const auto [least, most] = std::ranges::minmax(pieces, {}, &MicroBatch::count);
+      EXPECT_LE(most.count - least.count, 1) << examples << " in pieces of " << micro;
+    }
 }
 
 TEST(Pieces, HaveRoomForTwiceTheEqualShare) {
