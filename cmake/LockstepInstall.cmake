@@ -2,6 +2,14 @@
 include(CMakePackageConfigHelpers)
 
 get_property(targets GLOBAL PROPERTY LOCKSTEP_TARGETS)
+# A build that has made the program alone, as scripts/quickstart's, lacks most libraries: they are made before anything
+# is installed.
+add_custom_target(installed DEPENDS ${targets} lockstep headers_to_install)
+install(CODE "
+  execute_process(COMMAND \"${CMAKE_COMMAND}\" --build \"${PROJECT_BINARY_DIR}\" --target installed RESULT_VARIABLE failed)
+  if(failed)
+    message(FATAL_ERROR \"The build is not complete, and nothing was installed: see above, or run cmake --build ${PROJECT_BINARY_DIR}\")
+  endif()")
 install(TARGETS ${targets} EXPORT LockstepTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS lockstep RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 # The build writes the headers to install, since an installation may run as root, or at the same time as another one.

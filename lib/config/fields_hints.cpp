@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
@@ -117,8 +118,10 @@ std::string other_key(std::span<const OtherName> names, std::string_view section
 
 std::string other_word(std::span<const OtherName> names, std::string_view path, std::string_view word,
                        const std::vector<std::string>& words) {
+  std::string small(word);  // names of classes, as Dense, are those of layers
+  std::ranges::transform(small, small.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   for (const OtherName& other : names) {
-    if (other.name != word) continue;
+    if (other.name != small) continue;
     if (other.was_removed && other.section == path)
       return fmt::format("it was removed from Lockstep ({}); use {}", other.why, other.instead);
     if (std::ranges::find(words, other.instead) != words.end()) return fmt::format("did you mean '{}'?", other.instead);

@@ -109,9 +109,14 @@ std::string text_of(const Complaints& complaints) {
 DeckError of_wrong_type(const DeckNode& node, std::string_view wanted, std::string_view advice) {
   const std::string given = node.kind == DeckNode::Kind::scalar ? fmt::format("'{}'", node.text)
                                                                 : std::string(kind_name(node));
+  // What is wanted may come with examples, which belong to the advice alone: "a duration, as 90 min".
+  const std::size_t examples = wanted.find(", as ");
+  const std::string write = fmt::format("write {}", examples == std::string_view::npos
+                                                        ? std::string(wanted)
+                                                        : "it" + std::string(wanted.substr(examples)));
   return {node.position, node.path,
-          fmt::format("{} is given ({} is expected); {}", given, wanted,
-                      advice.empty() ? fmt::format("write {}", wanted) : advice)};
+          fmt::format("{} is given ({} is expected); {}", given, wanted.substr(0, examples),
+                      advice.empty() ? write : advice)};
 }
 
 void wrong_type(const DeckNode& node, std::string_view wanted) { throw of_wrong_type(node, wanted); }

@@ -54,6 +54,8 @@ DeckPosition place_of(const StudyConfig& study, const std::string& key) {
 TrialPlan::TrialPlan(const StudyConfig& study, std::string base) : study_(study), base_(std::move(base)) {
   DeckNode node = parse_deck(base_, study_.base_file());
   require_kind(node, FileKind::deck);
+  const DeckNode* const run = node.find("run");
+  if (!run || (!run->find("epochs") && !run->find("steps"))) set(node, "run.steps", "1", node.position);  // see `deck`
   RunConfig deck = read_run_config(std::move(node));
   with_positions(deck.source, [&] {
     validate_key(!deck.parallel.survive, "parallel.survive",

@@ -121,7 +121,10 @@ class Hints(LockstepTest):
                                   ("loss={weight: [1, 2]}", "loss.weight: has another name here; write class_weights"),
                                   *((f"loss.type={name}", f"loss.type: '{name}' is unknown; did you mean '{ours}'? (known: ")
                                     for name, ours in (("bce", "binary_cross_entropy"), ("bce_with_logits", "binary_cross_entropy"), ("nll_loss", "cross_entropy"),
-                                                       ("mse_loss", "mse"), ("l1_loss", "mae"), ("smooth_l1", "huber"))),
+                                                       ("mse_loss", "mse"), ("l1_loss", "mae"))),
+                                  ("loss.type=smooth_l1", "loss.type: 'smooth_l1' is unknown; write huber with delta: β, which is β times smooth_l1"),
+                                  ("model.layers=[flatten, {Dense: 10}]", "model.layers.1.Dense: unknown key; did you mean 'linear'?"),
+                                  ("run.wall_time=12", "'12' is given (a duration is expected); write it, as \"2:00:00\" (hours, minutes, seconds)"),
                                   ("zero_stage=2", "write parallel.shard: optimizer, gradients or parameters"),
                                   ("precision.compute=tf32", "precision.compute: 'tf32' is unknown; write providers: {tf32: true} (known: fp32"),
                                   ("precision.tf32=true", "precision.tf32: has another name here; write providers: {tf32: true}"),

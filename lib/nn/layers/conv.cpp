@@ -14,9 +14,11 @@ void ConvConfig::describe(Fields& fields) {
   fields.integer("filters", filters, {1, 1e9}, "number of output channels", Presence::required);
   fields.integer("kernel", kernel, {1, 1024}, edges[dimensions - 1], Presence::required);
   fields.integer("stride", stride, {1, 1024}, "stride of the kernel");
-  fields.integer_or("padding", padding, "same", {0, 1024},
-                    "number of zeros added on each side; same: as many as make the output as large as the input "
-                    "divided by the stride, rounded up");
+  fields.integer_or(
+      "padding", padding, "same", {0, 1024},
+      "number of zeros added on each side; same: kernel − 1 in total, the smaller half first, which makes "
+      "the output as large as the input divided by the stride, rounded up (TensorFlow's same also "
+      "depends on the size, and adds max(0, (⌈h/s⌉ − 1)·s + k − h) in total)");
   fields.integer("groups", groups, {1, 1e9}, "number of groups of channels, each of which is convolved separately");
   fields.boolean("bias", bias, "whether a bias is added");
   start.describe(fields);

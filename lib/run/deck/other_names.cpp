@@ -99,7 +99,8 @@ std::span<const OtherName> other_names_of_keys() {
       {"nll_loss", "loss.type", "cross_entropy", ""},
       {"mse_loss", "loss.type", "mse", ""},
       {"l1_loss", "loss.type", "mae", ""},
-      {"smooth_l1", "loss.type", "huber", ""},
+      {"smooth_l1", "loss.type", "huber with delta: β, which is β times smooth_l1: divide the learning rate by β", ""},
+      {"smooth_l1_loss", "loss.type", "huber with delta: β, which is β times smooth_l1: divide the learning rate by β", ""},
       {"tf32", "precision.compute", "providers: {tf32: true}", ""},
   };
   // clang-format on

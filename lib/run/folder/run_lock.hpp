@@ -15,8 +15,8 @@ namespace lockstep {
 /// does. It works on any file system, also between hosts: the holder sets the file's time every 10 seconds, and a lock
 /// that has not changed for 60 seconds is free; the lock of a process of this host is free as soon as that process has
 /// ended. A holder that was suspended for that long and goes on finds out and ends, even if the other run has ended
-/// meanwhile; so does one of two processes that have taken over a stale lock at the same moment. A lock that somebody has
-/// removed by hand is made again.
+/// meanwhile; so does one of two processes that have taken over a stale lock at the same moment. A lock that somebody
+/// has removed by hand is made again.
 class RunLock {
  public:
   /// What claims a folder, and the keys that give it another one.
