@@ -44,11 +44,20 @@ void replace_generated_part(const std::string& page, const std::string& text) {
   replace_text_file(page, before.substr(0, place + mark.size()) + text.substr(0, text.find_last_not_of('\n') + 2));
 }
 
-void declare_last_examples(CLI::App& importer, std::int64_t& examples) {
-  importer.add_option("--validation", examples, "the last N examples become the validation split")
-      ->check(saying(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()),
-                     "is not a number of examples (only import text takes a fraction); give a whole number, as in "
-                     "--validation 5000"));
+void declare_held_out(CLI::App& importer, HeldOutExamples& validation) {
+  const auto number = saying(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()),
+                             "is not a number of examples (only import text takes a fraction); give a whole number, as "
+                             "in --validation 5000");
+  CLI::Option* chosen = importer.add_option("--validation", validation.count,
+                                            "N examples, chosen at random, become the validation split");
+  chosen->check(number)->option_text("N");
+  importer
+      .add_option_function<std::int64_t>(
+          "--validation-last", [&validation](std::int64_t count) { validation = {.count = count, .are_last = true}; },
+          "the last N examples become the validation split")
+      ->check(number)
+      ->option_text("N")
+      ->excludes(chosen);
 }
 
 /// Declares what all importers have.
@@ -65,7 +74,7 @@ void declare_idx(CLI::App& import, Command& chosen) {
   const auto options = std::make_shared<ImportIdxOptions>();
   idx->add_option("--images", options->images, "IDX file of images")->required();
   idx->add_option("--labels", options->labels, "IDX file of labels")->required();
-  declare_last_examples(*idx, options->validation);
+  declare_held_out(*idx, options->validation);
   declare_output<ImportIdxOptions>(*idx, chosen, options, import_idx);
 }
 
@@ -79,7 +88,7 @@ void declare_cifar(CLI::App& import, Command& chosen, const char* name, const Ci
                    fmt::format("some of its files; {} becomes the test split", format.test_file))
       ->option_text("FILE ...");
   source->require_option(1);
-  declare_last_examples(*cifar, options->validation);
+  declare_held_out(*cifar, options->validation);
   declare_output<ImportCifarOptions>(*cifar, chosen, options, [&format](const ImportCifarOptions& complete) {
     return import_cifar(format, complete);
   });
@@ -93,7 +102,7 @@ void declare_npy(CLI::App& import, Command& chosen) {
   npy->add_option("--targets", options->targets,
                   "array of N or N×H×W classes (integers), or of N×K or N×H×W×K values (f4 or f8)")
       ->required();
-  declare_last_examples(*npy, options->validation);
+  declare_held_out(*npy, options->validation);
   declare_output<ImportNpyOptions>(*npy, chosen, options, import_npy);
 }
 

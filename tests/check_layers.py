@@ -50,7 +50,7 @@ MAY_USE_BESIDE = {
     "run/folder": {"deck", "monitor", "resilience"},
     "run/inference": {"deck", "experiment"},
     "run/reports": {"deck", "experiment", "folder", "trainers", "training"},
-    "run/trainers": {"deck"},
+    "run/trainers": {"deck", "experiment"},
     "run/training": {"deck", "experiment", "folder", "monitor", "resilience", "trainers"},
 }
 # External libraries: header → the only folders that may include it.
@@ -74,6 +74,7 @@ ONLY_IN = {
 }
 # Folders that may use preprocessor conditionals.
 CONDITIONALS = {"core", "comm", "ops/portable", "ops/onednn", "ops/kokkos_kernels", "ops/blaslt"}
+MAX_COLUMNS = 120
 MAX_LINES = 400
 KERNEL = re.compile(r"^[^/]*\b(KOKKOS_LAMBDA|parallel_(for|reduce|scan)\()", re.M)
 # Files whose kernels move, compare, count, or add up without products, so that compilers have no choice of rounding, or whose results do not
@@ -172,6 +173,8 @@ def check_words(source):
     problems, pattern = [], re.compile("|".join(rf"(?P<w{i}>\b{word}\b)" for i, word in enumerate(PRIVATE_WORDS)), re.I)
     for path in sorted([*source.glob("lib/**/*.[ch]pp"), *source.glob("docs/**/*.md"), source / "README.md"]):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if re.match(r"\s*//", line) and len(line) > MAX_COLUMNS:
+                problems.append(f"{path.relative_to(source)}:{number}: a comment of {len(line)} characters (at most {MAX_COLUMNS})")
             for found in pattern.finditer(line):
                 instead = list(PRIVATE_WORDS.values())[int(found.lastgroup[1:])]
                 problems.append(f"{path.relative_to(source)}:{number}: '{found[0]}' (a word of our own); write {instead}")

@@ -50,7 +50,6 @@ std::unique_ptr<Network::State> Network::State::make(const TrainedModel& trained
   validate(Kokkos::is_initialized(), ExitStatus::bad_usage,
            "Kokkos is not initialized; create a Kokkos::ScopeGuard before the first network");
   const ExampleFormat format = format_of(trained);
-  check_normalize(format, trained.config.data.normalize);
   Graph graph = make_graph(trained.config, format);
   check_inputs(GivenExamples(format, 1), trained.config.data.augment, graph);
   return std::make_unique<State>(trained, format, std::move(graph));

@@ -54,7 +54,7 @@ void refuse_keys_of_runs(RunConfig config) {
   const DeckValues usual = deck_values(write_config(defaults), "");
   const std::vector<Option> options = config.options();
   const auto is_ours = [&](const std::string& key) {
-    for (const char* section : {"run.name", "run.seed", "run.steps", "data.memory", "data.normalize"})
+    for (const char* section : {"run.name", "run.seed", "run.steps", "data.memory", "data.normalize", "data.scale"})
       if (is_below(key, section)) return true;
     return !is_below(key, "run") && !is_below(key, "data") && !is_below(key, "checkpoint") &&
            std::ranges::none_of(options, [&](const Option& option) {
@@ -135,7 +135,6 @@ Session::State::State(const std::function<RunConfig()>& read, MPI_Comm mpi) : co
       check_metrics(config.metrics, *loss);
       for (const std::string& remark : metric_remarks(config.metrics, graph->output_shape())) warn("{}", remark);
       check_examples(*data, config.data.augment, *graph, *loss);
-      check_normalize(data->format(), config.data.normalize);
     });
     vocabulary = data->format().has_tokens() ? vocabulary_of(*graph) : 0;
     classes = loss->wants_classes() ? graph->output_shape()[-1] : 0;

@@ -182,8 +182,28 @@ Checkpoint open_checkpoint(const std::filesystem::path& path, const std::functio
 /// Prefix of an array of the optimizer's moving average (ema_state); the rest of its name is a parameter's.
 constexpr const char* averages_prefix = "/optimizer/ema";
 
-ParameterFile read_parameters(const std::filesystem::path& path) {
-  require_readable_file(path);
+/// If `latest` is a file and no link, it is a copy (as cp -L and rsync -L make them), which stays behind when the run
+/// goes on. Returns the newest whole checkpoint of its folder in its place, and says so; any other path as it is.
+std::filesystem::path newest_in_place_of_copy(const std::filesystem::path& path) {
+  if (path.filename() != latest_name || std::filesystem::is_symlink(std::filesystem::symlink_status(path))) return path;
+  std::vector<std::filesystem::path> checkpoints = list_checkpoints(path.parent_path());
+  for (; !checkpoints.empty(); checkpoints.pop_back()) {
+    const std::filesystem::path& newest = checkpoints.back();
+    try {
+      if (verify_manifest(newest) == ManifestState::none) continue;
+      warn("{}: is a copy and no link, and may be older than its folder's checkpoints; reads {}, the newest whole one",
+           path.string(), newest.filename().string());
+      return newest;
+    } catch (const Error& error) {
+      warn("{}", error.what());
+    }
+  }
+  return path;
+}
+
+ParameterFile read_parameters(const std::filesystem::path& given) {
+  require_readable_file(given);
+  const std::filesystem::path path = newest_in_place_of_copy(given);
   verify_manifest(path);
   const Hdf5File file = Hdf5File::open(path);
   ParameterFile found;

@@ -65,8 +65,9 @@ struct ParameterFile {
   }
 };
 /// Reads the parameters of a checkpoint, which is verified as by open_checkpoint, or of a weights file of another
-/// program, which may lack checksums. Skips PyTorch's num_batches_tracked, a count that no formula uses.
-ParameterFile read_parameters(const std::filesystem::path& path);
+/// program, which may lack checksums. In place of a copy of the link `latest`, reads the newest whole checkpoint of its
+/// folder. Skips PyTorch's num_batches_tracked, a count that no formula uses.
+ParameterFile read_parameters(const std::filesystem::path& given);
 
 /// Returns a name such as step-00001234.h5.
 std::string checkpoint_name(std::int64_t step);

@@ -107,10 +107,11 @@ void AugmentConfig::ColorJitter::describe(Fields& fields) {
       "the hue is shifted by a random amount from −this to this, in turns of the colour circle (0: unchanged)");
 }
 
-bool AugmentConfig::does_something() const {
-  return random_crop > 0 || horizontal_flip || random_resized_crop.present || color_jitter.present || noise > 0 ||
-         cutout > 0 || mixes();
+bool AugmentConfig::moves_pixels() const {
+  return random_crop > 0 || horizontal_flip || random_resized_crop.present || cutout > 0 || mixes();
 }
+
+bool AugmentConfig::does_something() const { return color_jitter.present || noise > 0 || moves_pixels(); }
 
 Shape AugmentConfig::input_shape(const ExampleFormat& format) const {
   const Shape& image = format.input_shape;
@@ -158,9 +159,9 @@ void check_augment(const ExampleFormat& format, const AugmentConfig& augment) {
   validate_key(!augment.does_something() || format.input_shape.rank() == 3, "data.augment",
                "the inputs are {}{}, not images (H×W×C); remove it", to_string(format.input_shape),
                format.has_tokens() ? " tokens" : "");
-  validate_key(!augment.does_something() || format.target_shape.rank() <= (format.has_classes() ? 0 : 1),
-               "data.augment",
-               "the targets belong to the pixels of the images ({}), which it would move away from them; remove it",
+  validate_key(!augment.moves_pixels() || format.target_shape.rank() <= (format.has_classes() ? 0 : 1), "data.augment",
+               "the targets belong to the pixels of the images ({}), which it would move away from them; use noise and "
+               "color_jitter alone, or remove it",
                to_string(format.target_shape));
   validate_key(!augment.color_jitter.present || format.input_dtype == DType::u8, "data.augment.color_jitter",
                "the inputs are {} (colours from 0 to 255, u8, are expected); remove it, or store them as u8",

@@ -37,6 +37,9 @@ struct AugmentConfig : Config {
 
   bool mixes() const { return mixup > 0 || cutmix > 0; }
   bool does_something() const;
+  /// Whether pixels move, vanish or are mixed with others, so that targets of single pixels would no longer belong to
+  /// them.
+  bool moves_pixels() const;
   /// Shape of the images that the network reads, for examples of this format. It differs from theirs if crops have a
   /// size of their own.
   Shape input_shape(const ExampleFormat& format) const;

@@ -11,12 +11,11 @@
 #include "data/augment.hpp"
 #include "data/batch/sampler.hpp"
 #include "data/dataset/dataset.hpp"
-#include "data/dataset/shared_reading.hpp"
+#include "io/hdf5.hpp"
 
 namespace lockstep {
 
-/// data.normalize: inputs become (x − mean) / std, for each channel or for all. Inputs of u8 are divided by 255 in any
-/// case; others stay as they are without this section.
+/// data.normalize: inputs become (x − mean) / std, for each channel or for all.
 struct NormalizeConfig : Config {
   std::vector<double> mean;
   std::vector<double> std;
@@ -38,16 +37,25 @@ struct MemoryConfig : Config {
   void describe(Fields& fields) override;
 };
 
+/// What a network reads for a number x of the inputs: (x / unit − mean) / std.
+struct Normalization {
+  double unit = 1;
+  std::vector<double> mean, std;  ///< a number for each channel, or one for all; empty: 0 and 1
+};
+
 /// data: the examples to learn from.
 struct DataConfig : Config {
+  enum class Scale { automatic, by_255, none };
   enum class SamplerKind { permutation, distributed_sampler, weighted, class_balanced };
   static constexpr std::string_view sampler_names[] = {"permutation", "distributed_sampler", "weighted",
                                                        "class_balanced"};
 
   std::string file;  ///< empty: synthetic, or memory
   std::string validation_file, test_file;
-  double validation = 0;  ///< fraction held out
+  std::string inputs, targets, weights;  ///< names of datasets in the files; empty: those of docs/user/data.md
+  double validation = 0;                 ///< fraction held out
   std::int64_t validation_seed = 1;
+  bool allow_external = false;                  ///< numbers may lie outside the HDF5 files
   std::optional<std::int64_t> sequence_length;  ///< tokens of an example, in files of tokens
   std::string synthetic_kind;
   std::shared_ptr<Config> synthetic;  ///< a SyntheticConfig; null: file, or memory
@@ -55,18 +63,16 @@ struct DataConfig : Config {
   MemoryConfig memory;
   bool has_normalize = false;
   NormalizeConfig normalize;  ///< empty unless has_normalize
+  Scale scale = Scale::automatic;
   bool shuffle = true;
   SamplerKind sampler = SamplerKind::permutation;
   AugmentConfig augment;
   bool drop_last = false;
 
+  Hdf5File::External external() const {
+    return allow_external ? Hdf5File::External::allowed : Hdf5File::External::refused;
+  }
   void describe(Fields& fields) override;
-};
-
-struct Datasets {
-  std::unique_ptr<Dataset> train;
-  std::unique_ptr<Dataset> validation;  ///< null: none
-  std::unique_ptr<Dataset> test;        ///< null: none
 };
 
 /// Whether an epoch in the order of this sampler may draw an example more than once.
@@ -79,26 +85,13 @@ constexpr bool draws_again(DataConfig::SamplerKind sampler) {
 Sampling sampling_of(const DataConfig& config, const Dataset& data, std::int64_t ranks, std::uint64_t seed,
                      std::int64_t ignored);
 
-/// Returns the format of the examples, if the deck alone determines it.
-std::optional<ExampleFormat> known_format(const DataConfig& config);
+/// Returns what `scale` and `normalize` make of inputs in this format. `reads_rows`: the network looks up rows of
+/// tables by their numbers, so that `scale: auto` leaves these as they are. Throws KeyError if the deck does not suit
+/// the format.
+Normalization normalization_of(const DataConfig& config, const ExampleFormat& format, bool reads_rows);
 
-/// Throws bad_data if the tokens of `data` stand for other characters than `vocabulary`, which is that of `whose`. Does
-/// nothing where either is empty: not known.
-void check_vocabulary(const Dataset& data, const std::string& vocabulary, const std::string& whose);
-
-/// Throws missing_file, bad_data, or KeyError if the deck does not fit the file. Collective over the ranks of
-/// `reading`.
-Datasets open_datasets(const DataConfig& config, std::uint64_t seed, const SharedReading& reading = {});
-
-/// Opens the examples of FILE or FILE:/GROUP; without a group, those of `preferred` ("/validation"), or else the only
-/// ones in the file. Throws what open_datasets throws. Collective.
-std::unique_ptr<Dataset> open_examples(const std::string& place, const std::string& preferred,
-                                       std::optional<std::int64_t> sequence_length, const SharedReading& reading = {});
-
-/// Opens the inputs for predictions: what open_examples takes, where targets are not needed; or FILE:/DATASET of inputs
-/// alone, or the only dataset in FILE. `network`: format of the inputs that the network reads, if known. Throws
-/// missing_file and bad_data. Collective.
-std::unique_ptr<Dataset> open_inputs(const std::string& place, const std::string& preferred,
-                                     const std::optional<ExampleFormat>& network, const SharedReading& reading = {});
+/// Warns if the deck's `scale` and `normalize` are unlikely to be meant for these examples: means in grey levels next
+/// to inputs that are divided by 255, or inputs divided by 255 that are no colours. Reads the first examples.
+void warn_of_units(const DataConfig& config, const Dataset& data, const Normalization& normalization);
 
 }  // namespace lockstep

@@ -34,11 +34,14 @@ void require_readable_file(const std::filesystem::path& path) {
            "{}: is empty (an HDF5 file is expected); make or copy it again", path.string());
 }
 
-Hdf5File::Hdf5File(std::string name, std::int64_t id, std::unique_ptr<RawFile> raw)
-    : name_(std::move(name)), id_(id), raw_(std::move(raw)) {}
+Hdf5File::Hdf5File(std::string name, std::int64_t id, std::unique_ptr<RawFile> raw, External external)
+    : name_(std::move(name)), id_(id), raw_(std::move(raw)), external_(external) {}
 
 Hdf5File::Hdf5File(Hdf5File&& other) noexcept
-    : name_(std::move(other.name_)), id_(std::exchange(other.id_, -1)), raw_(std::move(other.raw_)) {}
+    : name_(std::move(other.name_)),
+      id_(std::exchange(other.id_, -1)),
+      raw_(std::move(other.raw_)),
+      external_(other.external_) {}
 
 Hdf5File::~Hdf5File() {
   if (id_ < 0) return;
@@ -46,7 +49,7 @@ Hdf5File::~Hdf5File() {
   H5Fclose(id_);
 }
 
-Hdf5File Hdf5File::open(const std::filesystem::path& path) {
+Hdf5File Hdf5File::open(const std::filesystem::path& path, External external) {
   require_readable_file(path);
   auto raw = std::make_unique<RawFile>(path, RawFile::Access::read);
   const LibraryLock lock;
@@ -54,15 +57,24 @@ Hdf5File Hdf5File::open(const std::filesystem::path& path) {
   H5Pset_file_locking(access, false, true);  // as in `create`
   H5Pset_sieve_buf_size(access, 0);          // examples are far apart: reading what is around each costs up to 64 KiB
   const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
-  if (id >= 0) return {path.string(), id, std::move(raw)};
+  if (id >= 0) return {path.string(), id, std::move(raw), external};
   const std::string why = reason();
   if (why.find("signature not found") != std::string::npos)
     throw Error(ExitStatus::bad_data,
                 fmt::format("{}: is not an HDF5 file ({}); give a file made by `lockstep import`, h5py or the like",
                             path.string(), why));
+  validate(
+      why.find("already open for write") == std::string::npos, ExitStatus::bad_data,
+      "{}: another program has it open for writing, or ended without closing it ({}); wait until it is closed, or, "
+      "if that program is gone, run h5clear -s on a copy",
+      path.string(), why);
   if (why.find("truncated") != std::string::npos || why.find("eof") != std::string::npos ||
       why.find("end of file") != std::string::npos)
-    throw Error(ExitStatus::bad_data, fmt::format("{}: is truncated ({}); make or copy it again", path.string(), why));
+    throw Error(
+        ExitStatus::bad_data,
+        fmt::format("{}: is truncated ({}), or another program is still writing it; wait for that, or make or copy it "
+                    "again",
+                    path.string(), why));
   damaged(path.string());
 }
 
@@ -78,7 +90,7 @@ Hdf5File Hdf5File::create(const std::filesystem::path& path, const std::string& 
   H5Pset_userblock(creation, user_block);
   const hid_t id = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation, access);
   if (id < 0) create_failed(name);
-  return {name, id, nullptr};
+  return {name, id, nullptr, External::refused};
 }
 
 std::vector<std::string> Hdf5File::datasets() const {
@@ -130,9 +142,10 @@ std::int64_t Hdf5File::open_dataset(const std::string& dataset, const std::strin
            object.type == H5G_GROUP ? "a group" : "not an array of numbers");
   require_in_file(id_, object, where);
   if (raw_) require_old_layout(object.objno[0], where);
-  const hid_t id = H5Dopen2(id_, dataset.c_str(), H5P_DEFAULT);
+  Handle id(H5Dopen2(id_, dataset.c_str(), H5P_DEFAULT), H5Dclose);
   if (id < 0) damaged(where);
-  return id;
+  check_external_storage(id, external_ == External::allowed, where);
+  return id.release();
 }
 
 void Hdf5File::require_old_layout(std::uint64_t header, const std::string& where) const {
@@ -143,14 +156,17 @@ void Hdf5File::require_old_layout(std::uint64_t header, const std::string& where
       H5Pget_sizes(creation, &format.address_bytes, &format.length_bytes) < 0)
     damaged(where);
   format.base = user_block;
-  validate(
-      !has_new_layout(*raw_, format, header), ExitStatus::bad_data,
-      "{}: is stored in a way that only HDF5's newest format has (chunks, or a virtual dataset made of others); store "
-      "it as a dataset of its own, without chunks or without libver=\"latest\"",
-      where);
+  const NewLayout layout = new_layout(*raw_, format, header);
+  validate(layout != NewLayout::virtual_dataset, ExitStatus::bad_data,
+           "{}: is a virtual dataset, made of datasets in other files; store the numbers themselves in its place",
+           where);
+  validate(layout == NewLayout::none, ExitStatus::bad_data,
+           "{}: is stored in chunks as only HDF5's newest format has them; store it without chunks, or without "
+           "libver=\"latest\"",
+           where);
 }
 
-StoredArray Hdf5File::info(const std::string& dataset) const {
+StoredArray Hdf5File::shape_of(const std::string& dataset) const {
   const LibraryLock lock;
   const std::string where = name_ + ":" + dataset;
   const Handle id(open_dataset(dataset, where), H5Dclose);
@@ -164,8 +180,16 @@ StoredArray Hdf5File::info(const std::string& dataset) const {
   validate(elements * static_cast<double>(std::max<std::size_t>(array.type.bytes, 1)) < 1e18, ExitStatus::bad_data,
            "{}: has an impossible shape ({}); the file is damaged, make or copy it again", where,
            extents_text(array.extents));
-  require_stored(id_, id, array, where);
   array.chunk = unpacked_chunk(id, array, where);
+  return array;
+}
+
+StoredArray Hdf5File::info(const std::string& dataset) const {
+  const LibraryLock lock;
+  StoredArray array = shape_of(dataset);
+  const std::string where = name_ + ":" + dataset;
+  const Handle id(open_dataset(dataset, where), H5Dclose);
+  array.unwritten = require_stored(id_, id, array, where);
   return array;
 }
 
@@ -174,7 +198,7 @@ void Hdf5File::read(const std::string& dataset, const StoredType& type, void* to
   const std::string where = name_ + ":" + dataset;
   const Handle id(open_dataset(dataset, where), H5Dclose);
   const Handle memory = memory_type(id, type);
-  if (H5Dread(id, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, to) < 0) read_failed(id, where);
+  if (H5Dread(id, memory, H5S_ALL, H5S_ALL, exact_reading(), to) < 0) read_failed(id, where);
 }
 
 std::optional<std::uint64_t> Hdf5File::place(const std::string& dataset, const StoredType& type) const {
@@ -222,6 +246,21 @@ std::optional<std::string> Hdf5File::attribute(const std::string& dataset, const
   const Handle type(H5Aget_type(id), H5Tclose);
   const Handle space(H5Aget_space(id), H5Sclose);
   return string_of(type, space, where, [&](hid_t memory, void* to) { return H5Aread(id, memory, to); });
+}
+
+std::optional<double> Hdf5File::number(const std::string& dataset, const std::string& key) const {
+  const LibraryLock lock;
+  const Handle object(open_dataset(dataset, name_ + ":" + dataset), H5Dclose);
+  if (H5Aexists(object, key.c_str()) <= 0) return std::nullopt;
+  const Handle id(H5Aopen(object, key.c_str(), H5P_DEFAULT), H5Aclose);
+  if (id < 0) damaged(fmt::format("{}:{} (attribute {})", name_, dataset, key));
+  const Handle type(H5Aget_type(id), H5Tclose), space(H5Aget_space(id), H5Sclose);
+  const H5T_class_t kind = H5Tget_class(type);
+  double value = 0;
+  if ((kind != H5T_INTEGER && kind != H5T_FLOAT) || H5Sget_simple_extent_npoints(space) != 1 ||
+      H5Aread(id, H5T_NATIVE_DOUBLE, &value) < 0)
+    return std::nullopt;
+  return value;
 }
 
 void Hdf5File::make_groups(const std::string& dataset) {

@@ -21,8 +21,10 @@ class RawFile;
 /// throw bad_data, failed writes io_error, with the library's own reason.
 class Hdf5File {
  public:
+  /// Whether a dataset's numbers may lie in other files (H5Pset_external).
+  enum class External { refused, allowed };
   /// Opens a file for reading. Throws missing_file, io_error, or bad_data for anything but a sound HDF5 file.
-  static Hdf5File open(const std::filesystem::path& path);
+  static Hdf5File open(const std::filesystem::path& path, External external = External::refused);
   /// Creates a file, replacing an existing one. Its first `user_block` bytes (0, or a power of 2 from 512 on) are left
   /// to other writers. Throws cannot_create, or io_error if there is no room.
   static Hdf5File create(const std::filesystem::path& path, std::size_t user_block = 0) {
@@ -41,6 +43,10 @@ class Hdf5File {
   /// True if there is an object or a link of this name.
   bool has(const std::string& dataset) const;
   bool has_dataset(const std::string& name) const;
+  /// Type and shape of a dataset.
+  StoredArray shape_of(const std::string& dataset) const;
+  /// The same for a dataset whose numbers are to be read. Throws bad_data if they are not all there, apart from chunks
+  /// that stand for a fill value.
   StoredArray info(const std::string& dataset) const;
 
   /// Reads the whole dataset, converted to `type`.
@@ -52,6 +58,8 @@ class Hdf5File {
   Hdf5Rows rows(const std::string& dataset, const StoredType& type) const;
   std::string read_text(const std::string& dataset) const;
   std::optional<std::string> attribute(const std::string& dataset, const std::string& key) const;
+  /// Returns an attribute that is a number; empty if there is none.
+  std::optional<double> number(const std::string& dataset, const std::string& key) const;
 
   /// Writes a dataset, and creates its missing groups. The file's bytes do not depend on time or machine.
   void write(const std::string& dataset, const StoredType& type, const std::vector<std::int64_t>& extents,
@@ -71,7 +79,7 @@ class Hdf5File {
   void close();
 
  private:
-  Hdf5File(std::string name, std::int64_t id, std::unique_ptr<RawFile> raw);
+  Hdf5File(std::string name, std::int64_t id, std::unique_ptr<RawFile> raw, External external);
   /// Returns an identifier that the caller must close.
   std::int64_t open_dataset(const std::string& dataset, const std::string& where) const;
   void require_old_layout(std::uint64_t header, const std::string& where) const;
@@ -82,6 +90,7 @@ class Hdf5File {
   std::string name_;
   std::int64_t id_;
   std::shared_ptr<RawFile> raw_;  ///< for reads that bypass the library; null if the file is open for writing
+  External external_;
 };
 
 /// Rows of one dataset. Keeps the file open by itself.

@@ -90,6 +90,10 @@ void damaged(const std::string& where, const std::string& why) {
 
 void read_failed(hid_t dataset, const std::string& where, const std::string& part) {
   const std::string why = reason();  // before the calls below overwrite it
+  validate(why.find("conversion exception") == std::string::npos, ExitStatus::bad_data,
+           "{}{}: holds integers beyond 16,777,216, not all of which f32 can hold; store smaller numbers, or values: "
+           "x.astype(\"f8\")",
+           where, part);
   const Handle creation(H5Dget_create_plist(dataset), H5Pclose);
   for (int i = 0; i < H5Pget_nfilters(creation); ++i) {
     unsigned flags = 0, kind = 0;
@@ -135,6 +139,17 @@ Handle memory_type(hid_t dataset, const StoredType& type) {
   return {is_native ? H5Tcopy(native_type(type)) : H5Dget_type(dataset), H5Tclose};
 }
 
+namespace {
+
+/// Whether an enumeration is that of FALSE and TRUE in one byte.
+bool is_boolean(hid_t type) {
+  signed char no = 1, yes = 0;
+  return H5Tget_size(type) == 1 && H5Tget_nmembers(type) == 2 && H5Tenum_valueof(type, "FALSE", &no) >= 0 &&
+         H5Tenum_valueof(type, "TRUE", &yes) >= 0 && no == 0 && yes == 1;
+}
+
+}  // namespace
+
 StoredType stored_type(hid_t type) {
   const std::size_t bytes = H5Tget_size(type);
   const bool usual = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
@@ -142,6 +157,8 @@ StoredType stored_type(hid_t type) {
     case H5T_INTEGER:
       return {usual ? StoredType::Kind::integer : StoredType::Kind::other, bytes, H5Tget_sign(type) != H5T_SGN_NONE};
     case H5T_FLOAT: return {usual || bytes > 8 ? StoredType::Kind::real : StoredType::Kind::other, bytes, true};
+    case H5T_ENUM: return {is_boolean(type) ? StoredType::Kind::boolean : StoredType::Kind::other, bytes, true};
+    case H5T_VLEN: return {StoredType::Kind::variable_length, bytes, true};
     case H5T_STRING: return {StoredType::Kind::text, bytes, true};
     default: return {StoredType::Kind::other, bytes, true};
   }
@@ -220,31 +237,79 @@ void require_in_file(hid_t file, const H5G_stat_t& object, const std::string& wh
       where);
 }
 
-void require_stored(hid_t file, hid_t dataset, const StoredArray& array, const std::string& where) {
-  constexpr std::size_t most_compressed = 1032, harmless = std::size_t{1} << 20;
+void check_external_storage(hid_t dataset, bool allowed, const std::string& where) {
+  const Handle creation(H5Dget_create_plist(dataset), H5Pclose);
+  const int files = creation < 0 ? -1 : H5Pget_external_count(creation);
+  if (files < 0) damaged(where);
+  for (int i = 0; i < files; ++i) {
+    constexpr std::size_t longest = 4096, shown = 200;
+    std::string name(longest, '\0');
+    off_t first = 0;
+    hsize_t bytes = 0;
+    if (H5Pget_external(creation, static_cast<unsigned>(i), name.size() - 1, name.data(), &first, &bytes) < 0)
+      damaged(where);
+    name = strip_padding(std::move(name));
+    const std::string file = for_message(name, shown);
+    validate(allowed, ExitStatus::bad_data,
+             "{}: its numbers lie outside the HDF5 file, in {} (external storage, by which any file of this machine "
+             "could be read); store the numbers themselves in this file, or, for data that you trust, set "
+             "data.allow_external: true",
+             where, file);
+    const std::uint64_t there = RawFile(name, RawFile::Access::read).size();
+    validate(static_cast<std::uint64_t>(first) + bytes <= there, ExitStatus::bad_data,
+             "{}: needs {} bytes of {}, but that file has {}; make or copy it again", where,
+             static_cast<std::uint64_t>(first) + bytes, file, there);
+  }
+}
+
+hid_t exact_reading() {
+  static const hid_t properties = [] {
+    const hid_t made = H5Pcreate(H5P_DATASET_XFER);
+    H5Pset_type_conv_cb(
+        made,
+        [](H5T_conv_except_t what, hid_t, hid_t, void*, void*, void*) {
+          return what == H5T_CONV_EXCEPT_PRECISION || what == H5T_CONV_EXCEPT_RANGE_HI ||
+                         what == H5T_CONV_EXCEPT_RANGE_LOW
+                     ? H5T_CONV_ABORT
+                     : H5T_CONV_UNHANDLED;
+        },
+        nullptr);
+    return made;
+  }();
+  return properties;
+}
+
+std::int64_t require_stored(hid_t file, hid_t dataset, const StoredArray& array, const std::string& where) {
+  constexpr std::size_t most_compressed = std::size_t{1032} * 1032, harmless = std::size_t{1} << 20;
   const Handle creation(H5Dget_create_plist(dataset), H5Pclose);
   const Handle space(H5Dget_space(dataset), H5Sclose);
   const std::size_t stored = H5Dget_storage_size(dataset);
   hsize_t file_bytes = 0;
-  if (creation < 0 || space < 0 || H5Fget_filesize(file, &file_bytes) < 0) damaged(where);
-  const std::size_t least = H5Pget_nfilters(creation) == 0 ? array.bytes()
-                            : array.bytes() <= harmless    ? 0
-                                                           : array.bytes() / most_compressed;
+  H5D_fill_value_t fill = H5D_FILL_VALUE_UNDEFINED;
+  if (creation < 0 || space < 0 || H5Fget_filesize(file, &file_bytes) < 0 || H5Pfill_value_defined(creation, &fill) < 0)
+    damaged(where);
+  if (H5Pget_external_count(creation) > 0) return 0;  // see check_external_storage
+  const std::vector<hsize_t> chunk = chunk_of(creation, array, where);
+  const bool may_be_missing = fill == H5D_FILL_VALUE_USER_DEFINED && (!chunk.empty() || stored == 0);
+  const bool is_packed = may_be_missing || H5Pget_nfilters(creation) > 0;
+  const std::size_t least = !is_packed                  ? array.bytes()
+                            : array.bytes() <= harmless ? 0
+                                                        : array.bytes() / most_compressed;
   validate(
-      stored <= file_bytes && least <= stored, ExitStatus::bad_data,
+      stored <= file_bytes && least <= (may_be_missing ? file_bytes : stored), ExitStatus::bad_data,
       "{}: needs {} bytes, but the file holds {} for it (part of it was never written, or the file is damaged); make "
       "or copy it again",
       where, array.bytes(), std::min<hsize_t>(stored, file_bytes));
-  const std::vector<hsize_t> chunk = chunk_of(creation, array, where);
-  if (chunk.empty()) return;
   hsize_t needed = 1, there = 0;
+  if (chunk.empty()) return may_be_missing && array.count() > 0 ? 1 : 0;
   for (std::size_t i = 0; i < chunk.size(); ++i)
     needed *= (static_cast<hsize_t>(array.extents[i]) + chunk[i] - 1) / chunk[i];
   if (stored > 0 && H5Dget_num_chunks(dataset, space, &there) < 0) damaged(where);
-  validate(needed <= there, ExitStatus::bad_data,
+  validate(needed <= there || may_be_missing, ExitStatus::bad_data,
            "{}: has {} of its {} chunks (the others were never written, and would be read as zeros); make or copy the "
            "file again, or cut the dataset down to what was written",
            where, there, needed);
+  return static_cast<std::int64_t>(needed - std::min(needed, there));
 }
 
 std::vector<std::int64_t> unpacked_chunk(hid_t dataset, const StoredArray& array, const std::string& where) {
@@ -283,13 +348,13 @@ std::string string_of(hid_t type, hid_t space, const std::string& where,
   return strip_padding(std::move(text));
 }
 
-bool has_new_layout(const RawFile& file, const AddressFormat& format, std::uint64_t address) {
+NewLayout new_layout(const RawFile& file, const AddressFormat& format, std::uint64_t address) {
   constexpr std::uint64_t longest_prefix = 30, longest_block = std::uint64_t{1} << 24;
   const std::uint64_t begin = format.base + address;
   const Block prefix(file, begin, longest_prefix);
   const bool version_2 = prefix.begins("OHDR");
   std::size_t type_bytes = 2, head_bytes = 8;  // size of a message's type, and of its whole header
-  std::vector<ByteRange> left;                   // ranges of messages still to be parsed
+  std::vector<ByteRange> left;                 // ranges of messages still to be parsed
   if (version_2) {
     const std::uint64_t flags = prefix.number(5, 1), size_bytes = std::uint64_t{1} << (flags & 3);
     const std::size_t size_at = 6 + ((flags & 0x20) != 0 ? 16 : 0) + ((flags & 0x10) != 0 ? 4 : 0);
@@ -302,22 +367,23 @@ bool has_new_layout(const RawFile& file, const AddressFormat& format, std::uint6
     const ByteRange range = left.back();
     left.pop_back();
     // A longer block, or more bytes than the file has, is damage, such as a cycle of continuation blocks.
-    if (range.bytes > longest_block || (seen += range.bytes) > file.size()) return true;
+    if (range.bytes > longest_block || (seen += range.bytes) > file.size()) return NewLayout::chunks;
     const Block block(file, range.from, range.bytes);
     for (std::size_t at = 0; at + head_bytes <= block.size();) {
       const std::uint64_t type = block.number(at, type_bytes);
       const std::size_t bytes = block.number(at + type_bytes, 2), data = at + head_bytes;
-      if (type == layout_message && block.number(data, 1) >= 4 && block.number(data + 1, 1) >= 2) return true;
+      if (type == layout_message && block.number(data, 1) >= 4 && block.number(data + 1, 1) >= 2)
+        return block.number(data + 1, 1) == 3 ? NewLayout::virtual_dataset : NewLayout::chunks;
       if (type == continuation_message) {
         const ByteRange next{format.base + block.number(data, format.address_bytes),
-                           block.number(data + format.address_bytes, format.length_bytes)};
+                             block.number(data + format.address_bytes, format.length_bytes)};
         // In version 2, a signature and a checksum enclose the messages.
         left.push_back(version_2 ? ByteRange{next.from + 4, std::max<std::uint64_t>(next.bytes, 8) - 8} : next);
       }
       at = data + bytes;
     }
   }
-  return false;
+  return NewLayout::none;
 }
 
 }  // namespace lockstep::hdf5

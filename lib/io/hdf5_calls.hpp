@@ -89,13 +89,22 @@ H5G_stat_t object_at(hid_t file, const std::string& name, const std::string& whe
 /// Throws bad_data if external links led to another file, in which the checks of a dataset would look at wrong bytes.
 void require_in_file(hid_t file, const H5G_stat_t& object, const std::string& where);
 
+/// Throws bad_data if the dataset's numbers lie outside the HDF5 file (H5Pset_external), from where HDF5 would read any
+/// file of the machine; if that is `allowed`, only if they are not all there.
+void check_external_storage(hid_t dataset, bool allowed, const std::string& where);
+
+/// Properties of reading, by which a number that its type in memory cannot hold is an error: integers that are read as
+/// reals must keep their value.
+hid_t exact_reading();
+
 /// Returns StoredArray::chunk.
 std::vector<std::int64_t> unpacked_chunk(hid_t dataset, const StoredArray& array, const std::string& where);
 
 /// Throws bad_data unless the whole dataset was written: what was not would be read as zeros, and a few bytes can
 /// promise terabytes. The file must store all chunks of a dataset, and all of its bytes; of more than 1 MiB that
-/// pass filters at least 1/1032, the limit of deflate, the strongest of the usual ones.
-void require_stored(hid_t file, hid_t dataset, const StoredArray& array, const std::string& where);
+/// pass filters at least 1/1032², the limit of deflate applied twice. If the dataset has a fill value of its own,
+/// chunks may be missing; returns how many are.
+std::int64_t require_stored(hid_t file, hid_t dataset, const StoredArray& array, const std::string& where);
 
 /// Representation of addresses in an HDF5 file.
 struct AddressFormat {
@@ -103,10 +112,13 @@ struct AddressFormat {
   std::size_t address_bytes = 8, length_bytes = 8;
 };
 
-/// True if the dataset whose object header is at `address` needs version 4 of the layout message: chunks with an index
-/// other than a version-1 B-tree, or a virtual dataset. HDF5 (1.14.5) trusts what a damaged file says there, and
-/// crashes when it opens the dataset, so this is checked before. False if there is no header or no such message, which
-/// HDF5 itself detects. (Object headers of versions 1 and 2: "HDF5 File Format Specification", version 3.0, IV.A.)
-bool has_new_layout(const RawFile& file, const AddressFormat& format, std::uint64_t address);
+/// How a dataset is stored if it needs version 4 of the layout message: in chunks with an index other than a version-1
+/// B-tree, or as a virtual dataset. HDF5 (1.14.5) trusts what a damaged file says there, and crashes when it opens the
+/// dataset, so this is checked before.
+enum class NewLayout { none, chunks, virtual_dataset };
+/// Returns the layout of the dataset whose object header is at `address`; none if there is no header or no such
+/// message, which HDF5 itself detects. (Object headers of versions 1 and 2: "HDF5 File Format Specification",
+/// version 3.0, IV.A.)
+NewLayout new_layout(const RawFile& file, const AddressFormat& format, std::uint64_t address);
 
 }  // namespace lockstep::hdf5

@@ -57,7 +57,7 @@ void Hdf5Rows::read(std::int64_t first, std::int64_t count, void* to) const {
   const LibraryLock lock;
   const Handle memory = memory_type(id_, type_);
   const bool done = transfer(first, count, [&](hid_t packed, hid_t in_file) {
-    const herr_t status = H5Dread(id_, memory, packed, in_file, H5P_DEFAULT, to);
+    const herr_t status = H5Dread(id_, memory, packed, in_file, exact_reading(), to);
     require_whole(first, count);
     if (status < 0) read_failed(id_, where_, rows_text(first, count));  // before other calls overwrite the reason
     return status;

@@ -51,7 +51,7 @@ Inspection inspect_file(const std::filesystem::path& path) {
   std::string texts;
   std::vector<std::string> broken;
   for (const auto& name : datasets) {
-    const StoredArray array = file.info(name);
+    const StoredArray array = file.shape_of(name);
     const bool is_text = array.type.kind == StoredType::Kind::text;
     std::string checksum = "no checksum";
     try {

@@ -21,7 +21,9 @@ std::string to_string(const StoredType& type) {
   switch (type.kind) {
     case StoredType::Kind::integer: return fmt::format("{}{}", type.is_signed ? 'i' : 'u', 8 * type.bytes);
     case StoredType::Kind::real: return fmt::format("f{}", 8 * type.bytes);
+    case StoredType::Kind::boolean: return "bool";
     case StoredType::Kind::text: return "text";
+    case StoredType::Kind::variable_length: return "arrays of variable length";
     default: return "non-numeric data";
   }
 }

@@ -11,9 +11,10 @@
 
 namespace lockstep {
 
-/// Type of one element in a file; Kind::other if it is neither number nor text.
+/// Type of one element in a file; Kind::other if it is neither number nor text. A boolean is HDF5's enumeration of
+/// FALSE and TRUE, as h5py writes it.
 struct StoredType {
-  enum class Kind { integer, real, text, other };
+  enum class Kind { integer, real, boolean, text, variable_length, other };
   Kind kind = Kind::other;
   std::size_t bytes = 0;
   bool is_signed = true;
@@ -33,6 +34,8 @@ struct StoredArray {
   std::vector<std::int64_t> extents;
   /// Extents of the chunks of which each is read, and unpacked, as a whole; empty if any numbers can be read alone.
   std::vector<std::int64_t> chunk = {};
+  std::int64_t unwritten =
+      0;  ///< number of chunks (1 without chunks) that were never written and stand for a fill value
 
   std::int64_t count() const;
   std::size_t bytes() const { return static_cast<std::size_t>(count()) * type.bytes; }

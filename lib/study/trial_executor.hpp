@@ -12,7 +12,7 @@
 
 #include "base/log.hpp"
 #include "comm/mailbox.hpp"
-#include "data/data_config.hpp"
+#include "data/open_datasets.hpp"
 #include "run/deck/run_config.hpp"
 #include "run/resilience/signals.hpp"
 #include "run/resilience/watchdog.hpp"

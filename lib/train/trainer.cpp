@@ -56,8 +56,8 @@ Trainer::Trainer(const TrainingConfig& config, Graph graph, TrainingProblem prob
       heartbeat().beat();
     });
     sums_.emplace(max_micro_batch_, model_->graph().output_shape(), config.metrics, problem_.loss->ignored_class());
-    uploader_.emplace(problem_.data.format(), problem_.normalize, config.dtype(), max_micro_batch_, problem_.augment,
-                      problem_.seed);
+    uploader_.emplace(problem_.data.format(), problem_.normalization, config.dtype(), max_micro_batch_,
+                      problem_.augment, problem_.seed);
   });
   clock_.count_waits_of([this] { return strategy_->take_exposed_seconds(); });
   join_ranks(topology, problem_.strategy ? problem_.strategy(groups, model_->parameters())

@@ -21,7 +21,7 @@ namespace lockstep {
 struct TrainingProblem {
   std::unique_ptr<Loss> loss;
   const Dataset& data;  ///< the training set; must outlive the trainer
-  NormalizeConfig normalize;
+  Normalization normalization;
   AugmentConfig augment;               ///< of the batches' images
   std::uint64_t seed = 0;              ///< of dropout and other random numbers
   RunLength length;                    ///< for the learning-rate schedule

@@ -55,7 +55,8 @@ TEST_P(Evaluation, ReadsEachExampleOnce) {
     Experiment experiment = open_experiment(config);
     Model model = make_model(config, std::move(experiment.graph), max_batch, Purpose::inference);
     model.parameters().initialize(space, 1);
-    BatchUploader uploader(data.format(), config.data.normalize, config.dtype(), max_batch);
+    BatchUploader uploader(data.format(), normalization_of(config, data.format(), model.graph()), config.dtype(),
+                           max_batch);
     MetricSums sums(max_batch, model.graph().output_shape(), config.metrics);
     metrics = Evaluator(comm, {model, *experiment.loss, uploader, sums}, max_batch).evaluate(data).value();
   }
@@ -76,7 +77,7 @@ TEST_P(Evaluation, ReadsEachExampleOnce) {
   host.targets = Kokkos::View<std::byte*, StagingSpace>("targets",
                                                         static_cast<std::size_t>(size) * all.format().target_bytes());
   all.read(numbers, host.inputs.data(), host.targets.data());
-  BatchUploader uploader(all.format(), config.data.normalize, config.dtype(), size);
+  BatchUploader uploader(all.format(), normalization_of(config, all.format(), model.graph()), config.dtype(), size);
   const DeviceBatch examples = uploader.upload(space, host, 0, size);
   const OwnedTensor scratch("scratch", DType::f64, {size, 2}), sums("sums", DType::f64, {loss_sum_count});
   const Tensor outputs = model.forward({.space = space, .training = false}, examples.inputs);

@@ -31,7 +31,7 @@ Curve train_serially(const RunConfig& config, int steps) {
   const RunLength length = run_length(config, data.size());
   const LearningRateSchedule schedule(config.schedule, length);
   const auto optimizer = config.optimizer.make(model.parameters());
-  BatchUploader uploader(data.format(), config.data.normalize, config.dtype(), batch);
+  BatchUploader uploader(data.format(), normalization_of(config, data.format(), model.graph()), config.dtype(), batch);
   const OwnedTensor scratch("scratch", DType::f64, {batch * model.graph().output_shape().rows(), 2}),
       sums("sums", DType::f64, {loss_sum_count});
   HostBatch host;

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "data/data_config.hpp"
+#include "data/open_datasets.hpp"
 #include "mpi/serial_training.hpp"
 #include "mpi/sessions.hpp"
 #include "run/training/training_run.hpp"

@@ -234,16 +234,18 @@ class Batch(LockstepTest):
     def test_norms_of_one_value(self):
         """What PyTorch refuses: "Expected more than 1 value per channel when training"."""
         self.deck(batch={"global": 8}, model={"layers": ["flatten", {"linear": 4}, {"batch_norm": {}, "name": "norm"}, "relu", {"linear": 10}]})
-        said = ("model: layer 'norm' takes mean and variance of one value per channel, so that its output in training does not depend on its input; give it more examples "
-                "at once (a larger batch.micro or batch.global, fewer ranks or shards, or parallel.sync_batch_norm: true), or use layer_norm")
+        more = ("give it more examples at once (a larger batch.micro or batch.global, fewer ranks or shards, or parallel.sync_batch_norm: true), or use layer_norm")
+        one = f"model: layer 'norm' takes mean and variance of one value per channel, so that its output in training does not depend on its input; {more}"
+        few = "model: layer 'norm' takes mean and variance of only {} values per channel, which are far from those of all examples; " + more
         alone, shards = "parallel={sync_batch_norm: false}", "parallel={{deterministic: {{shards: {}}}, sync_batch_norm: false}}"
         image = 'model.layers=[{conv2d: {filters: 4, kernel: 3}}, batch_norm, flatten, {linear: 10}]'
-        for ranks, overrides, warns in ((1, [], False), (1, ["batch.micro=1"], True), (1, ["batch.micro=2"], False), (1, ["batch.global=1"], True),
-                                        (2, ["batch.micro=1"], False), (2, ["batch.micro=1", alone], True), (8, [], False), (8, [alone], True), (6, [alone], True),
-                                        (4, [alone], False), (2, [shards.format(8)], True), (2, [shards.format(4)], False), (8, ["parallel={local: 2}"], True),
-                                        (8, ["parallel={local: {every: 2, group: 2}}"], False), (1, ["batch.micro=1", image], False)):
-            self.assertEqual(self.step_lines("--ranks", ranks, *overrides)[1], [said] if warns else [], (ranks, overrides))
-        self.assertEqual(self.lockstep("train", "deck.yaml", "batch.micro=1").err.count(f"warning: {said}\n"), 1)
+        for ranks, overrides, values in ((1, [], 8), (1, ["batch.micro=1"], 1), (1, ["batch.micro=2"], 2), (1, ["batch.micro=4"], 4), (1, ["batch.global=1"], 1),
+                                         (1, ["batch.global=7"], 7), (2, ["batch.micro=1"], 2), (2, ["batch.micro=1", alone], 1), (8, [], 8), (8, [alone], 1), (6, [alone], 1),
+                                         (4, [alone], 2), (2, [shards.format(8)], 1), (2, [shards.format(4)], 2), (8, ["parallel={local: 2}"], 1),
+                                         (8, ["parallel={local: {every: 2, group: 2}}"], 2), (1, ["batch.micro=1", image], 8)):
+            said = {1: [one], 8: []}.get(values, [few.format(values)])
+            self.assertEqual(self.step_lines("--ranks", ranks, *overrides)[1], said, (ranks, overrides))
+        self.assertEqual(self.lockstep("train", "deck.yaml", "batch.micro=1").err.count(f"warning: {one}\n"), 1)
 
     def test_the_banner_says_it_too(self):
         result = self.lockstep("train", "deck.yaml", ranks=4)

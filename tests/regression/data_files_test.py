@@ -93,7 +93,7 @@ class DataFiles(LockstepTest):
             for corner in itertools.product(*map(range, [0] * 4, shape, chunk)):
                 inputs.id.write_direct_chunk(corner, packed)
             file["train/targets"] = numpy.zeros(15000, "i4")
-        self.deck(run={"steps": 1, "output_dir": "run"}, data={"file": "data.h5"}, model={"layers": ["global_avg_pool", {"linear": 2}]}, batch={"global": 2})
+        self.deck(run={"steps": 1, "output_dir": "run"}, data={"file": "data.h5", "scale": "255"}, model={"layers": ["global_avg_pool", {"linear": 2}]}, batch={"global": 2})
         for ranks in (1, 2):
             result = self.lockstep("train", "deck.yaml", "run.overwrite=true", "run.resume=never", ranks=ranks, limit=60)  # not for each of 400 examples of the fingerprint
             self.assertEqual(result.err.count("warning: "), 1, result)

@@ -123,7 +123,7 @@ class Npy(ImportTest):
         classes = numpy.arange(120) % 10
         images = rng.integers(0, 60, (120, 28, 28, 1)).astype("u1")
         images[numpy.arange(120), 2 * classes] = 220
-        result = self.imports(images, classes, "--validation", 20)
+        result = self.imports(images, classes, "--validation-last", 20)
         self.assertEqual(result.out, "data.h5: 100 examples to train on, 20 to validate on\n")
         self.assertEqual(result.err, "")
         self.deck(data={"file": "data.h5"}, run={"epochs": 8, "output_dir": "run", "log_every": 5})

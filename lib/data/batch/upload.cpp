@@ -3,7 +3,6 @@
 
 #include <vector>
 
-#include "base/error.hpp"
 #include "ops/elementwise/copies.hpp"
 #include "ops/image/image_changes.hpp"
 
@@ -29,28 +28,22 @@ Tensor tensor_of(const OwnedTensor& room, std::int64_t bytes) { return {room.get
 
 }  // namespace
 
-void check_normalize(const ExampleFormat& format, const NormalizeConfig& normalize) {
-  const std::size_t entries = normalize.mean.size();
-  validate_key(entries == 0 || !format.has_tokens(), "data.normalize",
-               "the inputs are tokens (numbers of words, not values); remove it");
-  const auto channels = static_cast<std::size_t>(format.input_shape[-1]);
-  validate_key(entries <= 1 || entries == channels, "data.normalize.mean",
-               "has {} entries (the inputs have {} channels); give one for each channel, or one for all", entries,
-               channels);
-}
-
-BatchUploader::BatchUploader(const ExampleFormat& format, const NormalizeConfig& normalize, DType compute,
+BatchUploader::BatchUploader(const ExampleFormat& format, const Normalization& normalization, DType compute,
                              std::int64_t max_batch, const AugmentConfig& augment, std::uint64_t seed)
-    : format_(format), shape_(augment.input_shape(format)), compute_(compute), augment_(augment), seed_(seed) {
-  const std::size_t entries = normalize.mean.size();
-  const double unit = format.input_dtype == DType::u8 ? 255 : 1;
-  std::vector<double> scale{1 / unit}, shift{0};
+    : format_(format),
+      shape_(augment.input_shape(format)),
+      compute_(compute),
+      augment_(augment),
+      seed_(seed),
+      unit_(normalization.unit) {
+  const std::size_t entries = normalization.mean.size();
+  std::vector<double> scale{1 / unit_}, shift{0};
   if (entries > 0) {
     scale.resize(entries);
     shift.resize(entries);
     for (std::size_t c = 0; c < entries; ++c) {
-      scale[c] = 1 / (unit * normalize.std[c]);
-      shift[c] = -normalize.mean[c] / normalize.std[c];
+      scale[c] = 1 / (unit_ * normalization.std[c]);
+      shift[c] = -normalization.mean[c] / normalization.std[c];
     }
   }
   const bool crops = shape_ != format.input_shape;
@@ -147,8 +140,7 @@ DeviceBatch BatchUploader::upload(const ExecSpace& space, const HostBatch& batch
 void BatchUploader::change(const ExecSpace& space, const Tensor& changes, double noise, std::int64_t count,
                            DeviceBatch& result) {
   const Tensor images{inputs_.get().data, compute_, shape_.with_batch(count)};
-  change_images(space, result.inputs, changes, scale_.get(), shift_.get(), format_.input_dtype == DType::u8 ? 255 : 1,
-                noise, seed_, means_.get(), images);
+  change_images(space, result.inputs, changes, scale_.get(), shift_.get(), unit_, noise, seed_, means_.get(), images);
   result.inputs = images;
 }
 

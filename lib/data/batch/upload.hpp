@@ -20,10 +20,6 @@ struct DeviceBatch {
   MixedTargets mixed{};  // class targets of mixed images
 };
 
-/// Throws KeyError if `normalize` has neither one entry nor one for each channel (the last dimension of the inputs), or
-/// has any for tokens.
-void check_normalize(const ExampleFormat& format, const NormalizeConfig& normalize);
-
 /// Brings batches from the loader to the step: one copy of the raw numbers, then one kernel that normalises them. On
 /// hosts, what needs no change is not copied; the result then lies in the HostBatch and lives as long as that. The same
 /// kernel applies changes of images (HostBatch::changes), for which `augment` and the run's `seed` are needed; of
@@ -31,8 +27,9 @@ void check_normalize(const ExampleFormat& format, const NormalizeConfig& normali
 /// Allocates only in its constructor.
 class BatchUploader {
  public:
-  /// `max_batch`: the most examples of one upload. `normalize` must suit the format (check_normalize).
-  BatchUploader(const ExampleFormat& format, const NormalizeConfig& normalize, DType compute, std::int64_t max_batch,
+  /// `max_batch`: the most examples of one upload. `normalization` must suit the format
+  /// (normalization_of).
+  BatchUploader(const ExampleFormat& format, const Normalization& normalization, DType compute, std::int64_t max_batch,
                 const AugmentConfig& augment = {}, std::uint64_t seed = 0);
 
   /// Uploads examples first … first + count − 1 of `batch`. The result is valid until the next call. The host does not
@@ -57,6 +54,7 @@ class BatchUploader {
   DType compute_;
   AugmentConfig augment_;
   std::uint64_t seed_;
+  double unit_ = 1;                  // what inputs are divided by
   bool identity_ = false;            // inputs are used as they are
   std::vector<Room> rooms_;          // two if memory is separate: one is filled while kernels read the other
   std::size_t room_ = 0;             // room of the last upload

@@ -52,6 +52,8 @@ class Dataset {
   virtual std::optional<std::int32_t> class_of(std::int64_t /*example*/) const { return std::nullopt; }
   /// Weights by which the sampler `weighted` draws each example; empty: the dataset has none.
   virtual std::vector<double> sampling_weights() const { return {}; }
+  /// Numbers that stand for missing ones, as the file says.
+  virtual std::vector<double> fill_values() const { return {}; }
   /// Whether examples of earlier steps can be read. False if a program gives them batch by batch.
   virtual bool can_be_read_again() const { return true; }
   /// Whether examples are computed, by the same formula on every rank.
@@ -98,6 +100,7 @@ class ChosenExamples final : public Dataset {
     return all_->class_of(number_in_file(example));
   }
   std::vector<double> sampling_weights() const override;
+  std::vector<double> fill_values() const override { return all_->fill_values(); }
   std::string vocabulary() const override { return all_->vocabulary(); }
   // Classes, values and tokens are checked in the whole dataset.
   void check_classes(std::int64_t classes, std::int64_t ignored) const override {

@@ -112,14 +112,43 @@ struct Found {
   StoredArray inputs, targets;
   StoredArray weights;  ///< without extents: there are none
   ExampleFormat format;
+  std::vector<double> fill_values;
 
   void set_inputs(const Hdf5File& file, const std::string& name) {
+    const std::string where = file.name() + ":" + name;
     inputs = file.info(name);
-    check_inputs(inputs, file.name() + ":" + name);
+    check_inputs(inputs, where);
+    say_unwritten(inputs, where);
+    add_fill_values(file, name);
     format.input_shape = Shape(std::span(inputs.extents).subspan(1));
-    format.input_dtype = *inputs.type.dtype();
+    format.input_dtype = *type_in_memory(inputs.type);
+    inputs.type = StoredType::of(format.input_dtype);
+  }
+  /// `inputs`: name of the inputs.
+  void set_targets(const Hdf5File& file, const std::string& name, const std::string& inputs) {
+    const std::string where = file.name() + ":" + name;
+    targets = file.info(name);
+    const bool classes = targets.type.kind == StoredType::Kind::integer ||
+                         targets.type.kind == StoredType::Kind::boolean;
+    if (classes && targets.extents.size() == 2 && targets.extents[1] == 1) targets.extents.pop_back();  // N×1 is N
+    check_targets(targets, where, size(), inputs);
+    say_unwritten(targets, where);
+    add_fill_values(file, name);
+    format.target_shape = Shape(std::span(targets.extents).subspan(1));
+    format.target_dtype = classes ? DType::i32 : *type_in_memory(targets.type);
+    if (!classes) targets.type = StoredType::of(format.target_dtype);
+    else targets.type.kind = StoredType::Kind::integer;
   }
   std::int64_t size() const { return inputs.extents[0]; }
+
+ private:
+  /// Reads what the conventions of netCDF and CF call them.
+  void add_fill_values(const Hdf5File& file, const std::string& name) {
+    for (const char* key : {"_FillValue", "missing_value"})
+      if (const std::optional<double> value = file.number(name, key);
+          value && std::ranges::find(fill_values, *value) == fill_values.end())
+        fill_values.push_back(*value);
+  }
 };
 
 std::unique_ptr<Dataset> with_inputs(std::shared_ptr<const Hdf5File> file, std::string description,
@@ -187,9 +216,9 @@ void MemoryDataset::read_inputs(std::span<const std::int64_t> examples, std::byt
   gather(examples, inputs_.get(), format().input_bytes(), inputs);
 }
 
-std::unique_ptr<Dataset> open_hdf5_dataset(std::shared_ptr<const Hdf5File> file, const std::string& group,
+std::unique_ptr<Dataset> open_hdf5_dataset(std::shared_ptr<const Hdf5File> file, const ExampleNames& names,
                                            const SharedReading& reading, std::size_t memory_limit) {
-  const std::string inputs = group + "/inputs", targets = group + "/targets", weights = group + "/weights";
+  const auto& [inputs, targets, weights, whole] = names;
   std::optional<Found> found;
   reading.run_collectively([&] {
     const bool has_inputs = file->has(inputs), has_targets = file->has(targets);
@@ -198,17 +227,14 @@ std::unique_ptr<Dataset> open_hdf5_dataset(std::shared_ptr<const Hdf5File> file,
             has_targets ? inputs : targets);
     found.emplace();
     found->set_inputs(*file, inputs);
-    found->targets = file->info(targets);
-    check_targets(found->targets, file->name() + ":" + targets, found->size(), inputs);
-    if (file->has(weights)) {
+    found->set_targets(*file, targets, inputs);
+    if (!weights.empty() && file->has(weights)) {
       found->weights = file->info(weights);
       check_weights(found->weights, file->name() + ":" + weights, found->size(), inputs);
     }
-    found->format.target_shape = Shape(std::span(found->targets.extents).subspan(1));
-    found->format.target_dtype = found->targets.type.kind == StoredType::Kind::integer ? DType::i32 : DType::f32;
   });
   reading.agree(
-      file->name() + ":" + group,
+      file->name() + ":" + whole,
       found ? fmt::format("inputs {} {}, targets {} {}, {}", extents_text(found->inputs.extents),
                           to_string(found->inputs.type), extents_text(found->targets.extents),
                           to_string(found->targets.type), found->weights.extents.empty() ? "no weights" : "weights")
@@ -217,8 +243,9 @@ std::unique_ptr<Dataset> open_hdf5_dataset(std::shared_ptr<const Hdf5File> file,
   Targets values;
   if (found->format.has_classes()) values = load_classes(*file, targets, found->targets, reading);
   else values.values = load(*file, targets, found->targets, reading);
+  values.fill_values = found->fill_values;
   if (!found->weights.extents.empty()) values.weights = load(*file, weights, found->weights, reading);
-  std::string description = file->name() + ":" + (group.empty() ? "/" : group);
+  std::string description = file->name() + ":" + whole;
   return with_inputs(std::move(file), std::move(description), inputs, *found, std::move(values), reading, memory_limit);
 }
 
@@ -229,7 +256,9 @@ std::unique_ptr<Dataset> open_hdf5_inputs(std::shared_ptr<const Hdf5File> file, 
   found.format.target_shape = {0};
   found.format.target_dtype = DType::f32;
   std::string description = file->name() + ":" + dataset;
-  return with_inputs(std::move(file), std::move(description), dataset, found, {}, reading, memory_limit);
+  Targets none;
+  none.fill_values = found.fill_values;
+  return with_inputs(std::move(file), std::move(description), dataset, found, std::move(none), reading, memory_limit);
 }
 
 }  // namespace lockstep

@@ -14,9 +14,10 @@ namespace lockstep {
 
 /// Targets of a dataset, in memory.
 struct Targets {
-  SharedReading::Bytes values;     ///< in the format's target type; null: no targets
-  std::int64_t largest_class = 0;  ///< the largest class, for targets that are classes
-  SharedReading::Bytes weights;    ///< f32 [examples]: see Dataset::sampling_weights; null: no weights
+  SharedReading::Bytes values;      ///< in the format's target type; null: no targets
+  std::int64_t largest_class = 0;   ///< the largest class, for targets that are classes
+  SharedReading::Bytes weights;     ///< f32 [examples]: see Dataset::sampling_weights; null: no weights
+  std::vector<double> fill_values;  ///< see Dataset::fill_values; also of the inputs
 };
 
 /// A dataset that keeps its targets in memory, since they are small. Derived classes differ in where inputs come from.
@@ -28,6 +29,7 @@ class DatasetWithTargets : public Dataset {
   void read(std::span<const std::int64_t> examples, void* inputs, void* targets) const override;
   std::optional<std::int32_t> class_of(std::int64_t example) const override;
   std::vector<double> sampling_weights() const override;
+  std::vector<double> fill_values() const override { return targets_.fill_values; }
   void check_classes(std::int64_t classes, std::int64_t ignored) const override;
   void check_values(double least, double most) const override;
 
@@ -61,10 +63,21 @@ class MemoryDataset final : public DatasetWithTargets {
 /// read from the file as they are needed.
 inline constexpr std::size_t default_memory_limit = std::size_t{2} << 30;
 
-/// Opens the examples in a group of a dataset file ("/train"; "" for the file itself): its datasets inputs and targets.
-/// Null if it has neither. Throws bad_data for every departure from the layout in docs/user/data.md, and says what it
-/// is. Collective over the ranks of `reading`.
-std::unique_ptr<Dataset> open_hdf5_dataset(std::shared_ptr<const Hdf5File> file, const std::string& group,
+/// The names of the datasets in a file that together are examples.
+struct ExampleNames {
+  std::string inputs, targets;
+  std::string weights;  ///< need not exist
+  std::string whole;    ///< what the examples are called in messages, behind the file's name: "/train"
+
+  /// Those in a group ("/train"; "" for the file itself).
+  static ExampleNames in_group(const std::string& group) {
+    return {group + "/inputs", group + "/targets", group + "/weights", group.empty() ? "/" : group};
+  }
+};
+
+/// Opens examples. Null if the file has neither inputs nor targets. Throws bad_data for every departure from the layout
+/// in docs/user/data.md, and says what it is. Collective over the ranks of `reading`.
+std::unique_ptr<Dataset> open_hdf5_dataset(std::shared_ptr<const Hdf5File> file, const ExampleNames& names,
                                            const SharedReading& reading = {},
                                            std::size_t memory_limit = default_memory_limit);
 

@@ -20,8 +20,8 @@ class SharedReading {
  public:
   /// Reading by this process alone.
   SharedReading() = default;
-  /// `deck`: gives KeyErrors their positions; outlives this. Collective, like all member functions below except `reads`
-  /// and `part_of`.
+  /// `deck`: gives KeyErrors their positions; outlives this. Collective, like all member functions below except
+  /// `is_root`, `reads` and `part_of`.
   SharedReading(const Communicator& ranks, const DeckNode& deck)
       : ranks_(ranks), node_(ranks.on_this_node()), deck_(&deck) {}
 
@@ -36,6 +36,8 @@ class SharedReading {
   /// ranks.
   using Bytes = std::shared_ptr<const std::byte[]>;
   Bytes load(std::size_t bytes, const std::function<void(std::byte*)>& fill) const;
+  /// Whether this is rank 0, which looks for what is worth a warning.
+  bool is_root() const { return !ranks_ || ranks_->is_root(); }
   /// Whether this rank reads for its node.
   bool reads() const { return !node_ || node_->is_root(); }
   /// Returns the text of the rank that reads, on all ranks of its node.

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
+#include <set>
 #include <string>
 
 #include "core/shape.hpp"
@@ -11,6 +13,10 @@
 
 // Checks of examples in files (docs/user/data.md). Each throws bad_data. `where`: name of the array, for messages.
 namespace lockstep {
+
+/// Returns the type in memory of inputs or target values that are stored so: u8, f32 and f64 as they are, other numbers
+/// as f32, if it holds their values exactly. Empty for what is no number.
+std::optional<DType> type_in_memory(const StoredType& type);
 
 void check_inputs(const StoredArray& inputs, const std::string& where);
 
@@ -20,6 +26,14 @@ void check_targets(const StoredArray& targets, const std::string& where, std::in
 
 /// Throws bad_data, naming the example, if `value` is not the number of a class.
 void check_class(std::int64_t value, std::int64_t example, const std::string& where);
+
+/// Warns if classes of another split are missing from the examples to train on, or the other way round. `train` and
+/// `other`: the classes that occur in them; empty: targets are no classes.
+void warn_of_missing_classes(const std::set<std::int64_t>& train, const std::string& train_name,
+                             const std::set<std::int64_t>& other, const std::string& other_name);
+
+/// Says that parts of an array stand for its fill value, if any do.
+void say_unwritten(const StoredArray& array, const std::string& where);
 
 /// Warns if the shape of examples looks like that of images with channels first, as some frameworks store them.
 void warn_of_channels_first(const Shape& example, const std::string& where);

@@ -147,8 +147,8 @@ std::string import_cifar(const CifarFormat& format, const ImportCifarOptions& op
   }
   validate(train > 0, ExitStatus::bad_usage, "--files: names no training file ({} is for tests); name {}",
            format.test_file, fmt::join(format.train_files, ", "));
-  std::vector<SplitSize> splits = hold_out_examples(train, options.validation);
-  if (test > 0) splits.push_back({"/test", test});
+  Splits splits = hold_out(train, options.validation);
+  splits.test = test;
 
   const StoredType u8 = StoredType::of(DType::u8);
   write_output(options.output, [&](Hdf5File& to) {
@@ -158,7 +158,8 @@ std::string import_cifar(const CifarFormat& format, const ImportCifarOptions& op
     inputs.finish();
     targets.finish();
   });
-  return options.output + ": " + splits_text(splits);
+  warn_of_missing_classes(options.output);
+  return options.output + ": " + splits.text();
 }
 
 }  // namespace lockstep

@@ -2,9 +2,13 @@
 #include "data/import/files.hpp"
 
 #include <algorithm>
-#include <cassert>
+#include <iterator>
+#include <set>
+#include <utility>
 
 #include "base/error.hpp"
+#include "core/random.hpp"
+#include "data/dataset/stored_examples.hpp"
 #include "io/output_file.hpp"
 
 namespace lockstep {
@@ -28,50 +32,77 @@ void write_output(const std::filesystem::path& output, const std::function<void(
   replacement.commit();
 }
 
-std::vector<SplitSize> hold_out_last(std::int64_t rows, std::int64_t validation) {
-  return {{"/train", rows - validation}, {"/validation", validation}};
-}
-
-std::vector<SplitSize> hold_out_examples(std::int64_t examples, std::int64_t validation) {
-  validate(validation >= 0 && validation < examples, ExitStatus::bad_usage,
-           "--validation {}: leaves nothing to train on (there are {} examples); give 0 to {}", validation, examples,
-           examples - 1);
-  return hold_out_last(examples, validation);
-}
-
-std::string splits_text(const std::vector<SplitSize>& splits) {
-  std::string text = fmt::format("{} examples to train on, {} to validate on", splits[0].rows, splits[1].rows);
-  if (splits.size() > 2) text += fmt::format(", {} to test on", splits[2].rows);
+std::string Splits::text() const {
+  std::string text = fmt::format("{} examples to train on, {} to validate on", train, validation);
+  if (test > 0) text += fmt::format(", {} to test on", test);
   return text;
 }
 
+Splits hold_out(std::int64_t examples, const HeldOutExamples& validation) {
+  validate(validation.count >= 0 && validation.count < examples, ExitStatus::bad_usage,
+           "{} {}: leaves nothing to train on (there are {} examples); give 0 to {}",
+           validation.are_last ? "--validation-last" : "--validation", validation.count, examples, examples - 1);
+  Splits splits{.train = examples - validation.count, .validation = validation.count};
+  if (validation.are_last || validation.count == 0) return splits;
+  constexpr std::uint64_t seed = 1;
+  const Permutation order(examples, {seed, RandomPurpose::shuffle, 0});
+  splits.is_held_out.resize(static_cast<std::size_t>(examples));
+  for (std::int64_t i = 0; i < validation.count; ++i) splits.is_held_out[static_cast<std::size_t>(order(i))] = true;
+  return splits;
+}
+
 SplitRows::SplitRows(Hdf5File& file, const std::string& name, const StoredType& type,
-                     const std::vector<std::int64_t>& row, const std::vector<SplitSize>& splits)
-    : row_bytes_(StoredArray{type, row}.bytes()) {
-  for (const SplitSize& split : splits) {
-    if (split.rows == 0) continue;
-    std::vector<std::int64_t> extents = {split.rows};
+                     const std::vector<std::int64_t>& row, const Splits& splits)
+    : splits_(splits), row_bytes_(StoredArray{type, row}.bytes()) {
+  const std::pair<const char*, std::int64_t> sizes[] = {
+      {"/train/", splits.train}, {"/validation/", splits.validation}, {"/test/", splits.test}};
+  for (std::size_t i = 0; i < std::size(sizes); ++i) {
+    if (sizes[i].second == 0) continue;
+    std::vector<std::int64_t> extents = {sizes[i].second};
     extents.insert(extents.end(), row.begin(), row.end());
-    parts_.push_back({split.rows, CheckedRows(file, split.group + "/" + name, type, extents)});
+    parts_[i].emplace(file, sizes[i].first + name, type, extents);
   }
 }
 
+SplitRows::Split SplitRows::split_of(std::int64_t row) const {
+  if (row >= splits_.train + splits_.validation) return test;
+  const bool held_out = splits_.is_held_out.empty() ? row >= splits_.train
+                                                    : splits_.is_held_out[static_cast<std::size_t>(row)];
+  return held_out ? validation : train;
+}
+
 void SplitRows::append(const void* rows, std::int64_t count) {
-  const auto* next = static_cast<const std::byte*>(rows);
-  while (count > 0) {
-    assert(current_ < parts_.size());
-    Part& part = parts_[current_];
-    const std::int64_t here = std::min(count, part.left);
-    part.rows.append(next, here);
-    next += static_cast<std::size_t>(here) * row_bytes_;
-    count -= here;
-    part.left -= here;
-    if (part.left == 0) ++current_;
+  const auto* from = static_cast<const std::byte*>(rows);
+  for (const std::int64_t end = next_ + count; next_ < end;) {
+    const Split split = split_of(next_);
+    std::int64_t together = 1;
+    while (next_ + together < end && split_of(next_ + together) == split) ++together;
+    parts_[split]->append(from, together);
+    from += static_cast<std::size_t>(together) * row_bytes_;
+    next_ += together;
   }
 }
 
 void SplitRows::finish() {
-  for (Part& part : parts_) part.rows.finish();
+  for (std::optional<CheckedRows>& part : parts_)
+    if (part) part->finish();
+}
+
+void warn_of_missing_classes(const std::string& name) {
+  const Hdf5File file = Hdf5File::open(name);
+  const auto classes_of = [&](const std::string& targets) {
+    std::set<std::int64_t> classes;
+    const StoredArray array = file.info(targets);
+    if (array.type.kind != StoredType::Kind::integer || array.extents.size() > 1) return classes;
+    read_in_pieces(file, targets, array, [&](std::int64_t, std::int64_t rows, const std::byte* values) {
+      for_each_integer(array.type, rows, values, [&](std::int64_t, std::int64_t value) { classes.insert(value); });
+    });
+    return classes;
+  };
+  const std::set<std::int64_t> train = classes_of("/train/targets");
+  for (const std::string split : {"/validation", "/test"})
+    if (file.has(split + "/targets"))
+      warn_of_missing_classes(train, name + ":/train", classes_of(split + "/targets"), name + ":" + split);
 }
 
 }  // namespace lockstep

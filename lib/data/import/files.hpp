@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "data/import/importers.hpp"
 #include "io/checksum.hpp"
 #include "io/hdf5.hpp"
 #include "io/raw_file.hpp"
@@ -21,39 +23,40 @@ RawFile open_input(const std::string& path);
 /// Writes the HDF5 file `output` atomically: nothing is left of it if `write` throws.
 void write_output(const std::filesystem::path& output, const std::function<void(Hdf5File&)>& write);
 
-/// Consecutive rows that an importer writes to one group.
-struct SplitSize {
-  std::string group;  ///< "/train"
-  std::int64_t rows;
+/// Which rows of a file an importer writes to /train, /validation and /test. Rows keep their order in each.
+struct Splits {
+  std::int64_t train = 0, validation = 0, test = 0;  ///< numbers of rows; those of tests are the last of the file
+  /// Of each row before those of tests, whether it is for validation; empty: the last ones are.
+  std::vector<bool> is_held_out{};
+
+  /// "3 examples to train on, 2 to validate on"; with ", 4 to test on" if there are any.
+  std::string text() const;
 };
 
-/// Returns the splits /train and, for the last `validation` of all rows, /validation.
-std::vector<SplitSize> hold_out_last(std::int64_t rows, std::int64_t validation);
-/// Returns the splits for training and, as `--validation` asks for, the last examples for validation. Throws bad_usage
-/// if none are left for training.
-std::vector<SplitSize> hold_out_examples(std::int64_t examples, std::int64_t validation);
-
-/// "3 examples to train on, 2 to validate on"; with ", 4 to test on" if there are any.
-std::string splits_text(const std::vector<SplitSize>& splits);
+/// Returns the splits of so many examples. Throws bad_usage if none are left for training.
+Splits hold_out(std::int64_t examples, const HeldOutExamples& validation);
 
 /// One dataset for each split that is not empty, such as /train/inputs, written from the first row to the last.
 class SplitRows {
  public:
-  /// `row`: shape of one row.
+  /// `row`: shape of one row. `splits` outlives this.
   SplitRows(Hdf5File& file, const std::string& name, const StoredType& type, const std::vector<std::int64_t>& row,
-            const std::vector<SplitSize>& splits);
+            const Splits& splits);
   /// Appends `count` packed rows, which may lie in several splits.
   void append(const void* rows, std::int64_t count);
   void finish();
 
  private:
-  struct Part {
-    std::int64_t left;
-    CheckedRows rows;
-  };
+  enum Split { train, validation, test };
+  Split split_of(std::int64_t row) const;
+
+  const Splits& splits_;
   std::size_t row_bytes_;
-  std::vector<Part> parts_;
-  std::size_t current_ = 0;
+  std::optional<CheckedRows> parts_[3];
+  std::int64_t next_ = 0;
 };
+
+/// Warns if classes of one split of an imported file are missing from another.
+void warn_of_missing_classes(const std::string& file);
 
 }  // namespace lockstep

@@ -151,7 +151,7 @@ LabelledImages open_labelled_images(const std::string& images_file, const std::s
 std::string import_idx(const ImportIdxOptions& options) {
   check_output(options.output, options.overwrite, {options.images, options.labels});
   LabelledImages all = open_labelled_images(options.images, options.labels);
-  const std::vector<SplitSize> splits = hold_out_examples(all.images.examples(), options.validation);
+  const Splits splits = hold_out(all.images.examples(), options.validation);
   std::vector<std::int64_t> image(all.images.extents().begin() + 1, all.images.extents().end());
   if (image.size() == 2) image.push_back(1);
   const StoredType u8 = StoredType::of(DType::u8);
@@ -160,7 +160,8 @@ std::string import_idx(const ImportIdxOptions& options) {
     add_examples(all.images, inputs);
     add_examples(all.labels, targets);
   });
-  return options.output + ": " + splits_text(splits);
+  warn_of_missing_classes(options.output);
+  return options.output + ": " + splits.text();
 }
 
 }  // namespace lockstep

@@ -8,12 +8,18 @@
 // The importers, one for each format. Each reads files and writes a dataset file (docs/user/data.md).
 namespace lockstep {
 
+/// The examples that an importer writes to /validation.
+struct HeldOutExamples {
+  std::int64_t count = 0;
+  bool are_last = false;  ///< the last ones of the file, and not a random choice, which is the same in each import
+};
+
 /// `lockstep import idx`: MNIST's own format (http://yann.lecun.com/exdb/mnist), plain or gzip.
 struct ImportIdxOptions {
   std::string images;  ///< u8, N×H×W (stored as N×H×W×1), N×H×W×C or N×F
   std::string labels;  ///< u8, N
   std::string output;
-  std::int64_t validation = 0;  ///< the last N examples are for validation
+  HeldOutExamples validation;
   bool overwrite = false;
 };
 
@@ -41,7 +47,7 @@ struct ImportCifarOptions {
   std::string folder;              ///< folder with the format's files, if `files` is empty
   std::vector<std::string> files;  ///< those with the name of the test file are the test split
   std::string output;
-  std::int64_t validation = 0;  ///< the last N examples outside the test split are for validation
+  HeldOutExamples validation;  ///< of those outside the test split
   bool overwrite = false;
 };
 
@@ -54,7 +60,7 @@ struct ImportNpyOptions {
   std::string inputs;   ///< u8, f32, or f64, which becomes f32; N×F, N×T×C, N×H×W×C or N×D×H×W×C
   std::string targets;  ///< integers: classes; f32, or f64, which becomes f32: N×K values
   std::string output;
-  std::int64_t validation = 0;  ///< the last N examples are for validation
+  HeldOutExamples validation;
   bool overwrite = false;
 };
 

@@ -32,7 +32,7 @@ class NpySource {
     return {array().type == StoredType::of(DType::f64) ? StoredType::of(DType::f32) : array().type, array().extents};
   }
 
-  void write(Hdf5File& to, const std::string& dataset, const std::vector<SplitSize>& splits) const {
+  void write(Hdf5File& to, const std::string& dataset, const Splits& splits) const {
     const auto& extents = array().extents;
     SplitRows rows(to, dataset, stored().type, {extents.begin() + 1, extents.end()}, splits);
     const std::int64_t examples = extents[0], of_each = array().count() / examples;
@@ -88,12 +88,13 @@ std::string import_npy(const ImportNpyOptions& options) {
   check_output(options.output, options.overwrite, {options.inputs, options.targets});
   const NpySource inputs(options.inputs), targets(options.targets);
   check_arrays(inputs, targets);
-  const std::vector<SplitSize> splits = hold_out_examples(inputs.array().extents[0], options.validation);
+  const Splits splits = hold_out(inputs.array().extents[0], options.validation);
   write_output(options.output, [&](Hdf5File& to) {
     inputs.write(to, "inputs", splits);
     targets.write(to, "targets", splits);
   });
-  std::string said = options.output + ": " + splits_text(splits);
+  warn_of_missing_classes(options.output);
+  std::string said = options.output + ": " + splits.text();
   for (const NpySource* source : {&inputs, &targets})
     if (source->stored().type != source->array().type) said += fmt::format("; {}: f64, stored as f32", source->name());
   return said;

@@ -96,8 +96,7 @@ std::vector<std::uint32_t> vocabulary_of(const std::string& other, const std::st
 template <class T>
 class TokenRow {
  public:
-  TokenRow(Hdf5File& file, const StoredType& type, const std::vector<SplitSize>& splits)
-      : rows_(file, "tokens", type, {}, splits) {}
+  TokenRow(Hdf5File& file, const StoredType& type, const Splits& splits) : rows_(file, "tokens", type, {}, splits) {}
 
   void add(std::uint32_t token) {
     waiting_.push_back(static_cast<T>(token));
@@ -120,7 +119,7 @@ class TokenRow {
 
 template <class T>
 void write_tokens(Hdf5File& to, const StoredType& type, const RawFile& from, const Contents& contents,
-                  const std::vector<std::uint32_t>& vocabulary, const std::vector<SplitSize>& splits) {
+                  const std::vector<std::uint32_t>& vocabulary, const Splits& splits) {
   std::vector<std::uint32_t> token_of(code_points);
   for (std::size_t token = 0; token < vocabulary.size(); ++token)
     token_of[vocabulary[token]] = static_cast<std::uint32_t>(token);
@@ -157,7 +156,7 @@ std::string import_text(const ImportTextOptions& options) {
       "--validation {}: leaves nothing to train on (there are {} characters); give a smaller fraction, or a longer text",
       options.validation, contents.characters);
   const std::uint64_t rest = contents.characters - train;
-  const auto splits = hold_out_last(static_cast<std::int64_t>(contents.characters), static_cast<std::int64_t>(rest));
+  const Splits splits{.train = static_cast<std::int64_t>(train), .validation = static_cast<std::int64_t>(rest)};
   const std::vector<std::uint32_t> vocabulary = options.vocabulary.empty()
                                                     ? contents.distinct
                                                     : vocabulary_of(options.vocabulary, options.file, contents);

@@ -18,7 +18,7 @@ struct BatchNormConfig : LayerConfig {
 /// Normalizes each channel (the last extent) by the mean and variance of the batch; in evaluation, and if the layer is
 /// frozen, by their running values (PyTorch's formulas). In training all calls of a step use the statistics of the
 /// whole batch: see LayerTraits::needs_statistics. The layer can add a second input to its result and then apply relu.
-/// If a channel has only one value, its variance is 0.
+/// If a channel has only one value, its variance is 0, and does not enter the running one.
 class BatchNorm final : public Layer {
  public:
   explicit BatchNorm(const BatchNormConfig& config) : config_(config) {}

@@ -163,7 +163,7 @@ void finalize_gradient_statistics(const ExecSpace& space, const FinalStatistics<
         put(k.weight[j], k.sum_dy_x[j] * k.inv_std[j]);
         put(k.bias[j], k.sum_dy[j]);
         put(k.d_mean[j], momentum * (k.mean[j] - k.running_mean[j]) * examples);
-        put(k.d_var[j], momentum * (k.m2[j] / freedoms - k.running_var[j]) * examples);
+        put(k.d_var[j], freedoms > C(0) ? momentum * (k.m2[j] / freedoms - k.running_var[j]) * examples : C(0));
       });
 }
 
@@ -285,15 +285,13 @@ void batch_norm_observe_backward(const ExecSpace& space, const Tensor& x, const 
 void batch_norm_conclude_backward(const ExecSpace& space, std::int64_t rows, std::int64_t examples, double momentum,
                                   const Tensor& running_mean, const Tensor& running_var, const BatchNormState& state,
                                   Store store, const BatchNormGradients& gradients) {
-  // If rows is 1, m2 is 0, and the unbiased variance is taken as 0.
-  const std::int64_t freedoms = rows > 1 ? rows - 1 : 1;
   dispatch_master(state.mean.dtype, [&]<class C>(C) {
     const FinalStatistics<C> k{
         state.mean.as<const C>(),       state.m2.as<const C>(),       state.inv_std.as<const C>(),
         state.sum_dy.as<const C>(),     state.sum_dy_x.as<const C>(), running_mean.as<const C>(),
         running_var.as<const C>(),      gradients.weight.as<C>(),     gradients.bias.as<C>(),
         gradients.running_mean.as<C>(), gradients.running_var.as<C>()};
-    finalize_gradient_statistics<C>(space, k, static_cast<C>(freedoms), static_cast<C>(examples),
+    finalize_gradient_statistics<C>(space, k, static_cast<C>(rows - 1), static_cast<C>(examples),
                                     static_cast<C>(momentum), store == Store::add ? C(1) : C(0), state.mean.count());
   });
 }

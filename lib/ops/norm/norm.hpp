@@ -51,7 +51,7 @@ void batch_norm_observe_backward(const ExecSpace& space, const Tensor& x, const 
                                  bool first, const Tensor& dy, const BatchNormState& state, const Tensor& workspace);
 /// Outputs of batch_norm_conclude_backward, stored or added: the gradients of weight and bias, and `examples` times the
 /// increments of the running values. The increments are momentum·(mean − running_mean), and likewise for the unbiased
-/// variance.
+/// variance; one row has none, and increments nothing.
 struct BatchNormGradients {
   Tensor weight, bias, running_mean, running_var;
 };

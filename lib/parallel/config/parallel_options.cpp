@@ -139,7 +139,7 @@ void add_divisions(std::vector<Option>& options, const ParallelConfig& config) {
   options.push_back({.key = "parallel.survive",
                      .is_used = config.survive,
                      .needs = {{Capability::run_loop, "it begins the run again with fewer ranks"}},
-                     .takes = {{Capability::fixed_ranks, "the run goes on with fewer ranks"}},
+                     .takes = {{Capability::fixed_ranks, "the run continues with fewer ranks"}},
                      .example = {"parallel.survive=true"}});
   options.push_back({.key = "parallel.machine",
                      .is_used = !sharding.machine.empty(),

@@ -97,7 +97,7 @@ void add_watch(std::vector<Option>& options, const LossWatchConfig& watch) {
   options.push_back({.key = "loss_watch.on_anomaly",
                      .value = ": rollback",
                      .is_used = watch.present && watch.on_anomaly == Action::rollback,
-                     .needs = {{Capability::other_order, "it goes on with other examples", "use skip or stop"}},
+                     .needs = {{Capability::other_order, "it continues with other examples", "use skip or stop"}},
                      .example = {"loss_watch.on_anomaly=rollback", "checkpoint.every_steps=2"}});
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/log.hpp"
@@ -96,12 +97,29 @@ void check_targets(const Dataset& data, const Loss& loss, const Shape& output) {
   }
 }
 
+/// Warns if classes of the training examples are missing from another split, or the other way round.
+void compare_classes_of_splits(const Datasets& data) {
+  const auto classes_of = [](const Dataset& split) {
+    std::set<std::int64_t> classes;
+    for (std::int64_t i = 0; i < split.size(); ++i) {
+      const std::optional<std::int32_t> number = split.class_of(i);
+      if (!number) break;
+      classes.insert(*number);
+    }
+    return classes;
+  };
+  if (data.train->is_computed() || !data.train->class_of(0)) return;
+  const std::set<std::int64_t> train = classes_of(*data.train);
+  for (const Dataset* other : {data.validation.get(), data.test.get()})
+    if (other) warn_of_missing_classes(train, data.train->description(), classes_of(*other), other->description());
+}
+
 /// Throws unless the data, the network and the loss that a deck asks for suit each other.
-void check(const RunConfig& config, const Datasets& data, const Graph& graph, const Loss& loss) {
+void check_experiment(const RunConfig& config, const Datasets& data, const Graph& graph, const Loss& loss) {
   for (const Dataset* split : {data.train.get(), data.validation.get(), data.test.get()})
     if (split) check_examples(*split, config.data.augment, graph, loss);
   const ExampleFormat& format = data.train->format();
-  check_normalize(format, config.data.normalize);
+  normalization_of(config, format, graph);  // throws if the deck does not suit the format
   check_augment(format, config.data.augment);
   const auto& [target, patience, keep_best] = config.selection();
   const auto check_selection = [&](const auto& options, const std::string& key) {
@@ -131,23 +149,70 @@ void check(const RunConfig& config, const Datasets& data, const Graph& graph, co
                graph.output_shape()[-1]);
 }
 
-/// Returns a warning if a layer that takes mean and variance of a batch gets one value per channel at a time, in a step
-/// of `batch` examples.
-std::optional<std::string> remark_on_norms(const RunConfig& config, const Graph& graph, const BatchPartition& partition,
-                                           std::int64_t batch) {
+/// The fewest examples of which a batch norm takes mean and variance together in a step of `batch` examples, if groups
+/// of `together` ranks share them.
+std::int64_t fewest_in_statistics(const BatchPartition& partition, std::int64_t batch, int together) {
+  std::int64_t fewest = batch;
+  for (int first = 0; first < partition.ranks; first += together) {
+    std::vector<std::int64_t> counts;  // of each micro-batch
+    for (int rank = first; rank < std::min<std::int64_t>(first + together, partition.ranks); ++rank) {
+      const std::vector<MicroBatch> micro_batches = micro_batches_of(partition, batch, rank);
+      counts.resize(std::max(counts.size(), micro_batches.size()));
+      for (std::size_t i = 0; i < micro_batches.size(); ++i) counts[i] += micro_batches[i].count;
+    }
+    for (const std::int64_t count : counts)
+      if (count > 0) fewest = std::min(fewest, count);
+  }
+  return fewest;
+}
+
+/// Returns the smallest last batch of an epoch; empty if the run completes none.
+std::optional<std::int64_t> smallest_last_batch(const RunLength& length, std::int64_t ramp_ends) {
+  const auto examples_before = [&](std::int64_t step) {
+    return length.point_of({static_cast<double>(step), TrainingSpan::Unit::steps}).examples;
+  };
+  std::optional<std::int64_t> smallest;
+  for (double epoch = 1;; ++epoch) {
+    const std::int64_t end = length.step_of({epoch, TrainingSpan::Unit::epochs});
+    if (end > length.steps()) return smallest;
+    const std::int64_t last = examples_before(end) - examples_before(end - 1);
+    smallest = std::min(smallest.value_or(last), last);
+    if (length.step_of({epoch - 1, TrainingSpan::Unit::epochs}) >= ramp_ends) return smallest;  // the others are alike
+  }
+}
+
+/// Returns warnings if a layer gets only a few values per channel of which it takes mean and variance: in a step of
+/// `batch` examples, or in the last step of an epoch.
+std::vector<std::string> remarks_on_norms(const RunConfig& config, const Graph& graph, const BatchPartition& partition,
+                                          std::int64_t batch, std::optional<std::int64_t> last_batch) {
+  constexpr std::int64_t enough = 8;
+  const GraphNode* norm = nullptr;  // the one with the fewest positions
+  for (const GraphNode& node : graph.nodes())
+    if (node.layer->traits().needs_statistics && (!norm || node.shape.rows() < norm->shape.rows())) norm = &node;
+  if (!norm) return {};
   const ParallelConfig& parallel = config.parallel;
   const std::int64_t ranks = parallel.local.present ? parallel.local.group.value_or(partition.ranks) : partition.ranks;
-  const std::int64_t part = std::max<std::int64_t>(1, batch / (partition.ranks * partition.shards));
-  const std::int64_t together = parallel.ranks_of_statistics(static_cast<int>(ranks)) * std::min(partition.micro, part);
-  if (std::min(batch, together) > 1) return std::nullopt;
-  for (const GraphNode& node : graph.nodes())
-    if (node.layer->traits().needs_statistics && node.shape.rows() == 1)
-      return fmt::format(
-          "model: layer '{}' takes mean and variance of one value per channel, so that its output in training does "
-          "not depend on its input; give it more examples at once (a larger batch.micro or batch.global, fewer ranks "
-          "or shards, or parallel.sync_batch_norm: true), or use layer_norm",
-          node.name);
-  return std::nullopt;
+  const int together = parallel.ranks_of_statistics(static_cast<int>(ranks));
+  std::vector<std::string> remarks;
+  std::int64_t fewest = enough;
+  const auto add_for = [&](std::int64_t examples, std::string_view when, std::string_view remedy) {
+    const std::int64_t values = norm->shape.rows() * fewest_in_statistics(partition, examples, together);
+    if (values >= fewest) return;
+    fewest = values;
+    remarks.push_back(
+        fmt::format("model: layer '{}' takes mean and variance of {} per channel{}, {}; {}, or use layer_norm",
+                    norm->name, values == 1 ? "one value" : fmt::format("only {} values", values), when,
+                    values == 1 ? "so that its output in training does not depend on its input"
+                                : "which are far from those of all examples",
+                    remedy));
+  };
+  add_for(batch, "",
+          "give it more examples at once (a larger batch.micro or batch.global, fewer ranks or shards, or "
+          "parallel.sync_batch_norm: true)");
+  if (last_batch)
+    add_for(*last_batch, fmt::format(" in the last step of an epoch, of {}", counted(*last_batch, "example")),
+            "set data.drop_last: true, or a batch.global that leaves more examples for that step");
+  return remarks;
 }
 
 }  // namespace
@@ -199,7 +264,10 @@ Experiment open_experiment(const RunConfig& config, const SharedReading& reading
     reading.run_collectively([&] {
       graph.emplace(make_graph(config, data.train->format()));
       loss = config.loss.make();
-      check(config, data, *graph, *loss);
+      check_experiment(config, data, *graph, *loss);
+      if (!reading.is_root()) return;
+      warn_of_units(config.data, *data.train, normalization_of(config, data.train->format(), *graph));
+      compare_classes_of_splits(data);
     });
     return Experiment{std::move(data), std::move(*graph), std::move(loss)};
   });
@@ -264,8 +332,9 @@ std::vector<std::string> run_remarks(const RunConfig& config, const Graph& graph
         fmt::format("schedule.warmup: {} steps are more than the {} of the run, which ends before the learning rate "
                     "reaches its value; make it shorter",
                     warmup, length.steps()));
-  if (std::optional<std::string> remark = remark_on_norms(config, graph, partition, batch))
-    remarks.push_back(std::move(*remark));
+  const std::int64_t ramp_ends = length.step_of(stages.back().begin);
+  std::ranges::move(remarks_on_norms(config, graph, partition, batch, smallest_last_batch(length, ramp_ends)),
+                    std::back_inserter(remarks));
   const GraphNode& last = graph.nodes().back();
   const auto has_its_own = [&](std::string_view type, std::string_view loss, std::string_view afterwards) {
     if (last.layer->type() == type && config.loss.type == loss)

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/batch/batch_partition.hpp"
-#include "data/data_config.hpp"
+#include "data/open_datasets.hpp"
 #include "nn/loss.hpp"
 #include "nn/model.hpp"
 #include "run/deck/run_config.hpp"
@@ -29,6 +29,12 @@ Experiment open_experiment(const RunConfig& config, const SharedReading& reading
 /// Makes the deck's network for examples of this format. Its input shape is that of the examples, unless model.input
 /// gives another. Throws KeyError.
 Graph make_graph(const RunConfig& config, const ExampleFormat& format);
+
+/// Returns what the network reads for the numbers of inputs in this format. Throws KeyError if data.normalize or
+/// data.scale does not suit it.
+inline Normalization normalization_of(const RunConfig& config, const ExampleFormat& format, const Graph& graph) {
+  return normalization_of(config.data, format, !graph.tables_of_data().empty());
+}
 
 /// Size of the network's vocabulary (the smallest one, where several layers read tokens); 0: no layer reads tokens.
 std::int64_t vocabulary_of(const Graph& graph);

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "comm/communicator.hpp"
-#include "data/data_config.hpp"
 #include "data/dataset/dataset.hpp"
 #include "data/dataset/shared_reading.hpp"
+#include "data/open_datasets.hpp"
 
 namespace lockstep {
 

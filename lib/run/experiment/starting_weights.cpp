@@ -4,13 +4,18 @@
 #include <fmt/ranges.h>
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <utility>
 
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "checkpoint/training_arrays.hpp"
+#include "run/deck/deck_changes.hpp"
+#include "run/deck/deck_values.hpp"
+#include "run/experiment/provenance.hpp"
 
 namespace lockstep {
 namespace {
@@ -181,6 +186,21 @@ ChosenWeights choose_weights(const WeightsConfig& config, const ParameterFile& f
   return chosen;
 }
 
+void warn_of_other_network(const std::map<std::string, std::string>& texts, const std::string& file, RunConfig config) {
+  constexpr std::size_t most = 8;
+  std::vector<std::string> named;
+  for (const DeckChange& change : changes_since(texts, write_config(config))) {
+    const bool of_network = std::ranges::any_of(
+        std::initializer_list<const char*>{"model", "data.normalize", "data.scale", "loss"},
+        [&](const char* section) { return is_below(change.key, section); });
+    if (!of_network || change.effect != DeckChange::Effect::training || is_below(change.key, "model.weights")) continue;
+    named.push_back(fmt::format("{} was {} and is {} in this deck", change.key, change.was, change.is));
+  }
+  if (named.empty()) return;
+  warn("{}: its parameters were trained otherwise: {}{}; give what they were trained with, unless the change is meant",
+       file, fmt::join(named | std::views::take(most), ", "), named.size() > most ? ", …" : "");
+}
+
 void warn_of_trained_examples(const std::map<std::string, std::string>& texts, const std::string& file,
                               const RunConfig& config) {
   const auto deck = texts.find("deck");
@@ -220,6 +240,7 @@ std::vector<NamedArray> initialize_parameters(const RunConfig& config, Model& mo
   });
   set_parameters(space, chosen.taken, parameters);
   log("{}", chosen.text);
+  warn_of_other_network(texts, weights.file, config);
   warn_of_trained_examples(texts, weights.file, config);
   return std::move(chosen.taken);
 }

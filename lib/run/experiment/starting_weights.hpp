@@ -26,6 +26,11 @@ struct ChosenWeights {
 /// Reads the parameters of the file that model.weights names. Throws KeyError if there is no such file.
 ParameterFile read_weights(const WeightsConfig& config);
 
+/// Warns if parameters were trained in a network that computes otherwise than this deck's: with other options of
+/// layers, another normalization of the inputs, or another loss. `texts`: those of their file, which may have the deck
+/// that they were trained by.
+void warn_of_other_network(const std::map<std::string, std::string>& texts, const std::string& file, RunConfig config);
+
 /// Warns if a run that begins with a checkpoint (run.branch_from, model.weights) would validate on examples of its own
 /// training file that the checkpoint's run has trained on. `texts`: the checkpoint's.
 void warn_of_trained_examples(const std::map<std::string, std::string>& texts, const std::string& file,

@@ -23,7 +23,7 @@ std::unique_ptr<Dataset> open_split(const RunConfig& config, const EvaluationDat
     const std::optional<ExampleFormat> known = known_format(config.data);
     const bool tokens = known && known->has_tokens();
     return open_examples(what.place, "/" + what.split, tokens ? std::optional(known->input_shape[0]) : std::nullopt,
-                         reading);
+                         reading, config.data.external());
   }
   Datasets data = open_datasets(config.data, static_cast<std::uint64_t>(config.run.seed), reading);
   auto& split = what.split == "train" ? data.train : what.split == "test" ? data.test : data.validation;
@@ -73,18 +73,18 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Ev
       check_vocabulary(*data, stored.vocabulary(), file);
       if (const auto provenance = stored.texts.find("provenance"); provenance != stored.texts.end())
         warn_of_other_input_type(*data, provenance->second, file);
+      warn_of_other_network(stored.texts, file, config);
     }
     Graph graph = make_graph(config, data->format());
     loss = config.loss.make();
     with_positions(config.source, [&] { check_metrics(config.metrics, *loss); });
     check_examples(*data, config.data.augment, graph, *loss);
-    check_normalize(data->format(), config.data.normalize);
+    const Normalization normalization = normalization_of(config, data->format(), graph);
     batch = std::min(share_of(config.batch.largest(), 0, comm.size()).count, data->size());
     batch = std::min(config.batch.micro.value_or(batch), batch);
     model.emplace(make_model(config, std::move(graph), batch, Purpose::inference));
     if (comm.is_root()) load_parameters(space, config.model.weights, file, stored, model->graph(), model->parameters());
-    uploader.emplace(data->format(), config.data.normalize, config.dtype(), batch,
-                     config.data.augment.for_evaluation());
+    uploader.emplace(data->format(), normalization, config.dtype(), batch, config.data.augment.for_evaluation());
     sums.emplace(batch, model->graph().output_shape(), config.metrics, loss->ignored_class());
     if (!what.confusion_matrix.empty()) {
       constexpr std::int64_t most = 10000;

@@ -46,7 +46,8 @@ void TrainedModel::load(const Communicator& comm, Model& model) const {
 
 Inference::Inference(const RunConfig& config, Graph graph, const ExampleFormat& format, std::int64_t max_batch)
     : model_(make_model(config, std::move(graph), max_batch, Purpose::inference)),
-      uploader_(format, config.data.normalize, config.dtype(), max_batch, config.data.augment.for_evaluation()) {}
+      uploader_(format, normalization_of(config, format, model_.graph()), config.dtype(), max_batch,
+                config.data.augment.for_evaluation()) {}
 
 void Inference::compute(const ExecSpace& space, const HostBatch& batch, std::int64_t first, std::int64_t count,
                         const Tensor& outputs) {

@@ -154,7 +154,6 @@ std::unique_ptr<Blocks> make_blocks(const PredictOptions& options, const Trained
     }
     Graph graph = make_graph(config, data.format());
     check_inputs(data, config.data.augment, graph);
-    check_normalize(data.format(), config.data.normalize);
     const std::unique_ptr<Loss> loss = config.loss.make();
     validate(options.form != PredictOptions::Form::classes || loss->wants_classes(), ExitStatus::bad_usage,
              "{}: its network outputs values (loss {}), not classes; leave out --classes", options.checkpoint,
@@ -207,7 +206,8 @@ std::string predict(const PredictOptions& options, const Communicator& comm) {
   const TrainedModel trained = read_network(options, comm);
   const RunConfig& config = trained.config;
   const SharedReading reading(comm, config.source);
-  const std::unique_ptr<Dataset> data = open_inputs(options.data, "/" + options.split, trained.inputs(), reading);
+  const std::unique_ptr<Dataset> data = open_inputs(options.data, "/" + options.split, trained.inputs(), reading,
+                                                    config.data.external());
   const std::unique_ptr<Blocks> blocks = make_blocks(options, trained, *data, reading, comm);
   const std::vector<std::int64_t> extents = output_extents(options, *blocks, *data);
   std::optional<ArrayFile> file;  // on rank 0

@@ -46,7 +46,9 @@ DataScan scan(const Dataset& data, const Loss& loss, std::int64_t classes, std::
   std::vector<std::byte> input(static_cast<std::size_t>(piece) * inputs),
       target(static_cast<std::size_t>(piece) * targets);
   std::vector<std::int64_t> examples;
-  Numbers bad_inputs, bad_rows, bad_targets, bad_values, bad_classes;
+  Numbers bad_inputs, bad_rows, bad_targets, bad_values, bad_classes, missing;
+  std::optional<double> fill_value;
+  const std::vector<double> fill_values = data.fill_values();
   for (std::int64_t first = 0; first < data.size(); first += piece) {
     examples.resize(static_cast<std::size_t>(std::min(piece, data.size() - first)));
     std::iota(examples.begin(), examples.end(), first);
@@ -57,6 +59,10 @@ DataScan scan(const Dataset& data, const Loss& loss, std::int64_t classes, std::
         bad_inputs.add(number);
       if (has_unknown_row(input.data() + i * inputs, format.input_dtype, tables)) bad_rows.add(number);
       const std::byte* values = target.data() + i * targets;
+      std::optional<double> fill = first_fill_value(input.data() + i * inputs, format.input_dtype,
+                                                    format.input_shape.count(), fill_values);
+      if (!fill) fill = first_fill_value(values, format.target_dtype, format.target_shape.count(), fill_values);
+      if (fill) missing.add(number), fill_value = fill_value.value_or(*fill);
       if (count_nonfinite(values, format.target_dtype, format.target_shape.count()) > 0) bad_targets.add(number);
       else if (range && !format.has_classes() &&
                first_outside(values, format.target_dtype, format.target_shape.count(), range->min, range->max))
@@ -74,7 +80,9 @@ DataScan scan(const Dataset& data, const Loss& loss, std::int64_t classes, std::
   const std::string found = bad_inputs.text("inputs that are not finite") +
                             bad_rows.text("row numbers outside their tables") +
                             bad_targets.text("targets that are not finite") + bad_values.text(outside) +
-                            bad_classes.text(fmt::format("classes outside 0 to {}", classes - 1));
+                            bad_classes.text(fmt::format("classes outside 0 to {}", classes - 1)) +
+                            missing.text(
+                                fmt::format("numbers that stand for missing ones, as {:g}", fill_value.value_or(0)));
   DataScan result;
   result.is_bad = !found.empty();
   result.text = fmt::format("{}: {} examples{}\n", data.description(), data.size(),

@@ -41,7 +41,7 @@ GroupTrainer::GroupTrainer(const RunConfig& config, Graph graph, std::unique_ptr
   own_.batch.ramp.clear();
   has_split_ = parallel.local.from_step == 0;
   const std::vector<AllReduceRow> measured = read_all_reduce_table(parallel, all_);
-  TrainingProblem problem = training_problem(config, std::move(loss), train);
+  TrainingProblem problem = training_problem(config, graph, std::move(loss), train);
   if (parallel.local.streams())
     problem.between_layers = [this] {
       if (exchange_) exchange_->advance(space_);

@@ -8,6 +8,7 @@
 #include "base/text_file.hpp"
 #include "comm/collective/all_reduce_table.hpp"
 #include "comm/device_all_reduce.hpp"
+#include "run/experiment/experiment.hpp"
 #include "run/trainers/group_trainer.hpp"
 #include "run/trainers/synchronous_trainer.hpp"
 #include "run/trainers/training_checks.hpp"
@@ -70,10 +71,11 @@ RunConfig with_chosen_shard(const RunConfig& config, Graph& graph, const Dataset
   return chosen;
 }
 
-TrainingProblem training_problem(const RunConfig& config, std::unique_ptr<Loss> loss, const Dataset& train) {
+TrainingProblem training_problem(const RunConfig& config, const Graph& graph, std::unique_ptr<Loss> loss,
+                                 const Dataset& train) {
   return {.loss = std::move(loss),
           .data = train,
-          .normalize = config.data.normalize,
+          .normalization = normalization_of(config, train.format(), graph),
           .augment = config.data.augment,
           .seed = static_cast<std::uint64_t>(config.run.seed),
           .length = run_length(config, train.size())};
@@ -114,7 +116,7 @@ std::unique_ptr<Trainer> make_trainer(const RunConfig& config, Graph graph, std:
   own.parallel.local = {};
   own.parallel.asynchronous = {};
   own.parallel.backup = {};
-  TrainingProblem problem = training_problem(config, std::move(loss), train);
+  TrainingProblem problem = training_problem(config, graph, std::move(loss), train);
   problem.measured = read_all_reduce_table(config.parallel, ranks);
   return std::make_unique<Trainer>(own, std::move(graph), std::move(problem), ranks);
 }

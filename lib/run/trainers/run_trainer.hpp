@@ -117,7 +117,8 @@ class RunTrainer {
 };
 
 /// Returns what a Trainer of the deck needs, apart from what depends on its ranks.
-TrainingProblem training_problem(const RunConfig& config, std::unique_ptr<Loss> loss, const Dataset& train);
+TrainingProblem training_problem(const RunConfig& config, const Graph& graph, std::unique_ptr<Loss> loss,
+                                 const Dataset& train);
 /// Returns the deck with the choice that rank 0 makes for `parallel.shard: auto` on these ranks. Collective.
 RunConfig with_chosen_shard(const RunConfig& config, Graph& graph, const Dataset& train, const Communicator& ranks);
 /// Returns the rows of parallel.all_reduce_table if it was measured with as many ranks and nodes; otherwise none.

@@ -29,7 +29,7 @@ SynchronousTrainer::SynchronousTrainer(const RunConfig& config, Graph graph, std
       order_(planned_pushes(config, train.size(), all)),
       record_(config.parallel.asynchronous.record) {
   RunConfig own = with_chosen_shard(config, graph, train, all);
-  TrainingProblem problem = training_problem(config, std::move(loss), train);
+  TrainingProblem problem = training_problem(config, graph, std::move(loss), train);
   problem.measured = read_all_reduce_table(config.parallel, all);
   if (own.parallel.asynchronous.present) {
     traits_.known_steps = order_.updates();

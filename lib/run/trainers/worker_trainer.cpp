@@ -75,7 +75,7 @@ WorkerTrainer::WorkerTrainer(const RunConfig& config, Graph graph, std::unique_p
   const Topology ranks = topology.of(all.split(all.rank() / ranks_of_worker));
   const WorkerPlace place(all, ranks, rules.workers);
   const std::int64_t members = runs_freely ? place.members() : order_.members();
-  TrainingProblem problem = training_problem(config, std::move(loss), train);
+  TrainingProblem problem = training_problem(config, graph, std::move(loss), train);
   problem.measures_noise = false;  // of gradients by the parameters of many versions
   problem.between_layers = [this] {
     if (exchange_) exchange_->advance(space_);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.hpp"
-#include "data/data_config.hpp"
+#include "data/open_datasets.hpp"
 #include "run/deck/run_config.hpp"
 #include "run/trainers/run_trainer.hpp"
 

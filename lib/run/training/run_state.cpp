@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "run/training/run_state.hpp"
-#include "run/experiment/starting_weights.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include "run/deck/deck_changes.hpp"
 #include "run/deck/deck_values.hpp"
 #include "run/experiment/provenance.hpp"
+#include "run/experiment/starting_weights.hpp"
 #include "run/training/resume.hpp"
 
 namespace lockstep {
@@ -19,7 +19,7 @@ namespace {
 /// Whether losses of the checkpoint's run and of one with the resolved `deck` cannot be compared, on whatever data.
 bool has_other_losses(const Checkpoint& checkpoint, const std::string& deck) {
   return std::ranges::any_of(changes_since(checkpoint.texts, deck), [](const DeckChange& change) {
-    return is_below(change.key, "loss") || is_below(change.key, "data.normalize");
+    return is_below(change.key, "loss") || is_below(change.key, "data.normalize") || is_below(change.key, "data.scale");
   });
 }
 

@@ -13,7 +13,7 @@ namespace lockstep {
 /// differ end the run, and parameters that are not finite are not written.
 class StateAudit {
  public:
-  /// `deck` outlives this. Collective.
+  /// `prepared` outlives this. Collective.
   explicit StateAudit(const PreparedRun& prepared);
 
   /// Compares replicas if that has become due in the last `steps` steps, or was due while ranks had no common

@@ -35,8 +35,8 @@ bool has_unknown(const std::byte* numbers, std::span<const std::int64_t> tables)
   for (std::size_t i = 0; i < tables.size(); ++i) {
     T value;
     std::memcpy(&value, numbers + i * sizeof(T), sizeof(T));
-    const T row = std::round(value);
-    if (tables[i] > 0 && !(row >= 0 && row < static_cast<T>(tables[i]))) return true;
+    const auto row = std::round(static_cast<double>(value));
+    if (tables[i] > 0 && !(row >= 0 && row < static_cast<double>(tables[i]))) return true;
   }
   return false;
 }
@@ -163,6 +163,7 @@ std::string OverflowWatch::describe(const ExecSpace& space, const Communicator& 
 bool has_unknown_row(const std::byte* input, DType dtype, std::span<const std::int64_t> tables) {
   if (dtype == DType::f32) return has_unknown<float>(input, tables);
   if (dtype == DType::f64) return has_unknown<double>(input, tables);
+  if (dtype == DType::u8) return has_unknown<std::uint8_t>(input, tables);
   return false;
 }
 
@@ -170,6 +171,19 @@ std::int64_t count_nonfinite(const std::byte* numbers, DType dtype, std::int64_t
   if (dtype == DType::f32) return count_of<float>(numbers, count);
   if (dtype == DType::f64) return count_of<double>(numbers, count);
   return 0;
+}
+
+std::optional<double> first_fill_value(const std::byte* numbers, DType dtype, std::int64_t count,
+                                       std::span<const double> fill_values) {
+  if (dtype != DType::f32 && dtype != DType::f64) return std::nullopt;
+  constexpr double usual = -9999, large = 1e18;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double value = value_at(numbers, dtype, i);
+    if (value == usual || (std::abs(value) > large && std::isfinite(value)) ||
+        std::ranges::find(fill_values, value) != fill_values.end())
+      return value;
+  }
+  return std::nullopt;
 }
 
 NonfiniteReport::NonfiniteReport(const Communicator& comm, const Dataset& data, const Model& model)
@@ -308,7 +322,8 @@ std::string NonfiniteReport::inputs(const Communicator& ranks, std::int64_t step
   const ExampleFormat& format = data_.format();
   std::vector<std::byte> input(format.input_bytes()), target(format.target_bytes());
   const std::vector<std::int64_t> tables = model_.graph().tables_of_data();
-  Named inputs, targets;
+  Named inputs, targets, missing;
+  const std::vector<double> fill_values = data_.fill_values();
   for (const std::int64_t example : examples) {
     data_.read({&example, 1}, input.data(), target.data());
     const std::int64_t number = data_.number_in_file(example);
@@ -317,12 +332,24 @@ std::string NonfiniteReport::inputs(const Communicator& ranks, std::int64_t step
       inputs.add(fmt::format("{}", number));
     if (count_nonfinite(target.data(), format.target_dtype, format.target_shape.count()) > 0)
       targets.add(fmt::format("{} ({})", number, first_nonfinite(target.data(), format)));
+    const auto fill = [&](const std::vector<std::byte>& numbers, DType dtype, const Shape& shape) {
+      return first_fill_value(numbers.data(), dtype, shape.count(), fill_values);
+    };
+    std::optional<double> found = fill(input, format.input_dtype, format.input_shape);
+    if (!found) found = fill(target, format.target_dtype, format.target_shape);
+    if (found) missing.add(fmt::format("{} ({:g})", number, *found));
   }
   inputs.share(ranks);
   targets.share(ranks);
+  missing.share(ranks);
   const auto text = [&](const char* what, const Named& named) {
     return fmt::format("the {} of {} of {} are not finite", what, named.text(), data_.description());
   };
+  if (inputs.count() + targets.count() == 0 && missing.count() > 0)
+    return fmt::format(
+        "in its batch, {} of {} hold numbers that stand for missing ones (`lockstep check --data` finds all of these; "
+        "replace them, or leave these examples out)",
+        missing.text(), data_.description());
   if (inputs.count() + targets.count() == 0)
     return format.has_classes() ? "all inputs of its batch are finite"
                                 : "all inputs and targets of its batch are finite";

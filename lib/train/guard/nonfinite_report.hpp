@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -102,6 +103,11 @@ class NonfiniteReport {
   OwnedTensor gradient_counts_;  // f64 [tensors]
   std::array<std::vector<std::int64_t>, 3> examples_;  ///< those of step n in n % 3
 };
+
+/// Returns the first number that stands for a missing one: one of `fill_values`, or one that other programs write in
+/// such places (−9999, and numbers beyond 1e18, as netCDF's 9.96921e36 and CF's 1e20). Empty if there is none.
+std::optional<double> first_fill_value(const std::byte* numbers, DType dtype, std::int64_t count,
+                                       std::span<const double> fill_values);
 
 /// Whether an example, in host memory, holds a number that is no row number of its table. `tables`: see
 /// Graph::tables_of_data.

@@ -3,9 +3,9 @@
 // file.
 #include <algorithm>
 
-#include "data/data_config.hpp"
 #include "data/dataset/hdf5_dataset.hpp"
 #include "data/dataset/token_dataset.hpp"
+#include "data/open_datasets.hpp"
 #include "hdf5_files.hpp"
 #include "support.hpp"
 
@@ -37,7 +37,7 @@ void read(Bytes bytes) {
       const auto opened = std::make_shared<const Hdf5File>(Hdf5File::open(path));
       constexpr std::size_t nothing_in_memory = 0;
       read_some(of_tokens ? open_token_dataset(opened, "/train", sequence_length, {}, nothing_in_memory).get()
-                          : open_hdf5_dataset(opened, "/train", {}, nothing_in_memory).get());
+                          : open_hdf5_dataset(opened, ExampleNames::in_group("/train"), {}, nothing_in_memory).get());
     } else {
       DataConfig config;
       config.file = path;

@@ -60,11 +60,8 @@ reference::Picture picture(std::int64_t example) {
   return result;
 }
 
-NormalizeConfig normalization() {
-  NormalizeConfig config;
-  config.mean = {0.4};
-  config.std = {0.3};
-  return config;
+Normalization normalization(const ExampleFormat& format) {
+  return {.unit = format.input_dtype == DType::u8 ? 255.0 : 1.0, .mean = {0.4}, .std = {0.3}};
 }
 
 std::vector<double> numbers(const Tensor& tensor) {
@@ -89,7 +86,7 @@ std::vector<double> augmented(const AugmentConfig& config, std::int64_t epoch, s
   const Augmenter augmenter(config, format, seed);
   for (std::size_t i = 0; i < count && augmenter.does_something(); ++i)
     batch.changes.push_back(augmenter.draw(epoch, examples[i]));
-  BatchUploader uploader(format, normalization(), dtype, 1, config, seed);
+  BatchUploader uploader(format, normalization(format), dtype, 1, config, seed);
   return numbers(uploader.upload(ExecSpace(), batch, 0, 1).inputs);
 }
 
@@ -134,7 +131,7 @@ TEST(Augment, EvaluationsReadTheMiddle) {
     batch.targets = Kokkos::View<std::byte*, StagingSpace>("targets", 2 * format.target_bytes());
     batch.plan.examples = {4, 5};
     data.read(batch.plan.examples, batch.inputs.data(), batch.targets.data());
-    BatchUploader uploader(format, normalization(), DType::f64, 2, augment, 1);
+    BatchUploader uploader(format, normalization(format), DType::f64, 2, augment, 1);
     const std::vector<double> seen = numbers(uploader.upload(ExecSpace(), batch, 0, 2).inputs);
     EXPECT_LT(largest_difference({seen.end() - std::ssize(wanted), seen.end()}, wanted), 1e-12);
   }
@@ -266,7 +263,7 @@ Seen batches_of(const AugmentConfig& config, int ranks, std::int64_t micro, int 
     const Sampler sampler(
         {.dataset_size = 53, .global_batch = 10, .seed = 4, .epochs = 2, .rank = rank, .partition = {.ranks = ranks}});
     DataLoader loader(data, sampler, 10, config, 4, depth);
-    BatchUploader uploader(examples, normalization(), DType::f32, micro, config, 4);
+    BatchUploader uploader(examples, normalization(examples), DType::f32, micro, config, 4);
     while (const HostBatch* batch = loader.next()) {
       Seen& seen = all[static_cast<std::size_t>(rank)].emplace_back();
       for (std::int64_t first = 0; first < batch->size(); first += micro) {

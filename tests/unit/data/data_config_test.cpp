@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "data/data_config.hpp"
+#include "data/open_datasets.hpp"
 
 #include "config/deck.hpp"
 #include "data/dataset/synthetic.hpp"

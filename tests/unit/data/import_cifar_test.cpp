@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "data/import/importers.hpp"
 
-#include "data/data_config.hpp"
+#include "data/open_datasets.hpp"
 #include "io/inspect.hpp"
 #include "support/scratch.hpp"
 
@@ -63,7 +63,7 @@ class ImportCifar : public testing::Test {
 
 TEST_F(ImportCifar, AFolder) {
   write_cifar10();
-  options.validation = 4;
+  options.validation = {.count = 4, .are_last = true};
   EXPECT_EQ(import_cifar(cifar10, options),
             options.output + ": 11 examples to train on, 4 to validate on, 2 to test on");
   const Datasets datasets = open();
@@ -102,7 +102,7 @@ TEST_F(ImportCifar, SomeFilesInTheirOrder) {
 TEST_F(ImportCifar, MoreThanAPiece) {
   options.files = {folder / "many.bin"};
   write_file(options.files[0], records(cifar10, 0, 2500));
-  options.validation = 1000;
+  options.validation = {.count = 1000, .are_last = true};
   import_cifar(cifar10, options);
   expect_record(*open().train, 1024, 1024, 4);
   expect_record(*open().validation, 999, 2499, 9);
@@ -173,9 +173,9 @@ TEST_F(ImportCifar, FoldersThatLackFiles) {
 
 TEST_F(ImportCifar, OutputsAndHeldOutExamples) {
   write_cifar10();
-  options.validation = 15;
-  refused(ExitStatus::bad_usage, "--validation 15: leaves nothing to train on (there are 15 examples)");
-  options.validation = 0;
+  options.validation = {.count = 15, .are_last = true};
+  refused(ExitStatus::bad_usage, "--validation-last 15: leaves nothing to train on (there are 15 examples)");
+  options.validation = {.count = 0, .are_last = true};
   import_cifar(cifar10, options);
   expect_error(ExitStatus::cannot_create, "exists already", [&] { import_cifar(cifar10, options); });
   options.overwrite = true;

@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 #include <zlib.h>
 
-#include "data/data_config.hpp"
+#include "data/open_datasets.hpp"
 #include "io/inspect.hpp"
 #include "support/scratch.hpp"
 
@@ -40,7 +40,7 @@ class ImportIdx : public testing::Test {
     options.images = folder / "images";
     options.labels = folder / "labels";
     options.output = folder / "out.h5";
-    options.validation = 2;
+    options.validation = {.count = 2, .are_last = true};
   }
 
   std::string import() {
@@ -111,7 +111,7 @@ TEST_F(ImportIdx, ReadsPieceByPiece) {
 
 TEST_F(ImportIdx, OtherShapes) {
   images = idx(0x804, {5, 2, 1, 3}, count_up(30));
-  options.validation = 0;
+  options.validation = {.count = 0, .are_last = true};
   import();
   EXPECT_EQ(open().train->format().input_shape, Shape({2, 1, 3}));
   EXPECT_EQ(open().validation, nullptr);
@@ -178,8 +178,8 @@ TEST_F(ImportIdx, NoImages) {
 }
 
 TEST_F(ImportIdx, NothingLeftToTrainOn) {
-  options.validation = 5;
-  refused(ExitStatus::bad_usage, "--validation 5: leaves nothing");
+  options.validation = {.count = 5, .are_last = true};
+  refused(ExitStatus::bad_usage, "--validation-last 5: leaves nothing");
 }
 
 TEST_F(ImportIdx, FilesAndFolders) {
@@ -210,7 +210,7 @@ TEST(ImportMnist, HasTheNumbersOfItsReadMe) {
     GTEST_SKIP() << "no MNIST files in ../shared/data or LOCKSTEP_DATA_DIR";
   const ScratchFolder folder;
   options.output = folder / "mnist.h5";
-  options.validation = 1000;
+  options.validation = {.count = 1000, .are_last = true};
   import_idx(options);
   DataConfig config;
   config.file = options.output;

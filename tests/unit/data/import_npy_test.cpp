@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "base/log.hpp"
-#include "data/data_config.hpp"
+#include "data/open_datasets.hpp"
 #include "io/array_file.hpp"
 #include "io/inspect.hpp"
 #include "support/scratch.hpp"
@@ -43,7 +43,7 @@ class ImportNpy : public testing::Test {
     options.inputs = folder / "X.npy";
     options.targets = folder / "y.npy";
     options.output = folder / "out.h5";
-    options.validation = 2;
+    options.validation = {.count = 2, .are_last = true};
   }
 
   std::string import() {
@@ -161,6 +161,7 @@ TEST_F(ImportNpy, ChannelsFirst) {
   EXPECT_NE(warned.find("numpy.transpose(inputs, (0, 2, 3, 1))"), std::string::npos) << warned;
   warned.clear();
   options.overwrite = true;
+  options.validation = {};
   inputs = npy({5, 8, 8, 3}, std::vector<std::uint8_t>(5 * 3 * 64));
   import();
   set_log_sink({});
@@ -168,9 +169,9 @@ TEST_F(ImportNpy, ChannelsFirst) {
 }
 
 TEST_F(ImportNpy, FilesAndFolders) {
-  options.validation = 5;
-  refused(ExitStatus::bad_usage, "--validation 5: leaves nothing");
-  options.validation = 0;
+  options.validation = {.count = 5, .are_last = true};
+  refused(ExitStatus::bad_usage, "--validation-last 5: leaves nothing");
+  options.validation = {.count = 0, .are_last = true};
   import();
   expect_error(ExitStatus::cannot_create, "exists already", [&] { import(); });
   options.overwrite = true;

@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "data/batch/upload.hpp"
-#include "data/data_config.hpp"
 #include "data/dataset/synthetic.hpp"
+#include "data/open_datasets.hpp"
 #include "support/checked_dataset.hpp"
 #include "support/scratch.hpp"
 
@@ -180,10 +180,10 @@ TEST(TokenDataset, TokensAreUploadedAsTheyAre) {
     EXPECT_EQ(inputs, (Tokens{0, 1, 2, 3, 4, 5, 6, 7}));
     EXPECT_EQ(targets, (Tokens{1, 2, 3, 4, 5, 6, 7, 8}));
   }
-  NormalizeConfig normalize;
-  normalize.mean = normalize.std = {1};
+  DataConfig deck;
+  deck.normalize.mean = deck.normalize.std = {1};
   expect_error(ExitStatus::bad_deck, "data.normalize: the inputs are tokens",
-               [&] { check_normalize(dataset->format(), normalize); });
+               [&] { normalization_of(deck, dataset->format(), false); });
   AugmentConfig augment;
   augment.horizontal_flip = true;
   expect_error(ExitStatus::bad_deck, "data.augment: the inputs are 4 tokens",

@@ -27,11 +27,15 @@ std::vector<T> host(const Tensor& tensor) {
   return values;
 }
 
-NormalizeConfig normalization(std::vector<double> mean, std::vector<double> std) {
-  NormalizeConfig config;
-  config.mean = std::move(mean);
-  config.std = std::move(std);
+DataConfig deck(std::vector<double> mean, std::vector<double> std) {
+  DataConfig config;
+  config.normalize.mean = std::move(mean);
+  config.normalize.std = std::move(std);
   return config;
+}
+
+Normalization normalization(const ExampleFormat& format, std::vector<double> mean, std::vector<double> std) {
+  return normalization_of(deck(std::move(mean), std::move(std)), format, false);
 }
 
 const ExampleFormat images{{2, 2, 3}, DType::u8, {}, DType::i32};
@@ -42,7 +46,8 @@ TEST(Upload, NormalizesBytesPerChannel) {
   const HostBatch batch = batch_of(pixels, std::vector<std::int32_t>{4, 5, 6}, 3);
   const double mean[] = {0.1, 0.2, 0.3}, std[] = {0.5, 0.25, 1.5};
   for (const bool per_channel : {true, false}) {
-    const auto config = per_channel ? normalization({0.1, 0.2, 0.3}, {0.5, 0.25, 1.5}) : normalization({0.1}, {0.5});
+    const Normalization config = per_channel ? normalization(images, {0.1, 0.2, 0.3}, {0.5, 0.25, 1.5})
+                                             : normalization(images, {0.1}, {0.5});
     BatchUploader f64(images, config, DType::f64, 3), f32(images, config, DType::f32, 3);
     const DeviceBatch a = f64.upload(ExecSpace(), batch, 0, 3), b = f32.upload(ExecSpace(), batch, 0, 3);
     EXPECT_EQ(a.n, 3);
@@ -64,7 +69,7 @@ TEST(Upload, SlicesForMicroBatches) {
   std::vector<std::uint8_t> pixels(5 * 12);
   for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(i);
   const HostBatch batch = batch_of(pixels, std::vector<std::int32_t>{0, 1, 2, 3, 4}, 5);
-  BatchUploader uploader(images, {}, DType::f64, 2);
+  BatchUploader uploader(images, normalization(images, {}, {}), DType::f64, 2);
   const DeviceBatch slice = uploader.upload(ExecSpace(), batch, 3, 2);
   EXPECT_NEAR(host<double>(slice.inputs)[0], 36 / 255.0, 1e-15);
   EXPECT_EQ(host<std::int32_t>(slice.targets), (std::vector<std::int32_t>{3, 4}));
@@ -83,15 +88,15 @@ TEST(Upload, FloatsStayAsTheyAreWithoutNormalize) {
   EXPECT_EQ(host<double>(b.targets), std::vector<double>(y.begin(), y.end()));
   EXPECT_EQ(b.targets.shape, Shape({2, 2}));
 
-  BatchUploader normalized(vectors, normalization({1}, {2}), DType::f64, 2);
+  BatchUploader normalized(vectors, normalization(vectors, {1}, {2}), DType::f64, 2);
   EXPECT_NEAR(host<double>(normalized.upload(ExecSpace(), batch, 0, 2).inputs)[1], -1.5, 1e-15);
 }
 
 TEST(Upload, NormalizeMustFitTheChannels) {
   expect_error(ExitStatus::bad_deck, "has 2 entries (the inputs have 3 channels)",
-               [] { check_normalize(images, normalization({0, 0}, {1, 1})); });
+               [] { normalization(images, {0, 0}, {1, 1}); });
   for (const std::size_t entries : {0, 1, 3})
-    check_normalize(images, normalization(std::vector<double>(entries, 0.5), std::vector<double>(entries, 1)));
+    normalization(images, std::vector<double>(entries, 0.5), std::vector<double>(entries, 1));
 }
 
 void note(const ExecSpace& space, const float* x, const float* t, float* seen) {

@@ -166,7 +166,7 @@ TEST(Hdf5, ChunksOfTheNewestFormatAreRefused) {
             EXPECT_EQ(numbers, (std::vector<float>{1, 2, 3, 4}));
           };
           if (in_chunks && format == H5F_LIBVER_LATEST)
-            expect_error(ExitStatus::bad_data, "/x: is stored in a way that only HDF5's newest format has", read);
+            expect_error(ExitStatus::bad_data, "/x: is stored in chunks as only HDF5's newest format has them", read);
           else read();
         }
 }

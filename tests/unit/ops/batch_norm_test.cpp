@@ -109,13 +109,15 @@ TEST_P(BatchNormTest, AgreesWithPlainLoops) {
   const auto d_mean = test::values_of(memory.gradients.running_mean),
              d_var = test::values_of(memory.gradients.running_var);
   const auto mean_before = test::values_of(running_mean.get()), var_before = test::values_of(running_var.get());
-  const double unbias = size.rows > 1 ? static_cast<double>(size.rows) / static_cast<double>(size.rows - 1) : 0;
+  // One row has no variance, and leaves the running one as it is.
+  const double unbias = static_cast<double>(size.rows) / static_cast<double>(std::max<std::int64_t>(1, size.rows - 1));
   for (std::size_t j = 0; j < dweight.size(); ++j) {
     const double scale = std::max(1.0, std::abs(expected.dweight[j]));
     EXPECT_NEAR(dweight[j], 2 * expected.dweight[j], scale * sums);
     EXPECT_NEAR(dbias[j], 2 * expected.dbias[j], std::max(1.0, std::abs(expected.dbias[j])) * sums);
     EXPECT_NEAR(d_mean[j], 2 * 3 * 0.1 * (expected.mean[j] - mean_before[j]), sums);
-    EXPECT_NEAR(d_var[j], 2 * 3 * 0.1 * (unbias * expected.variance[j] - var_before[j]), sums);
+    const double increment = size.rows > 1 ? unbias * expected.variance[j] - var_before[j] : 0;
+    EXPECT_NEAR(d_var[j], 2 * 3 * 0.1 * increment, sums);
   }
 }
 
