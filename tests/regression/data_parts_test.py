@@ -64,6 +64,12 @@ class Parts(LockstepTest):
         self.assertIn(f"warning: {lacks}\n", result.err)
         self.refused(64, ["--validation"], *arguments, "--validation", 4, "--validation-last", 4)
 
+    def test_import_says_that_it_makes_sequences(self):
+        numpy.save(self.folder / "x.npy", numpy.zeros((6, 28, 20), "f4"))
+        numpy.save(self.folder / "y.npy", numpy.arange(6) % 2)
+        out = self.lockstep("import", "npy", "--inputs", "x.npy", "--targets", "y.npy", "--output", "data.h5").out
+        self.assertIn("each input is a sequence of 28 steps of 20 numbers (an image would be 28×20×1)", out)
+
     def test_empty_parts_count_as_missing(self):
         x, y = numpy.random.default_rng(0).normal(size=(20, 6)).astype("f4"), (numpy.arange(20) % 3).astype("i4")
         self.h5(train_inputs=x, train_targets=y, validation_inputs=x[:0], validation_targets=y[:0], test_inputs=x[:0], test_targets=y[:0])

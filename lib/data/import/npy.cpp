@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "data/dataset/stored_examples.hpp"
 #include "data/import/files.hpp"
 #include "io/array_file.hpp"
@@ -95,6 +96,9 @@ std::string import_npy(const ImportNpyOptions& options) {
   });
   warn_of_missing_classes(options.output);
   std::string said = options.output + ": " + splits.text();
+  if (const std::vector<std::int64_t>& extents = inputs.array().extents; extents.size() == 3)
+    said += fmt::format("; each input is a sequence of {} steps of {} (an image would be {}×{}×1)", extents[1],
+                        counted(extents[2], "number"), extents[1], extents[2]);
   for (const NpySource* source : {&inputs, &targets})
     if (source->stored().type != source->array().type) said += fmt::format("; {}: f64, stored as f32", source->name());
   return said;
