@@ -101,6 +101,18 @@ class Parts(LockstepTest):
                 self.assertEqual(err.count("warning: run/checkpoints/latest: its parameters were trained otherwise: "), 1, err)
                 self.assertIn(said, err)
 
+    def test_evaluations_of_what_is_not_finite(self):
+        x = numpy.random.default_rng(3).normal(size=(64, 6)).astype("f4")
+        self.h5(train_inputs=x, train_targets=(numpy.arange(64) % 3).astype("i4"), validation_inputs=x, validation_targets=(numpy.arange(64) % 3).astype("i4"))
+        self.deck(run={"steps": 2, "output_dir": "run", "log_every": 1}, data={"file": "data.h5"}, model={"layers": [{"linear": 3}]})
+        self.lockstep("train", "deck.yaml")
+        with h5py.File(self.folder / "data.h5", "a") as file:
+            file["validation/inputs"][7, 2] = numpy.nan
+            file["validation/inputs"][40, 0] = numpy.inf
+        for ranks in (1, 3):
+            self.refused(65, ["data.h5:/validation: the loss is nan, because inputs or targets are not finite (examples 7, 40)"],
+                         "evaluate", "deck.yaml", "--checkpoint", "run/checkpoints/latest", ranks=ranks)
+
     def test_averages_have_statistics_of_their_own(self):
         """The average network of a run is evaluated with averaged statistics: those of a plain loop."""
         random = numpy.random.default_rng(4)

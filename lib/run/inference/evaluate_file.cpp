@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "run/inference/predictor.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -13,6 +16,7 @@
 #include "run/experiment/provenance.hpp"
 #include "run/experiment/starting_weights.hpp"
 #include "train/evaluator.hpp"
+#include "train/guard/nonfinite_report.hpp"
 
 namespace lockstep {
 namespace {
@@ -47,6 +51,28 @@ std::vector<std::string> files_read(const RunConfig& config, const std::string& 
        {&what.place, &config.data.file, &config.data.validation_file, &config.data.test_file})
     files.push_back(DataPlace::of(*place).file);
   return files;
+}
+
+/// Throws because the loss over `data` is not finite, and names the first examples that are not.
+[[noreturn]] void refuse_loss(const Dataset& data, double loss) {
+  constexpr std::size_t most = 10;
+  const ExampleFormat& format = data.format();
+  std::vector<std::byte> input(format.input_bytes()), target(format.target_bytes());
+  std::vector<std::int64_t> found;
+  for (std::int64_t example = 0; example < data.size() && found.size() < most; ++example) {
+    data.read({&example, 1}, input.data(), target.data());
+    if (count_nonfinite(input.data(), format.input_dtype, format.input_shape.count()) > 0 ||
+        count_nonfinite(target.data(), format.target_dtype, format.target_shape.count()) > 0)
+      found.push_back(data.number_in_file(example));
+  }
+  validate(found.empty(), ExitStatus::bad_data,
+           "{}: the loss is {}, because inputs or targets are not finite (examples {}{}); correct these, or leave them "
+           "out; `lockstep check --data` finds all of them",
+           data.description(), loss, fmt::join(found, ", "), found.size() == most ? ", …" : "");
+  throw Error(ExitStatus::internal,
+              fmt::format("{}: the loss is {}, although all inputs and targets are finite: outputs of the network are "
+                          "not; use a checkpoint from before it diverged, or compute in fp32",
+                          data.description(), loss));
 }
 
 }  // namespace
@@ -98,6 +124,7 @@ Metrics evaluate_file(const RunConfig& config, const std::string& file, const Ev
   model->parameters().round(space);
   Metrics metrics = Evaluator(comm, {*model, *loss, *uploader, *sums}, batch).evaluate(*data).value();
   comm.run_on_root([&] {
+    if (metrics.has_loss && !std::isfinite(metrics.loss)) refuse_loss(*data, metrics.loss);
     if (what.confusion_matrix.empty()) return;
     const std::int64_t classes = model->graph().output_shape()[-1];
     ArrayFile matrix(what.confusion_matrix, "class", DType::f64, {classes, classes});
