@@ -45,8 +45,8 @@ class Hdf5File {
   bool has_dataset(const std::string& name) const;
   /// Type and shape of a dataset.
   StoredArray shape_of(const std::string& dataset) const;
-  /// The same for a dataset whose numbers are to be read. Throws bad_data if they are not all there, apart from chunks
-  /// that stand for a fill value.
+  /// Type and shape of a dataset whose numbers are to be read. Throws bad_data if they are not all there, apart from
+  /// chunks that stand for a fill value.
   StoredArray info(const std::string& dataset) const;
 
   /// Reads the whole dataset, converted to `type`.

@@ -34,8 +34,8 @@ struct StoredArray {
   std::vector<std::int64_t> extents;
   /// Extents of the chunks of which each is read, and unpacked, as a whole; empty if any numbers can be read alone.
   std::vector<std::int64_t> chunk = {};
-  std::int64_t unwritten =
-      0;  ///< number of chunks (1 without chunks) that were never written and stand for a fill value
+  /// Number of chunks (1 without chunks) that were never written and stand for a fill value.
+  std::int64_t unwritten = 0;
 
   std::int64_t count() const;
   std::size_t bytes() const { return static_cast<std::size_t>(count()) * type.bytes; }

@@ -2,40 +2,17 @@
 """Data as they come, with the values that are right: batches of one row, numbers in 8 bits, parts that were never written, other files' storage."""
 import os
 import re
-import unittest
 
 import program
-from program import LockstepTest, metrics
-
-try:
-    import h5py
-    import numpy
-except ImportError:
-    h5py = None
+from made_data import MadeDataTest, h5py, numpy
 
 
-@unittest.skipUnless(h5py, "Python's h5py is not here")
-class DataCases(LockstepTest):
-    def h5(self, name="data.h5", **sets):
-        """h5(train_inputs=x): the first _ in a name is written as /."""
-        with h5py.File(self.folder / name, "w") as file:
-            for key, value in sets.items():
-                file[key.replace("_", "/", 1)] = value
-
+class DataCases(MadeDataTest):
     def weights(self, name, **layers):
         with h5py.File(self.folder / name, "w") as file:
             for layer, parameters in layers.items():
                 for parameter, value in parameters.items():
                     file[f"model/{layer}/{parameter}"] = numpy.asarray(value, "f4")
-
-    def train(self, *overrides, ranks=1):
-        return self.lockstep("train", "deck.yaml", "run.overwrite=true", "run.resume=never", *overrides, ranks=ranks)
-
-    def losses(self):
-        return [float(row["loss"]) for row in metrics(self.folder / "run") if row["split"] == "train"]
-
-    def warnings(self, *overrides, ranks=1):
-        return [line[9:] for line in self.train(*overrides, ranks=ranks).err.splitlines() if line.startswith("warning: ")]
 
     # Batches of a few rows
 

@@ -2,35 +2,13 @@
 """Parts of data for validation, names of datasets, and networks that go with other data than they were trained on."""
 import re
 import shutil
-import unittest
 
 import program
-from program import LockstepTest, metrics, summary
-
-try:
-    import h5py
-    import numpy
-except ImportError:
-    h5py = None
+from made_data import MadeDataTest, h5py, numpy
+from program import metrics, summary
 
 
-@unittest.skipUnless(h5py, "Python's h5py is not here")
-class Parts(LockstepTest):
-    def h5(self, name="data.h5", **sets):
-        """h5(train_inputs=x): the first _ in a name is written as /."""
-        with h5py.File(self.folder / name, "w") as file:
-            for key, value in sets.items():
-                file[key.replace("_", "/", 1)] = value
-
-    def train(self, *overrides, ranks=1):
-        return self.lockstep("train", "deck.yaml", "run.overwrite=true", "run.resume=never", *overrides, ranks=ranks)
-
-    def losses(self):
-        return [float(row["loss"]) for row in metrics(self.folder / "run") if row["split"] == "train"]
-
-    def warnings(self, *overrides, ranks=1):
-        return [line[9:] for line in self.train(*overrides, ranks=ranks).err.splitlines() if line.startswith("warning: ")]
-
+class Parts(MadeDataTest):
     # Parts for validation
 
     def test_import_chooses_at_random(self):

@@ -27,8 +27,7 @@ struct DeviceBatch {
 /// Allocates only in its constructor.
 class BatchUploader {
  public:
-  /// `max_batch`: the most examples of one upload. `normalization` must suit the format
-  /// (normalization_of).
+  /// `max_batch`: the most examples of one upload. `normalization` must suit the format (normalization_of).
   BatchUploader(const ExampleFormat& format, const Normalization& normalization, DType compute, std::int64_t max_batch,
                 const AugmentConfig& augment = {}, std::uint64_t seed = 0);
 

@@ -69,7 +69,7 @@ struct ExampleNames {
   std::string weights;  ///< need not exist
   std::string whole;    ///< what the examples are called in messages, behind the file's name: "/train"
 
-  /// Those in a group ("/train"; "" for the file itself).
+  /// Returns the names of the datasets in a group ("/train"; "" for the file itself).
   static ExampleNames in_group(const std::string& group) {
     return {group + "/inputs", group + "/targets", group + "/weights", group.empty() ? "/" : group};
   }

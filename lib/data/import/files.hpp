@@ -23,10 +23,10 @@ RawFile open_input(const std::string& path);
 /// Writes the HDF5 file `output` atomically: nothing is left of it if `write` throws.
 void write_output(const std::filesystem::path& output, const std::function<void(Hdf5File&)>& write);
 
-/// Which rows of a file an importer writes to /train, /validation and /test. Rows keep their order in each.
+/// Says which rows of a file an importer writes to /train, /validation and /test. Rows keep their order in each.
 struct Splits {
-  std::int64_t train = 0, validation = 0, test = 0;  ///< numbers of rows; those of tests are the last of the file
-  /// Of each row before those of tests, whether it is for validation; empty: the last ones are.
+  std::int64_t train = 0, validation = 0, test = 0;  ///< numbers of rows; test rows are the last of the file
+  /// For each row before the test rows, whether it is for validation. If empty, the last `validation` of them are.
   std::vector<bool> is_held_out{};
 
   /// "3 examples to train on, 2 to validate on"; with ", 4 to test on" if there are any.
